@@ -36,14 +36,13 @@ from gencode.core.messages import UserMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.permissions.trust import standing, trust
+from gencode.questions.question_desk import QuestionDesk
 from gencode.runtime.asking import Answer
-from gencode.runtime.broker import Broker
 from gencode.runtime.ports import Lease, Store, Wish
 from gencode.settings import gen_home
 from gencode.stores.opening import open_postgres
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.sqlite import SqliteStore
-from gencode.surfaces.far_questions import far_questions
 
 TURNS = 40
 BODY = "x" * 800
@@ -272,15 +271,15 @@ async def answers(fleet: Fleet) -> None:
     asked: list[float] = []
     took: list[float] = []
     come = asyncio.Event()
-    person = Broker(heard=lambda waiting: come.set() if waiting else come.clear())
-    async with fleet.open() as gen, far_questions(gen, person, background=True):
+    person = QuestionDesk(changed=lambda waiting: come.set() if waiting else come.clear())
+    async with fleet.open(asker=person, background_questions=True) as gen:
         for _ in range(20):
             [task] = await submit(gen, 1)
             began = time.perf_counter()
             await come.wait()
             asked.append(time.perf_counter() - began)
             answered = stamp()
-            person.answer(person.waiting()[0].number, Answer(True))
+            await person.answer(person.waiting()[0].number, Answer(True))
             await ended(gen, [task])
             events = await gen.store.events(task)
             decided = [event for event in events if isinstance(event.fact, CallDecided)][-1]

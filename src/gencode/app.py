@@ -12,7 +12,6 @@ from gencode.agents.library import Library
 from gencode.agents.registry import MAIN, Registry
 from gencode.agents.registry import Entry as Entry
 from gencode.core.errors import UserMistake
-from gencode.core.events import CommandEnded
 from gencode.core.outcome import Outcome
 from gencode.core.prices import Price
 from gencode.core.reasons import Cause, EndReason
@@ -24,19 +23,19 @@ from gencode.delegation.handle import Asking, Handle, Words, request
 from gencode.delegation.history import History
 from gencode.delegation.launcher import Launcher, Means
 from gencode.delegation.live import Job, Live
-from gencode.delegation.origin import Origin
 from gencode.delegation.orphans import close_orphans, close_task
 from gencode.delegation.pulse import Liveness
 from gencode.delegation.records import Records
 from gencode.delegation.said import a_text, check_opening, own_tools
 from gencode.delegation.seating import Customs, Seating
+from gencode.delegation.session import MainModel, Session, SessionShells
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.verbs import AnyVerb, StruckTask, Verbs
 from gencode.delegation.watch import Watch
 from gencode.delegation.work import Prompt, Terms, Work
 from gencode.engines.choosing import engine_for
 from gencode.engines.process import WorkOrder as WorkOrder
-from gencode.mcp.session import FILES, Session, Tables, server_commands
+from gencode.mcp.session import FILES, SessionServers, Tables, server_commands
 from gencode.mcp.session import SCREEN_WAIT as SCREEN_WAIT
 from gencode.mcp.session import Change as Change
 from gencode.mcp.session import ServerReport as ServerReport
@@ -44,7 +43,7 @@ from gencode.mcp.session import ServerState as ServerState
 from gencode.mcp.session import told_servers as told_servers
 from gencode.permissions.brought import SETTINGS
 from gencode.permissions.calls import Approval
-from gencode.permissions.chain import Chain, Root
+from gencode.permissions.chain import Root
 from gencode.permissions.decision import check_tool
 from gencode.permissions.explain import Explanation
 from gencode.permissions.given import Given
@@ -52,6 +51,7 @@ from gencode.permissions.started import Started, started_by
 from gencode.permissions.trust import Standing, standing
 from gencode.places import database, outputs, workspace_at
 from gencode.providers.vendors import Switchboard
+from gencode.questions.ask_parent import AskParent
 from gencode.runtime.asking import Asker
 from gencode.runtime.bus import Bus, Listener
 from gencode.runtime.hooks_file import parse_hooks
@@ -59,6 +59,7 @@ from gencode.runtime.instructions import Instructions, no_instructions
 from gencode.runtime.models import OFFLINE, Model, ModelRegistry
 from gencode.runtime.ports import Engine, Handover, Provider, Store
 from gencode.runtime.secretary import Business, Secretary
+from gencode.runtime.seen import FileVersions
 from gencode.runtime.slots import Slots
 from gencode.runtime.toolbox import MCP, Tool, Toolbox
 from gencode.settings import (
@@ -85,12 +86,19 @@ from gencode.tools.usual import TOOLS as TOOLS
 
 if TYPE_CHECKING:
     from gencode.mcp.servers import Candidate as Candidate
-    from gencode.runtime.shells import Shell, Shells
+    from gencode.questions.question_desk import QuestionDesk
 
 SCHEMA_VERSION = VERSION
 CALLER_CANCELLED = Cause(EndReason.CALLER_GONE, "whoever waited for it was cancelled")
 forgetful: Callable[[], Store] = MemoryStore
 """A journal in memory, for what should leave no trace."""
+
+
+def database_users(path: Path) -> list[str]:
+    """The other processes that have a database open, as far as this system tells."""
+    from gencode.stores.upgrade import users_of
+
+    return users_of(path)
 
 
 def agents_if_trusted(project: Standing) -> Registry:
@@ -128,6 +136,43 @@ def _started(
             lines += [(each.command, "") for each in own if not each.broken]
             lines += server_commands((), {}, spec.mcp_servers)
     return started_by(lines, folder) if lines else Started()
+
+
+class GuardedWorkspace:
+    """The folder of a session, with the files in it that hooks and servers start."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        library: Library,
+        hooks: Mapping[str, Any],
+        tables: Tables,
+        files: Mapping[str, bytes],
+    ) -> None:
+        self._workspace = workspace
+        self._library = library
+        self._hooks = hooks or None
+        self._tables = tables
+        self._files = files
+        self._known: tuple[Registry, Workspace] | None = None
+
+    def current(self) -> Workspace:
+        """The folder as it is now; agents that changed may start other files."""
+        agents = self._library.last_agents
+        if self._known is None or self._known[0] is not agents:
+            specs = (entry.spec for entry in agents.listing())
+            found = _started(self._workspace.root, specs, self._tables, self._files, self._hooks)
+            self._known = agents, msgspec.structs.replace(self._workspace, started=found.files)
+        return self._known[1]
+
+
+def _desk(asker: Asker | None) -> "QuestionDesk | None":
+    """The question desk, where people are asked; nothing of it is loaded where nobody can be."""
+    if asker is None:
+        return None
+    from gencode.questions.question_desk import QuestionDesk
+
+    return asker if isinstance(asker, QuestionDesk) else None
 
 
 class Surroundings(msgspec.Struct, frozen=True, eq=False):
@@ -171,37 +216,41 @@ class GenCode:
         self.root = Root(around.policy)
         """The policy of the session; a change of it reaches every agent that runs."""
         kept = Instructions(gen_home()) if told.instructions else no_instructions
-        self._answered: set[Approval] = set()
+        once: set[Approval] = set()
         brought = around.project.brought.texts if around.project.trusted else {}
         files = {name: brought[name] for name in FILES if name in brought}
-        self._tables, self._files = around.servers, files
-        self._guarded: tuple[Registry, Workspace] | None = None
-        self.servers = Session(gen_home(), self.workspace.root, around.servers, files, self._answered, rules)
+        self.servers = SessionServers(gen_home(), self.workspace.root, around.servers, files, once, rules)
         outside = (told.hooks, self.servers, told.append_system_prompt)
         customs = Customs(told.max_depth, self._price, kept, self.library, *outside)
         seating = Seating(self.library, self.models, self.toolbox, customs)
-        patience = (told.question_seconds, told.answer_seconds)
-        means = Means(
-            gen_home(), around.engine, told.task_seconds, patience, told.result_cache, told.command_seconds
-        )
+        self.watch = Watch(self.store, supervisor.owner, outputs())
+        inquirer = AskParent(self.store, supervisor, self.watch, told.question_seconds, told.answer_seconds)
+        more = (told.task_seconds, told.result_cache, told.command_seconds)
+        means = Means(inquirer, gen_home(), around.engine, *more)
         self.launcher = Launcher(self.store, self.bus, supervisor, seating, means)
         self.records = Records(self.store, outputs(), self.workspace.cwd, told.agent_caps, told.stall_seconds)
         self.find, self.outcome_of = self.records.find, self.records.outcome_of
-        self.watch = Watch(self.store, supervisor.owner, outputs())
-        root = self.root if policy_named(around.flags) else None
+        self.session = Session(
+            root=self.root,
+            model=MainModel(self.models, told.model, self.switchboard.own(around.provider)),
+            workspace=GuardedWorkspace(self.workspace, self.library, told.hooks, around.servers, files),
+            stop=supervisor.stop,
+            shells=SessionShells(gen_home(), told.sandbox, network=told.sandbox_network, bus=self.bus),
+            asker=around.asker,
+            own_policy=policy_named(around.flags),
+            background_questions=told.background_questions,
+            once=once,
+            given=Given(),
+            files=FileVersions(),
+        )
         bounds = (self.settings.budget, self.settings.named_budget(around.flags))
         terms = Terms(self.settings.max_turns, self.settings.max_seconds, *bounds)
-        self.work = Work(self.launcher, self.records, self.store, self.models, self._origin, terms, root)
+        self.work = Work(self.launcher, self.records, self.store, self.models, self.session, terms)
         self.verbs = Verbs(self.records, self.launcher.reach, self.work.send)
         self.set_budget = self.work.set_budget
         """Another budget for a task that is at rest."""
         self.history = past = History(self.records, self.store)
         self.journal, self.replay, self.difference = past.journal, past.replay, past.difference
-        self._asker, self._given = around.asker, Given()
-        self.shells: Shells | None = None
-        self.usual = ("offline", "")
-        """The model that answers when none is named, and why it is that one."""
-        self._model = self.switchboard.own(around.provider)
 
     @classmethod
     @asynccontextmanager
@@ -234,6 +283,9 @@ class GenCode:
             telling = await stack.enter_async_context(Telling(chosen.telemetry, chosen.telemetry_content))
             liveness = Liveness(chosen.stall_seconds, chosen.silence_seconds)
             supervising = Supervisor(store, Slots(chosen.max_agents, chosen.agent_caps), liveness)
+            desk = _desk(asker)
+            if desk is not None:
+                await stack.enter_async_context(desk.open(store, supervising.owner))
             supervisor = await stack.enter_async_context(supervising)
             await close_orphans(store, supervisor.owner, outputs())
             own = None if isinstance(model, str) else model
@@ -242,9 +294,12 @@ class GenCode:
             telling.follow(gen.bus, store, supervisor.elsewhere)
             stack.push_async_callback(gen.servers.close)
             gen.servers.start()
-            stack.push_async_callback(gen._close_shells)
+            stack.push_async_callback(gen.session.shells.close)
             if own is None and not chosen.model:
-                gen.usual = await gen.switchboard.usual()
+                gen.session.model.usual = await gen.switchboard.usual()
+            if desk is not None:
+                background = chosen.background_questions
+                await stack.enter_async_context(desk.attend(str(workspace.cwd), background=background))
             yield gen
 
     @property
@@ -254,10 +309,8 @@ class GenCode:
 
     @property
     def model(self) -> Model:
-        """The main agent's model: the one that was named, or the usual one."""
-        if self._model is None or self._model.absent:
-            self._model = self.models.resolve(self.settings.model or self.usual[0])
-        return self._model
+        """The main agent's model: the one that was chosen, or named, or the usual one."""
+        return self.session.model.current
 
     @overload
     async def task(
@@ -350,7 +403,7 @@ class GenCode:
         """The journal of one task as JSONL."""
         from gencode.stores.jsonl import export_task
 
-        return export_task(await self.store.events((await self.find(task)).id))
+        return export_task(await self.store.lines((await self.find(task)).id))
 
     async def take_in(self, text: str) -> tuple[Outcome, list[str]]:
         """Keep an exported task; its outcome, and what could not be read of it."""
@@ -411,7 +464,7 @@ class GenCode:
         who = spec or self.agents.main(self._named)
         served = a_text("tool", tool).startswith(MCP)
         foresight = Foresight(self.launcher, self.toolbox, self.servers.tools(who) if served else ())
-        found = foresight.explain(tool, arguments, self._origin(), spec, background=background)
+        found = foresight.explain(tool, arguments, self.session.origin(), spec, background=background)
         absent = self.servers.absent(who, tool) if served else None
         return msgspec.structs.replace(found, notes=(*found.notes, absent.why)) if absent else found
 
@@ -426,23 +479,6 @@ class GenCode:
     def _handle(self, job: Live) -> Handle:
         return Handle(job, self.bus, self.store, self.outcome_of, self.verbs)
 
-    def _running_shells(self) -> "Shells":
-        """The commands of this session; nothing of them is loaded before the first."""
-        if self.shells is None:
-            from gencode.runtime.shells import Shells
-
-            walls, network = self.settings.sandbox, self.settings.sandbox_network
-            self.shells = Shells(gen_home(), walls, network=network, when_ended=self._command_ended)
-        return self.shells
-
-    def _command_ended(self, shell: "Shell") -> None:
-        ended = shell.run
-        self.bus.tell(shell.order.task, CommandEnded(shell.id, ended.command, ended.exit, str(shell.file)))
-
-    async def _close_shells(self) -> None:
-        if self.shells is not None:
-            await self.shells.close()
-
     def _secretary(self) -> Secretary:
         told = self.settings
         here = (gen_home(), self.workspace.cwd, lambda: self.root.policy, told.model, self.library.find)
@@ -453,27 +489,3 @@ class GenCode:
         """What a model costs and holds; what the user says that all hold counts."""
         price, room = self.switchboard.price(model), self.settings.context_tokens
         return price if room is None or model == OFFLINE else msgspec.structs.replace(price, context=room)
-
-    def _guarded_workspace(self) -> Workspace:
-        """The workspace, with the files in it that hooks and servers start."""
-        agents = self.library.last_agents
-        if self._guarded is None or self._guarded[0] is not agents:
-            specs = (entry.spec for entry in agents.listing())
-            hooks = self.settings.hooks or None
-            found = _started(self.workspace.root, specs, self._tables, self._files, hooks)
-            self._guarded = agents, msgspec.structs.replace(self.workspace, started=found.files)
-        return self._guarded[1]
-
-    def _origin(self) -> Origin:
-        return Origin(
-            chain=Chain(self.root),
-            model=self.model,
-            workspace=self._guarded_workspace(),
-            stop=self.supervisor.stop,
-            session=self.supervisor.stop,
-            asker=self._asker,
-            disturb=self.settings.background_questions,
-            given=self._given,
-            shells=self._running_shells,
-            answered=self._answered,
-        )

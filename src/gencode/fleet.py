@@ -40,7 +40,7 @@ from gencode.room import Room
 from gencode.room import Shape as Shape
 from gencode.runtime.away.mirror import Unreachable
 from gencode.runtime.away.parcel import Unfit
-from gencode.runtime.fleet import NOT_HERE, Dispatch, WorkerCard, lacking
+from gencode.runtime.fleet import Dispatch, Lack, WorkerCard, lacking
 from gencode.runtime.ports import Handover, Lease
 from gencode.runtime.purse import BudgetSpent
 from gencode.stores.opening import LEASE_SECONDS as LEASE_SECONDS
@@ -194,7 +194,7 @@ class Worker:
             gen.agents.find(found.agent)
         except UserMistake as mistake:
             self._repertoire.lacks(found.task, found.agent)
-            raise await self._unable(found, order, lacking(found.agent, mistake)) from None
+            raise await self._unable(found, order, *lacking(found.agent, mistake)) from None
 
     async def _must_have_model(self, gen: GenCode, found: Dispatch, order: FarOrder, most: Budget) -> None:
         """Later when the model of a task cannot be asked from this machine, for want of a key say."""
@@ -205,9 +205,9 @@ class Worker:
         except UserMistake as mistake:
             raise await self._unable(found, order, str(mistake)) from None
 
-    async def _unable(self, found: Dispatch, order: FarOrder, why: str) -> Later:
+    async def _unable(self, found: Dispatch, order: FarOrder, why: str, lacks: Lack = Lack.OTHER) -> Later:
         """What makes a task wait for another worker, because this machine is not set up for it."""
-        await self._store.parcels.hinder(found.task, self.name, why)
+        await self._store.parcels.hinder(found.task, self.name, why, lacks)
         needs = Needs(found.agent, order.cwd, order.mark, either=True)
         return Later(why, self._reluctance.again(found.task), needs)
 
@@ -229,7 +229,7 @@ class Worker:
         try:
             return await stack.enter_async_context(self._seated(found.task, order))
         except Unreachable as why:
-            most = NEAR_SECONDS if str(why) == NOT_HERE else LONGEST_SECONDS
+            most = NEAR_SECONDS if why.lacks is Lack.FOLDER else LONGEST_SECONDS
             again = self._reluctance.again(found.task, most)
             raise Later(str(why), again, Needs(found.agent, order.cwd, order.mark)) from None
         except (StoreTrouble, Unfit):

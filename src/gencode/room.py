@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode.app import GenCode
 from gencode.core.budget import Budget
@@ -17,11 +18,12 @@ from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.reasons import Cause
 from gencode.delegation.accounts import NO_BUDGET
-from gencode.delegation.far_asking import FarAsker
 from gencode.delegation.live import Live
 from gencode.delegation.lodged import Lodged
 from gencode.delegation.lodgings import Folders
 from gencode.engines.fleet import Away, FleetEngine
+from gencode.questions.question_desk import QuestionDesk
+from gencode.runtime.asking import Question
 from gencode.runtime.away.packing import Around
 from gencode.runtime.fleet import BUDGETS
 from gencode.runtime.ports import Handover
@@ -88,7 +90,9 @@ class Room:
         self._store = store
         self._closing = asyncio.Event()
         self._opened: asyncio.Future[GenCode] = asyncio.get_running_loop().create_future()
-        self.asker = FarAsker(store, store.questions)
+        self._desk = QuestionDesk(here=False, shown_as=self._at_home)
+        self._copied: tuple[str, str] | None = None
+        """The copy in which the agents work, and the folder that it is a copy of."""
         self._onward = Onward(store, shape, cwd, flags)
         # What may be spent comes with each task, and whoever is there says what is asked.
         own = {"max_agents": shape.most, "background_questions": True, **dict.fromkeys(BUDGETS)}
@@ -108,13 +112,16 @@ class Room:
     @property
     def parked(self) -> int:
         """How many of its tasks only wait, for a person or for an agent that another worker may run."""
-        return max(self.asker.parked, self._waiting() if self._onward.follows else 0)
+        return max(self._desk.parked, self._waiting() if self._onward.follows else 0)
 
     def lodge(self, lodged: Lodged) -> None:
         """Note that the folder is a copy: questions name the original, and so do agents that are sent on."""
         copied = lodged.copied
-        self.asker.moved = (copied.top, copied.originals[-1].folder)
+        self._copied = (copied.top, copied.originals[-1].folder)
         self._onward.luggage.around = Around(lodged.parcel, copied)
+
+    def _at_home(self, question: Question) -> Question:
+        return at_home(question, *self._copied) if self._copied else question
 
     def _waiting(self) -> int:
         """How many tasks wait for agents elsewhere, and nothing of theirs is at work here."""
@@ -140,8 +147,7 @@ class Room:
 
     async def _lived(self, cwd: str, settings: dict[str, Any]) -> None:
         try:
-            async with GenCode.open(cwd, settings=settings, store=self._store, asker=self.asker) as gen:
-                self.asker.owner = gen.supervisor.owner
+            async with GenCode.open(cwd, settings=settings, store=self._store, asker=self._desk) as gen:
                 gen.launcher.apart.employ(self._onward)
                 gen.servers.patience = SERVERS_WAIT
                 self._opened.set_result(gen)
@@ -151,6 +157,24 @@ class Room:
                 log.warning("a folder was not left in order: %s", trouble)
             else:
                 self._opened.set_exception(trouble)
+
+
+def at_home(question: Question, copy: str, folder: str) -> Question:
+    """With rules for the folder of whoever is asked: a copy is gone when "always" comes to count.
+
+    Rules that cannot be told that way are not offered.
+    """
+    said = question.decision
+    moved_rules = [replace(rule, pattern=rule.pattern.replace(copy, folder)) for rule in said.offers]
+    offers = tuple(rule for rule in moved_rules if Path(copy).name not in rule.pattern)
+    kept = len(offers) == len(said.offers)
+    decision = replace(
+        said,
+        why=said.why.replace(copy, folder),
+        lifts=said.lifts.replace(copy, folder),
+        offers=offers if kept else (),
+    )
+    return replace(question, rules=tuple(rule.spelled for rule in decision.lasting), decision=decision)
 
 
 def _first(live: Live, lives: Mapping[str, Live]) -> str:

@@ -10,7 +10,7 @@ from gencode.agents.dialect import AgentFile
 from gencode.agents.lint import lint
 from gencode.agents.reading import read_agent_file, read_agent_files
 from gencode.agents.registry import Registry
-from gencode.agents.watching import KEPT, living_agents
+from gencode.agents.watching import living_agents
 from gencode.core.rules import Action, Rule, written_in
 from gencode.core.spec import AgentSpec, ToolChoice
 from gencode.permissions.brought import LARGEST_KEPT
@@ -199,8 +199,7 @@ def test_settings_of_the_user_count_and_keep_what_was_good_of_them(home: Path):
     assert living.current().find("reviewer").source == str(path)
     assert "plan" not in [entry.spec.name for entry in living.current().listing() if entry.spec]
     path.write_text("{")
-    warnings = living.current().find("reviewer").warnings
-    assert [text.startswith(KEPT) for text in warnings if "JSON" in text] == [True]
+    assert "JSON" in living.current().find("reviewer").outdated
 
 
 def test_the_linter_tells_every_agent_of_settings(tmp_path: Path):

@@ -9,7 +9,7 @@ import pytest
 
 from gencode.agents import watching
 from gencode.agents.skills import Skills, users_folders
-from gencode.agents.watching import KEPT, Living, Watch, keep_skills, living_agents, living_skills
+from gencode.agents.watching import Living, Watch, keep_skills, living_agents, living_skills
 from gencode.core.errors import UserMistake
 from gencode.permissions.trust import Standing, revoke, standing, trust
 
@@ -167,8 +167,8 @@ def described(skills: Skills) -> dict[str, str]:
     return {skill.name: skill.description for skill in skills.usable()}
 
 
-def warnings(skills: Skills) -> list[str]:
-    return [text for skill in skills.usable() for text in skill.warnings]
+def outdated(skills: Skills) -> list[str]:
+    return [text for skill in skills.usable() if (text := skill.outdated)]
 
 
 def test_a_changed_file_counts_for_the_next_use_and_an_earlier_one_stays_as_it_was(gen: Path):
@@ -200,11 +200,11 @@ def test_a_file_that_breaks_keeps_its_last_good_version_and_says_so(gen: Path):
         path.write_text(text)
         now = living.current()
         assert described(now) == {"notes": "Good."}
-        (warning,) = warnings(now)
-        assert warning.startswith(f"{KEPT}{path}: it has no front matter")
+        (warning,) = outdated(now)
+        assert warning.startswith(f"{path}: it has no front matter")
     path.write_text(SKILL.format(described="Repaired."))
     repaired = living.current()
-    assert (described(repaired), warnings(repaired)) == ({"notes": "Repaired."}, [])
+    assert (described(repaired), outdated(repaired)) == ({"notes": "Repaired."}, [])
 
 
 def test_a_file_that_is_removed_is_gone(gen: Path):
@@ -219,11 +219,8 @@ def test_an_agent_that_breaks_keeps_its_last_good_version(gen: Path):
     living = living_agents(gen)
     path.write_text("broken")
     spec = living.current().find("tester")
-    assert (spec.description, [each for each in spec.warnings if each.startswith(KEPT)]) == (
-        "Good.",
-        list(spec.warnings),
-    )
-    assert len(spec.warnings) == 1
+    assert (spec.description, spec.warnings) == ("Good.", ())
+    assert spec.cautions == (f"an earlier version is used: {spec.outdated}",)
 
 
 def trusting(project: Path, gen: Path) -> None:
@@ -238,7 +235,7 @@ def test_a_trusted_project_that_changes_counts_as_it_was_trusted_until_it_is_aga
     put(project / ".gen/skills/more/SKILL.md", SKILL.format(described="New.").replace("notes", "more"))
     now = living.current()
     assert described(now) == {"notes": "Trusted."}
-    assert warnings(now) == [f"{KEPT}{living.note}"]
+    assert outdated(now) == [living.note]
     assert "has changed since it was trusted" in living.note
     trusting(project, gen)
     again = living.current()
@@ -254,7 +251,7 @@ def test_an_agent_of_a_trusted_project_that_changes_counts_as_it_was_trusted(gen
     )
     spec = living.current().find("tester")
     assert (spec.description, spec.mode) == ("Trusted.", None)
-    assert [text for text in spec.warnings if text.startswith(KEPT)] == [f"{KEPT}{living.note}"]
+    assert spec.outdated == living.note
 
 
 def test_a_new_agent_of_a_folder_that_changed_since_it_was_trusted_says_so(gen: Path, project: Path):

@@ -1,8 +1,10 @@
-"""Promises of the `QuestionBox` port: one answer counts, none comes too late, nothing waits for nobody."""
+"""Promises of the `QuestionStore` port: one answer counts, none comes too late, nothing waits for nobody."""
 
 import asyncio
 import subprocess
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -12,10 +14,18 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, DecidedBy, Decision
-from gencode.delegation.far_asking import FarAsker, FarQuestions, who_answers
-from gencode.runtime.asking import Answer, NobodyThere, Question, Unasked
-from gencode.runtime.broker import Broker, silence
-from gencode.runtime.questions import ALL, Post, Presence
+from gencode.questions.question_desk import Audience, QuestionDesk, who_answers
+from gencode.runtime.asking import (
+    ALL,
+    Answer,
+    NewQuestion,
+    NobodyThere,
+    Presence,
+    Question,
+    Unasked,
+    kept_there,
+    silence,
+)
 from tests.waiting import until
 
 OWNER = "worker"
@@ -34,8 +44,8 @@ def about(task: str, *rules: str) -> Question:
     return Question(task, "tester", call, Decision(Action.ASK, "It is asked."), ("main", "tester"), "", rules)
 
 
-def post(question: Question, *, behind: bool = True, owner: str = OWNER, home: bool = False) -> Post:
-    return Post(question, owner, behind, 60.0, home)
+def post(question: Question, *, behind: bool = True, owner: str = OWNER, home: bool = False) -> NewQuestion:
+    return NewQuestion(question, owner, behind, 60.0, home)
 
 
 def name_of_one_that_died() -> str:
@@ -48,17 +58,15 @@ def name_of_one_that_died() -> str:
 async def numbers(store: Any, presence: Presence) -> list[int]:
     """What waits for a person, looked up anew."""
     await store.questions.here(presence, 60.0)
-    if (ear := getattr(store, "_ear", None)) is not None:
-        ear.hear(presence.name)
-    found = await store.questions.news(presence)
-    assert found is not None
-    return [each.number for each in found]
+    return [each.number for each in await store.questions.news(presence)]
 
 
-def asking(store: Any, seconds: float = 60.0) -> FarAsker:
-    asker = FarAsker(store, store.questions, seconds)
-    asker.owner = OWNER
-    return asker
+@asynccontextmanager
+async def asking(store: Any, seconds: float = 60.0) -> AsyncGenerator[QuestionDesk]:
+    """The desk of a process in which nobody is."""
+    desk = QuestionDesk(here=False, seconds=seconds)
+    async with desk.open(store, OWNER):
+        yield desk
 
 
 async def test_of_many_answers_at_once_one_counts_and_the_others_are_told(store: Any) -> None:
@@ -75,9 +83,7 @@ async def test_of_many_answers_at_once_one_counts_and_the_others_are_told(store:
     [counted] = [each for each, trouble in zip(answers, told, strict=True) if trouble is None]
     refused = {str(trouble) for trouble in told if trouble is not None}
     assert refused == {f"Question {number} was answered already, by person {counted.why}."}
-    if (ear := getattr(store, "_ear", None)) is not None:
-        ear.hear(OWNER)
-    assert await store.questions.answered(number, OWNER) == counted
+    assert await store.questions.answers([number, number + 1]) == {number: counted}
     assert await store.questions.withdraw(number) == counted
     assert list(await store.questions.waiting("")) == []
 
@@ -91,8 +97,7 @@ async def test_an_answer_never_meets_a_question_that_came_later(store: Any) -> N
     assert second != first
     with pytest.raises(UserMistake, match="nobody asks it any more"):
         await store.questions.answer(first, Answer(True), "me")
-    with pytest.raises(Unasked, match="The question was lost"):
-        await store.questions.answered(first, OWNER)
+    assert await store.questions.answers([first, second]) == {second: None}
     assert await numbers(store, ME) == [second]
 
 
@@ -161,17 +166,17 @@ async def test_a_question_is_gone_at_once_with_a_process_that_died(store: Any) -
 async def test_a_question_that_nobody_answers_is_a_no_and_too_long_ones_are_not_asked(store: Any) -> None:
     task = await running(store)
     await store.questions.here(ME, 60.0)
-    asker = asking(store, 0.3)
-    assert await asker.ask(about(task)) == silence(0.3)
-    assert list(await store.questions.waiting("")) == []
-    long = replace(about(task), call=ToolCall("c1", "Bash", {"command": "x" * 400_000}))
-    assert await asker.ask(long) == unasked("It is too long to be asked")
-    shown = replace(about(task), preview="line\n" * 100_000)
-    assert await asker.ask(shown) == silence(0.3)
-    await store.questions.gone(ME.name)
-    with pytest.raises(NobodyThere):
-        await asker.ask(about(task))
-    assert asker.parked == 0
+    async with asking(store, 0.3) as desk:
+        assert await desk.ask(about(task)) == silence(0.3)
+        assert list(await store.questions.waiting("")) == []
+        long = replace(about(task), call=ToolCall("c1", "Bash", {"command": "x" * 400_000}))
+        assert await desk.ask(long) == unasked("It is too long to be asked")
+        shown = replace(about(task), preview="line\n" * 100_000)
+        assert await desk.ask(shown) == silence(0.3)
+        await store.questions.gone(ME.name)
+        with pytest.raises(NobodyThere):
+            await desk.ask(about(task))
+        assert desk.parked == 0
 
 
 def unasked(why: str) -> Answer:
@@ -193,72 +198,82 @@ async def test_an_answer_is_taken_at_once_and_says_no_more_than_was_asked(
 ) -> None:
     task = await running(store)
     await store.questions.here(ME, 60.0)
-    asker = asking(store)
-    asked = asyncio.ensure_future(asker.ask(about(task)))
+    async with asking(store) as desk:
+        asked = asyncio.ensure_future(desk.ask(about(task)))
 
-    async def is_there() -> bool:
-        return bool(await numbers(store, ME))
+        async def is_there() -> bool:
+            return bool(await numbers(store, ME))
 
-    await until(is_there, "it is asked")
-    assert asker.parked == 1
-    [number] = await numbers(store, ME)
-    await store.questions.answer(number, said, "me")
-    assert await asked == counts
+        await until(is_there, "it is asked")
+        assert desk.parked == 1
+        [number] = await numbers(store, ME)
+        await store.questions.answer(number, said, "me")
+        assert await asked == counts
 
 
-async def shared(store: Any, broker: Broker, *rules: str) -> "tuple[asyncio.Task[Answer], int]":
-    """A question that is asked at home and lies in the database by now."""
-    from gencode.delegation.shared_asking import SharedAsker
+async def test_who_asks_elsewhere_and_loses_the_question_is_told_that_nobody_answered(store: Any) -> None:
+    task = await running(store)
+    await store.questions.here(ME, 60.0)
+    async with asking(store) as desk:
+        asked = asyncio.ensure_future(desk.ask(about(task)))
 
-    asker = SharedAsker(broker)
-    asker.open(store, store.questions, TERMINAL)
-    task = await running(store, TERMINAL, background=False)
-    asked = asyncio.get_running_loop().create_task(asker.ask(about(task, *rules)))
+        async def is_there() -> bool:
+            return bool(await numbers(store, ME))
 
-    async def lies_there() -> bool:
-        return bool(await store.questions.waiting("/a"))
+        await until(is_there, "it is asked")
+        await store.questions.withdraw((await numbers(store, ME))[0])
+        assert await asked == unasked("The question was lost")
 
-    await until(lies_there, "it is laid down")
-    [waiting] = await store.questions.waiting("/a")
-    assert [each.question.task for each in broker.waiting()] == [task]
-    return asked, waiting.number
+
+@asynccontextmanager
+async def shared(
+    store: Any, desk: QuestionDesk, *rules: str
+) -> "AsyncGenerator[tuple[asyncio.Task[Answer], int]]":
+    """A question that is asked where somebody is, and is a row by now."""
+    async with desk.open(store, TERMINAL):
+        task = await running(store, TERMINAL, background=False)
+        asked = asyncio.get_running_loop().create_task(desk.ask(about(task, *rules)))
+
+        async def lies_there() -> bool:
+            return bool(await store.questions.waiting("/a"))
+
+        await until(lies_there, "it is written down")
+        [waiting] = await store.questions.waiting("/a")
+        assert [each.question.task for each in desk.waiting()] == [task]
+        yield asked, waiting.number
 
 
 @pytest.mark.parametrize("seconds", [None, 600.0])
 async def test_a_question_is_shown_with_its_folder_and_the_time_that_it_really_waits(
     store: Any, seconds: float | None
 ) -> None:
-    asked, number = await shared(store, Broker(seconds=seconds))
-    [waiting] = await store.questions.waiting("")
-    assert (waiting.number, waiting.folder, waiting.place, waiting.background) == (
-        number,
-        "/a",
-        TERMINAL,
-        False,
-    )
-    left = waiting.left
-    assert left is None if seconds is None else 0 < left <= seconds
-    asked.cancel()
-    await asyncio.wait([asked])
+    async with shared(store, QuestionDesk(seconds=seconds)) as (asked, number):
+        [waiting] = await store.questions.waiting("")
+        where = (waiting.number, waiting.folder, waiting.place, waiting.background)
+        assert where == (number, "/a", TERMINAL, False)
+        left = waiting.left
+        assert left is None if seconds is None else 0 < left <= seconds
+        asked.cancel()
+        await asyncio.wait([asked])
 
 
 async def test_what_is_answered_here_is_not_asked_elsewhere_any_more(store: Any) -> None:
-    broker = Broker()
-    asked, number = await shared(store, broker, "Bash(make)")
-    broker.answer(broker.waiting()[0].number, Answer(True, "session"))
-    assert await asked == Answer(True, "session")
-    assert list(await store.questions.waiting("")) == []
-    with pytest.raises(UserMistake, match=f"was answered already, by {who_answers()}"):
-        await store.questions.answer(number, Answer(False), "me")
+    desk = QuestionDesk()
+    async with shared(store, desk, "Bash(make)") as (asked, number):
+        await desk.answer(desk.waiting()[0].number, Answer(True, "session"))
+        assert await asked == Answer(True, "session")
+        assert list(await store.questions.waiting("")) == []
+        with pytest.raises(UserMistake, match=f"was answered already, by {who_answers()}"):
+            await store.questions.answer(number, Answer(False), "me")
 
 
 async def test_what_is_answered_elsewhere_is_not_asked_here_any_more_and_reaches_less(store: Any) -> None:
-    broker = Broker()
-    asked, number = await shared(store, broker, "Bash(make)")
-    [waiting] = broker.waiting()
-    await store.questions.answer(number, Answer(True, "session"), "me")
-    assert await asked == Answer(True, "subtree")
-    assert list(broker.waiting()) == []
+    desk = QuestionDesk()
+    async with shared(store, desk, "Bash(make)") as (asked, number):
+        [waiting] = desk.waiting()
+        await store.questions.answer(number, Answer(True, "session"), "me")
+        assert await asked == Answer(True, "subtree")
+        assert list(desk.waiting()) == []
     about = waiting.question
     other = replace(about.call, input={"command": "make something else"})
     known = [await store.questions.who(about.task, call) for call in (about.call, other)]
@@ -285,49 +300,66 @@ async def test_of_an_answer_here_and_one_elsewhere_the_first_counts_and_the_othe
 
 async def test_who_answers_where_the_task_is_not_run_any_more_is_told_so(store: Any) -> None:
     late: list[str] = []
-    broker = Broker(late=late.append)
-    asked, _ = await shared(store, broker)
-    [waiting] = broker.waiting()
-    await store.take(waiting.question.task, "another", instead_of=TERMINAL)
-    with pytest.raises(UserMistake, match="its agent has ended: this answer does not count") as told:
-        await broker.answered(waiting.number, Answer(True))
-    assert late == [str(told.value)]
-    assert await asked == unasked("The task is not run here any more")
+    desk = QuestionDesk(late=late.append)
+    async with shared(store, desk) as (asked, _):
+        [waiting] = desk.waiting()
+        await store.take(waiting.question.task, "another", instead_of=TERMINAL)
+        with pytest.raises(UserMistake, match="its agent has ended: this answer does not count") as told:
+            await desk.answer(waiting.number, Answer(True))
+        assert late == [str(told.value)]
+        assert await asked == unasked("The task is not run here any more")
 
 
 async def test_an_answer_from_elsewhere_that_says_too_much_leaves_the_question_to_the_person_here(
     store: Any,
 ) -> None:
-    broker = Broker()
-    asked, number = await shared(store, broker)
-    await store.questions.answer(number, Answer(True, "always"), "me")
-    while not (await asyncio.wait([asked], timeout=0.3))[0]:
-        [waiting] = broker.waiting()
-        broker.answer(waiting.number, Answer(False, why="no"))
-    assert await asked == Answer(False, why="no")
+    desk = QuestionDesk()
+    async with shared(store, desk) as (asked, number):
+        await store.questions.answer(number, Answer(True, "always"), "me")
+        assert not (await asyncio.wait([asked], timeout=0.3))[0]
+        [waiting] = desk.waiting()
+        await desk.answer(waiting.number, Answer(False, why="no"))
+        assert await asked == Answer(False, why="no")
 
 
 async def test_a_question_that_is_withdrawn_here_is_withdrawn_elsewhere(store: Any) -> None:
-    broker = Broker()
-    asked, _ = await shared(store, broker)
-    asked.cancel()
-
-    async def is_gone() -> bool:
-        return not await store.questions.waiting("")
-
-    await until(is_gone, "nobody is asked any more")
-    assert (list(broker.waiting()), asked.cancelled()) == ([], True)
+    desk = QuestionDesk()
+    async with shared(store, desk) as (asked, _):
+        asked.cancel()
+        await asyncio.wait([asked])
+    assert list(await store.questions.waiting("")) == []
+    assert (list(desk.waiting()), asked.cancelled()) == ([], True)
 
 
 async def test_who_says_nothing_has_not_answered_for_the_others(store: Any) -> None:
     talk = await running(store, TERMINAL, background=False, conversation=True)
     number = await store.questions.put(post(about(talk), behind=False, owner=TERMINAL, home=True))
     asked: list[int] = []
-    silent = Broker(seconds=0.05, heard=lambda waiting: asked.append(len(waiting)))
-    bringing = asyncio.ensure_future(
-        FarQuestions(store.questions, silent, lambda: replace(ME, follows=talk)).run()
-    )
-    await until(lambda: asked == [1, 0], "it was shown and is not any more")
-    bringing.cancel()
-    await asyncio.wait([bringing])
+    audience = Audience(follows=lambda: talk)
+    silent = QuestionDesk(audience=audience, seconds=0.05, changed=lambda waiting: asked.append(len(waiting)))
+    async with silent.open(store, ME.name), silent.attend("/a", background=True):
+        await until(lambda: asked == [1, 0], "it was shown and is not any more")
     assert [each.number for each in await store.questions.waiting("")] == [number]
+
+
+async def test_an_answer_that_is_given_for_another_process_is_not_lost_when_this_one_leaves(
+    store: Any,
+) -> None:
+    await store.questions.here(ME, 60.0)
+    talk = await running(store, TERMINAL, background=False, conversation=True)
+    number = await store.questions.put(post(about(talk), behind=False, owner=TERMINAL, home=True))
+    desk = QuestionDesk(audience=Audience(follows=lambda: talk))
+    async with desk.open(store, ME.name):
+        async with desk.attend("/a", background=True):
+            await until(lambda: len(desk.waiting()) == 1, "it is shown")
+            answering = asyncio.ensure_future(desk.answer(desk.waiting()[0].number, Answer(True)))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        await answering
+    assert await store.questions.answers([number]) == {number: Answer(True)}
+
+
+def test_away_from_home_a_yes_reaches_no_further_than_the_agent_and_those_below_it() -> None:
+    reaches = ("call", "agent", "subtree", "session", "always")
+    kept = [kept_there(Answer(True, reach)).reach for reach in reaches]
+    assert kept == ["call", "agent", "subtree", "subtree", "subtree"]

@@ -17,12 +17,11 @@ from gencode.core.reasons import stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.inquiring import LOOK_SECONDS
 from gencode.places import database
+from gencode.questions.ask_parent import LOOK_SECONDS
+from gencode.questions.question_desk import QuestionDesk
 from gencode.runtime.asking import Answer, Question
-from gencode.runtime.broker import Broker
 from gencode.runtime.ports import TaskQuery
-from gencode.surfaces.far_questions import asked_anywhere
 from gencode.testing import call, says, scripted
 from tests.contracts.provider import Play
 from tests.contracts.questions import until
@@ -160,16 +159,14 @@ async def test_what_the_sender_leaves_is_asked_at_once_of_the_person_who_waits(
             return choosing(told)
         return say("I leave it.") if told.turns else say("I begin.", sending)
 
-    def opener(asker: Any) -> Any:
-        settings = {**MAY, "question_seconds": 600, "background_questions": False}
-        return GenCode.open(tmp_path, model=MODEL, settings=settings, asker=asker)
-
+    settings = {**MAY, "question_seconds": 600, "background_questions": False}
+    asker = QuestionDesk(person)
     async with (
         asyncio.timeout(120),
         thinking(think, monkeypatch),
-        asked_anywhere(opener, Broker(person)) as gen,
+        GenCode.open(tmp_path, model=MODEL, settings=settings, asker=asker) as gen,
     ):
-        await until(lambda: rows(database(), "SELECT count(*) FROM Persons") == [(1,)], "they are there")
+        assert rows(database(), "SELECT count(*) FROM Persons") == [(1,)]
         await gen.ask("go").outcome()
         child = (await tasks(gen))["choose"]
         told = await said(gen, child.id)
@@ -343,7 +340,7 @@ async def test_an_agent_that_asked_may_still_ask_what_it_may_do_where_a_person_t
             tmp_path,
             settings=settings,
             store=numbered(),
-            asker=Broker(person),
+            asker=QuestionDesk(person),
             main=main,
             general_purpose=child,
         ) as gen,

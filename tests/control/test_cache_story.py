@@ -29,7 +29,7 @@ Meanwhile = Callable[[str], Awaitable[object]]
 
 
 def marked(outcome: Outcome) -> bool:
-    return any(each.startswith("answered from the journal: task ") for each in outcome.evidence.warnings)
+    return bool(outcome.answered_from)
 
 
 async def settled() -> None:

@@ -14,7 +14,7 @@ from gencode.core.events import TaskStarted
 from gencode.core.messages import Message, ToolMessage, ToolResult
 from gencode.core.reasons import stop_cause
 from gencode.core.status import Status
-from gencode.delegation.kinship import Kinship
+from gencode.delegation.relatives import TaskTree
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.ports import Part, Request
 from gencode.testing import call, says, scripted
@@ -96,7 +96,7 @@ async def letters(gen: GenCode, task: str) -> list[str]:
 
 
 def test_the_listing_of_those_in_reach_is_bounded() -> None:
-    family = Kinship()
+    family = TaskTree()
     family.learn("000000ff", None, "main")
     for number in range(14):
         family.learn(f"{number:08x}", "000000ff", "Explore")

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision, parse_rule
-from gencode.delegation.far_asking import at_home
+from gencode.room import at_home
 from gencode.runtime.asking import Question
 
 COPY = "/far/.gen-worktrees/repository-1a2b/9f3a-12345678"
@@ -17,19 +17,15 @@ def asking(*rules: str) -> Question:
 
 def test_rules_for_a_copy_are_offered_for_the_folder_that_it_is_a_copy_of() -> None:
     asked = asking(f"Write({COPY}/a.txt)", "Bash(make)")
-    assert at_home(asked, (COPY, "/home/me/project")) == asking("Write(/home/me/project/a.txt)", "Bash(make)")
-
-
-def test_without_a_copy_rules_are_offered_as_they_are() -> None:
-    assert at_home(asking(f"Write({COPY}/a.txt)"), None) == asking(f"Write({COPY}/a.txt)")
+    assert at_home(asked, COPY, "/home/me/project") == asking("Write(/home/me/project/a.txt)", "Bash(make)")
 
 
 def test_a_rule_that_cannot_be_told_for_the_folder_at_home_is_not_offered() -> None:
     asked = asking("Bash(cd ../9f3a-12345678)", "Bash(make)")
-    assert at_home(asked, (COPY, "/home/me/project")) == asking()
+    assert at_home(asked, COPY, "/home/me/project") == asking()
 
 
 def test_why_it_is_asked_and_what_would_lift_it_are_told_for_the_folder_at_home() -> None:
     asked = Decision(Action.ASK, f"Write of {COPY}/a", lifts=f'--allow "Write({COPY}/a)"')
-    told = at_home(replace(asking(), decision=asked), (COPY, "/p")).decision
+    told = at_home(replace(asking(), decision=asked), COPY, "/p").decision
     assert told == Decision(Action.ASK, "Write of /p/a", lifts='--allow "Write(/p/a)"')

@@ -21,7 +21,7 @@ from gencode.core.rules import Mode
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.delegation import remote
+from gencode.runtime import changes
 from gencode.runtime.ports import Wish
 from gencode.testing import call, reported, says, scripted
 
@@ -232,7 +232,7 @@ async def test_a_task_does_not_go_on_in_isolation(tmp_path: Path) -> None:
 async def test_one_that_has_ended_goes_on_although_its_sender_has_not_looked_since(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "LOOK_SECONDS", 2.0)
+    monkeypatch.setattr(changes, "SPACING_SECONDS", 2.0)
     model = played(tmp_path, Explore=[says("found it"), says("and more")])
     async with GenCode.open(tmp_path, model=model) as gen:
         request = TaskRequest("Explore", "look", background=True, isolation="process")

@@ -72,7 +72,7 @@ async def test_who_cannot_make_a_copy_says_why_and_what_is_forged_is_refused(tmp
     parcel = Parcel(key="a" * 40, tip="b" * 40, remote=f"file://{tmp_path}/none", known=("b" * 40,))
     place = lodgings(tmp_path, office)
     assert "cannot be fetched from" in await used(place, Wanted(TASK, "/nowhere", "x", parcel))
-    [(task, worker, why)] = office.hindered
+    [(task, worker, why, _)] = office.hindered
     assert (task, worker, "cannot be fetched from" in why) == (TASK, "worker", True)
     with pytest.raises(UserMistake, match="an address that is not taken: 'ext::x'"):
         await used(place, Wanted(TASK, "/nowhere", "x", replace(parcel, remote="ext::x")))

@@ -179,7 +179,7 @@ async def test_a_fact_that_cannot_be_read_stops_it_and_nothing_is_lost(tmp_path:
     async with GenCode.open(tmp_path, model=provider) as gen:
         task = (await gen.task("general-purpose", "look")).agent_id
     with sqlite3.connect(database()) as connection:
-        connection.execute("UPDATE Events SET Body = '{' WHERE Task = ? AND Seq = 3", (task,))
+        connection.execute("UPDATE Journal SET Body = '{' WHERE Task = ? AND Seq = 3", (task,))
     connection.close()
     async with GenCode.open(tmp_path, model=provider) as gen:
         with pytest.raises(UserMistake, match=rf"Task {task} cannot go on: Fact 3 .*Nothing was changed"):
@@ -187,7 +187,7 @@ async def test_a_fact_that_cannot_be_read_stops_it_and_nothing_is_lost(tmp_path:
         shown = await gen.show(task)
         assert (await gen.store.owned(), shown.status) == ([], Status.COMPLETED)
     with sqlite3.connect(database()) as connection:
-        rows = connection.execute("SELECT count(*) FROM Events WHERE Task = ?", (task,)).fetchall()
+        rows = connection.execute("SELECT count(*) FROM Journal WHERE Task = ?", (task,)).fetchall()
     connection.close()
     assert rows == [(5,)]
 

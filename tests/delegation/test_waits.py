@@ -3,12 +3,12 @@
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import PassingFact, ProgressMade
 from gencode.delegation.waits import BLIND_SECONDS, FIRST_SECONDS, LOOK_SECONDS, Vain, Waits
-from gencode.runtime.fleet import Outlook
+from gencode.runtime.fleet import NoWorker, Outlook
 
-HOPELESS = Outlook("no worker is there", "gen worker", 10.0)
-NONE = Outlook("no worker is there", "gen worker")
-UNCLEAR = Outlook("no worker is there", "gen worker", 10.0, unclear=True)
-BUSY = Outlook("all workers have enough to do", "gen worker")
+HOPELESS = Outlook(NoWorker.NONE_THERE, most=10.0)
+NONE = Outlook(NoWorker.NONE_THERE)
+UNCLEAR = Outlook(NoWorker.NONE_THERE, most=10.0, unclear=True)
+BUSY = Outlook(NoWorker.BUSY)
 
 
 class Sent:

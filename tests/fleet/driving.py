@@ -18,6 +18,7 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, replay, transcript_of
 from gencode.fleet import HARD_END
+from gencode.runtime.asking import Asker
 from tests.postgres import Postgres
 from tests.waiting import PATIENCE, until
 
@@ -112,10 +113,11 @@ class Fleet:
         self.workers += new
         return [each.ready() for each in new]
 
-    def open(self, **settings: Any) -> AbstractAsyncContextManager[GenCode]:
+    def open(self, asker: Asker | None = None, **settings: Any) -> AbstractAsyncContextManager[GenCode]:
         """A GenCode on the shared database, as on a person's machine."""
         named = {"database_url": self.url, **settings}
-        return GenCode.open(self.folder, model=f"scripted:{self.folder}/script.json", settings=named)
+        model = f"scripted:{self.folder}/script.json"
+        return GenCode.open(self.folder, model=model, settings=named, asker=asker)
 
     def rows(self, statement: str) -> list[list[str]]:
         """What a statement gives in the schema of this fleet."""

@@ -19,8 +19,8 @@ from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.delegation import apart
 from gencode.delegation.forks import Fork
+from gencode.questions.question_desk import QuestionDesk
 from gencode.runtime.asking import Answer, Question
-from gencode.runtime.broker import Broker
 from gencode.testing import reported
 from tests.fleet.driving import Fleet, ended
 from tests.waiting import until
@@ -222,16 +222,11 @@ class Saying:
 
 
 async def test_who_waits_for_an_agent_on_a_worker_is_asked_on_its_behalf(standing: Fleet) -> None:
-    from gencode.surfaces.far_questions import far_questions
-
     person = Saying()
-    broker = Broker(person)
     agent = [{"calls": [{"name": "Bash", "input": {"command": "touch waited.txt"}}]}, {"text": "done"}]
-    quiet = {"permission_mode": "default", "allow": ["Task(general-purpose)"]}
-    async with (
-        stage(standing, [{"calls": [sends()]}, {"text": "ok"}], agent, asker=broker, settings=quiet) as on,
-        far_questions(on.gen, broker, background=False),
-    ):
+    quiet = {"permission_mode": "default", "allow": ["Task(general-purpose)"], "background_questions": False}
+    turns = [{"calls": [sends()]}, {"text": "ok"}]
+    async with stage(standing, turns, agent, asker=QuestionDesk(person), settings=quiet) as on:
         session = await on.gen.ask("go").outcome()
         assert session.status is Status.COMPLETED
     assert [(each.task, each.path) for each in person.asked] == [(on.child, ("main", "general-purpose"))]

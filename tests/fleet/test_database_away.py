@@ -168,7 +168,7 @@ async def test_an_agent_that_may_be_queued_is_called_off_when_nobody_tries_any_m
             job.stop.stop(stop_cause("enough"))
         await gen.outcome(job)
         [sub] = await gen.store.tasks(TaskQuery(parent=job.id))
-        assert (sub.status, sub.error) == (Status.CANCELLED, CUT_SHORT)
+        assert (sub.status, sub.reason) == (Status.CANCELLED, CUT_SHORT.reason)
     await store.close()
 
 

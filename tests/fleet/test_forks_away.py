@@ -221,7 +221,7 @@ async def test_in_a_clone_a_task_goes_on_is_forked_and_its_work_is_taken_over(
 
 
 @asynccontextmanager
-async def talking(country: Country, **bounds: int) -> AsyncGenerator[tuple[GenCode, Task]]:
+async def talking(country: Country, **bounds: Any) -> AsyncGenerator[tuple[GenCode, Task]]:
     """Another process beside one that waits for its model, and the agent that it had sent before."""
     costs = {"inputTokens": 990, "outputTokens": 10}
     sends = call("Task", subagent_type="Explore", prompt="look")

@@ -127,7 +127,7 @@ async def test_what_nobody_waits_for_is_left_to_workers_that_come_by_day_and_is_
         [task] = await submit(gen, 1, "Explore")
     assert await watching.pass_by(1_000) == []
     [stuck] = [each for each in (await survey(narrow.url)).stuck if each.task == task]
-    assert stuck.why == "no worker that is there takes tasks of Explore"
+    assert stuck.outlook.why == "no worker that is there takes tasks of Explore"
     assert await give_up(store, task, "it is in the way of other tests")
 
 
@@ -166,7 +166,7 @@ async def test_a_task_that_cannot_be_read_is_not_taken_again_and_again_to_be_end
     lease = await store.take(task, "a worker")
     await store.append(lease, [TaskStarted()])
     await store.release(lease)
-    await store.link.fetch("UPDATE gen_event SET body = '{' WHERE task = $1 AND seq = 2", task)
+    await store.link.fetch("UPDATE gen_journal SET body = '{' WHERE task = $1 AND seq = 2", task)
     before = await store.dispatched(task)
     assert not await give_up(store, task, "no worker took it")
     assert before is not None and (await store.dispatched(task), before.free) == (before, True)

@@ -163,5 +163,5 @@ async def test_a_task_that_somebody_waits_for_runs_on_a_worker_too(fleet: Fleet)
         assert (outcome.status, outcome.result) == (Status.COMPLETED, "done")
         events = await check_journal(gen, outcome.agent_id)
         assert runs(events) == 1
-    written = fleet.rows("SELECT DISTINCT epoch FROM gen_event ORDER BY 1")
+    written = fleet.rows("SELECT DISTINCT epoch FROM gen_journal ORDER BY 1")
     assert written == [["0"], ["1"]]  # born here, run by whoever took it

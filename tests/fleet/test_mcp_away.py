@@ -15,10 +15,9 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.mcp.session import SCREEN_WAIT
 from gencode.permissions.trust import standing, trust
+from gencode.questions.question_desk import QuestionDesk
 from gencode.runtime.asking import Answer
-from gencode.runtime.broker import Broker
 from gencode.settings import gen_home
-from gencode.surfaces.far_questions import far_questions
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, results, says
 from tests.fleet.driving import ended
@@ -156,8 +155,7 @@ async def test_a_server_that_an_agent_of_the_project_brings_is_started_after_a_p
     assert "The MCP server own was not started: how it is started was not approved" in missing
     assert not abroad.log("own").exists()
     person = Saying(Answer(True))
-    broker = Broker(person)
-    async with abroad.gen(background_questions=True) as gen, far_questions(gen, broker, background=True):
+    async with abroad.gen(background_questions=True, asker=QuestionDesk(person)) as gen:
         await until(lambda: present(abroad), "the person is there")
         task = (await gen.detach(TaskRequest("keeper", "look"))).agent_id
         _, [started, seen] = await abroad.heard(gen, task)

@@ -7,6 +7,7 @@ import pytest
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.permissions.trust import standing, trust
+from gencode.runtime.fleet import NoWorker
 from gencode.settings import gen_home
 from gencode.stores.pg_survey import survey
 from tests.fleet.conftest import PATIENT
@@ -27,7 +28,8 @@ async def test_a_task_waits_for_a_worker_that_has_its_agent(fleet: Fleet) -> Non
         tasks = await submit(gen, 3, "rare")
 
         async def said_why() -> bool:
-            return {each.why for each in (await survey(fleet.url)).stuck} == {"no worker has the agent rare"}
+            seen = [each.outlook.reason for each in (await survey(fleet.url)).stuck]
+            return set(seen) == {NoWorker.NO_AGENT}
 
         await until(said_why, "the worker has said what is missing")
         assert {(await gen.find(task)).status for task in tasks} == {Status.PENDING}

@@ -21,11 +21,10 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.live import Job
 from gencode.permissions.calls import Approval
+from gencode.questions.question_desk import QuestionDesk
 from gencode.runtime.asking import Answer, Question
-from gencode.runtime.broker import Broker
 from gencode.runtime.ports import Handover
 from gencode.surfaces.cli import main
-from gencode.surfaces.far_questions import box_of, far_questions
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, ended
 from tests.surfaces.running import Ended, in_terminal
@@ -48,17 +47,13 @@ def touch(name: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def sitting(
-    fleet: Fleet, model: str, person: Broker | None = None, *, behind: bool = True, **settings: Any
+    fleet: Fleet, model: str, person: QuestionDesk | None = None, *, behind: bool = True, **settings: Any
 ) -> AsyncGenerator[GenCode]:
     """A GenCode where a person is asked, also by agents in the background when they are to be."""
     named = {"database_url": fleet.url, "background_questions": behind, **settings}
     async with GenCode.open(fleet.folder, model=model, settings=named, asker=person) as gen:
-        if person is None:
-            yield gen
-            return
-        async with far_questions(gen, person, background=behind):
-            await until(lambda: present(fleet), "the person is there")
-            yield gen
+        assert present(fleet) is (person is not None)
+        yield gen
 
 
 def present(fleet: Fleet) -> bool:
@@ -97,7 +92,7 @@ async def test_a_command_is_asked_about_where_the_person_is_and_run_where_the_ag
 ) -> None:
     person = Saying(Answer(True))
     model = script(standing, "yes", touch("made.txt"))
-    async with sitting(standing, model, Broker(person)) as gen:
+    async with sitting(standing, model, QuestionDesk(person)) as gen:
         task = await sent(gen)
         found = await one(gen, task)
     assert (found.status, (standing.folder / "made.txt").exists()) == (Status.COMPLETED, True)
@@ -112,7 +107,7 @@ async def test_what_an_agent_wants_to_know_is_answered_in_words(standing: Fleet)
     asks = {"question": "Which colour?", "options": [{"label": "red"}, {"label": "blue"}]}
     call = {"name": "AskUserQuestion", "input": {"questions": [asks]}}
     person = Saying(Answer(True, words=("blue",)))
-    async with sitting(standing, script(standing, "words", call), Broker(person)) as gen:
+    async with sitting(standing, script(standing, "words", call), QuestionDesk(person)) as gen:
         task = await sent(gen)
         await one(gen, task)
         assert "Which colour? \\u2192 blue" in await heard(gen, task)
@@ -122,7 +117,7 @@ async def test_what_an_agent_wants_to_know_is_answered_in_words(standing: Fleet)
 async def test_nobody_is_asked_who_is_not_there_or_does_not_want_to_be(standing: Fleet, there: bool) -> None:
     person = Saying(Answer(True))
     model = script(standing, f"nobody{there}", touch("never.txt"))
-    async with sitting(standing, model, Broker(person) if there else None, behind=False) as gen:
+    async with sitting(standing, model, QuestionDesk(person) if there else None, behind=False) as gen:
         task = await sent(gen)
         await one(gen, task)
         assert "nobody can approve it in this run" in await heard(gen, task)
@@ -133,7 +128,7 @@ async def test_a_yes_for_the_session_counts_for_no_other_task_on_the_same_worker
     yes, no = Answer(True, "session"), Answer(False, why="not twice")
     person = Saying(yes, no)
     model = script(standing, "reach", touch("twice.txt"), touch("twice.txt"))
-    async with sitting(standing, model, Broker(person)) as gen:
+    async with sitting(standing, model, QuestionDesk(person)) as gen:
         await one(gen, await sent(gen))
         assert len(person.asked) == 1
         second = await sent(gen)
@@ -145,16 +140,15 @@ async def test_a_yes_for_the_session_counts_for_no_other_task_on_the_same_worker
 async def test_what_was_answered_for_one_task_is_not_answered_for_another_of_the_same_room(
     fleet: Fleet,
 ) -> None:
-    from gencode.delegation.far_asking import FarAsker
     from gencode.stores.pg_fleet import FleetStore
 
     store = await FleetStore.open(fleet.url)
     model = f"scripted:{fleet.folder}/script.json"
     created = TaskCreated(agent="general-purpose", prompt="look", cwd=str(fleet.folder))
-    asker = FarAsker(store, store.questions)
+    asker = QuestionDesk(here=False)
     async with GenCode.open(fleet.folder, model=model, store=store, asker=asker) as gen:
         jobs = [await gen.take_on(Handover(model, created)) for _ in range(2)]
-        memories = [job.seat.gate.memory for job in jobs if isinstance(job, Job)]
+        memories = [job.seat.gate.approvals.once for job in jobs if isinstance(job, Job)]
         memories[0].add(Approval("host", "example.org"))
         assert memories == [{Approval("host", "example.org")}, set()]
     await store.close()
@@ -163,7 +157,7 @@ async def test_what_was_answered_for_one_task_is_not_answered_for_another_of_the
 async def test_a_no_of_the_sender_is_not_lifted_by_a_yes(standing: Fleet) -> None:
     person = Saying(Answer(True, "subtree"))
     model = script(standing, "denied", touch("denied.txt"))
-    async with sitting(standing, model, Broker(person), deny=["Bash(touch denied.txt)"]) as gen:
+    async with sitting(standing, model, QuestionDesk(person), deny=["Bash(touch denied.txt)"]) as gen:
         await one(gen, await sent(gen))
     assert (person.asked, (standing.folder / "denied.txt").exists()) == ([], False)
 
@@ -171,7 +165,7 @@ async def test_a_no_of_the_sender_is_not_lifted_by_a_yes(standing: Fleet) -> Non
 async def test_a_person_at_a_shell_lists_and_answers_questions_and_the_second_answer_is_told_so(
     standing: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    person = Broker()
+    person = QuestionDesk()
     model = script(standing, "typed", touch("typed.txt"))
     monkeypatch.setenv("GEN_DATABASE_URL", standing.url)
 
@@ -199,21 +193,21 @@ async def test_a_person_at_a_shell_lists_and_answers_questions_and_the_second_an
 
 
 async def test_the_question_of_a_worker_that_died_disappears(fleet: Fleet) -> None:
-    person = Broker()
+    person = QuestionDesk()
     [first] = fleet.start(1)
     model = script(fleet, "died", touch("made.txt"))
     async with sitting(fleet, model, person) as gen:
         await sent(gen)
         await until(lambda: len(person.waiting()) == 1, "it is asked")
-        [waiting] = await box_of(gen).waiting("")
+        [waiting] = await gen.store.questions.waiting("")
         first.send(signal.SIGKILL)
         await until(lambda: not person.waiting(), "nobody asks it any more")
         with pytest.raises(UserMistake, match="nobody asks it any more"):
-            await box_of(gen).answer(waiting.number, Answer(True), "me")
+            await gen.store.questions.answer(waiting.number, Answer(True), "me")
 
 
 async def test_an_agent_that_waits_for_a_person_keeps_nobody_from_working(fleet: Fleet) -> None:
-    person = Broker()
+    person = QuestionDesk()
     fleet.start(1, "--concurrency", "1", *PATIENT)
     asking = script(fleet, "asking", touch("late.txt"))
     plain = script(fleet, "plain")
@@ -222,7 +216,7 @@ async def test_an_agent_that_waits_for_a_person_keeps_nobody_from_working(fleet:
         await until(lambda: len(person.waiting()) == 1, "it is asked")
         async with sitting(fleet, plain) as other:
             assert (await one(other, await sent(other))).status is Status.COMPLETED
-        person.answer(person.waiting()[0].number, Answer(True))
+        await person.answer(person.waiting()[0].number, Answer(True))
         assert (await one(gen, waits)).status is Status.COMPLETED
     assert (fleet.folder / "late.txt").exists()
 
@@ -286,6 +280,6 @@ def test_without_a_shared_database_nothing_of_it_is_loaded(tmp_path: Path) -> No
     )
     loaded = told.stdout.splitlines()
     ours = [name for name in loaded if name.startswith(("gencode.stores.pg_", "asyncpg", "pgqueuer"))]
-    more = {"gencode.fleet", "gencode.runtime.questions", "gencode.delegation.far_asking"}
-    pace = {"gencode.runtime.pace", "gencode.providers.pacing", "gencode.surfaces.far_questions"}
+    more = {"gencode.fleet", "gencode.questions.question_desk"}
+    pace = {"gencode.runtime.pace", "gencode.providers.pacing"}
     assert (ours, (more | pace).intersection(loaded)) == ([], set())

@@ -68,7 +68,7 @@ def files() -> tuple[Path, ...]:
         folders[:] = [
             each for each in folders if each not in MADE and (each in VISIBLE or not each.startswith("."))
         ]
-        found.extend(Path(folder, name) for name in names)
+        found.extend(Path(folder, name) for name in names if name != ".git")  # a file in a worktree
     return tuple(sorted(found))
 
 

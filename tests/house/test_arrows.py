@@ -4,7 +4,7 @@ import pytest
 
 from tests.house.source import Module, exists, imports, package
 
-LINE = ["core", "permissions", "runtime", "delegation"]
+LINE = ["core", "permissions", "runtime", "delegation", "questions"]
 RACKS = ["agents", "tools", "providers", "stores", "engines", "mcp", "telemetry"]
 ENTRY = {"__init__", "__main__"}
 

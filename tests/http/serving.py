@@ -13,7 +13,7 @@ import aiohttp
 
 from gencode.app import GenCode
 from gencode.surfaces.http.listening import Wish
-from gencode.surfaces.http.serving import Bell, Serving, new_broker
+from gencode.surfaces.http.serving import Bell, Serving, new_desk
 from gencode.surfaces.http.tokens import Keys, Right
 from gencode.testing import Turns
 from tests.surfaces.running import script, start
@@ -143,14 +143,14 @@ async def served(
 ) -> AsyncGenerator[Served, None]:
     """A server whose agents play a script; its journal is that of GEN_HOME."""
     bell = Bell()
-    broker = new_broker(bell)
+    desk = new_desk(bell)
     keys = Keys(shared=share)
     model = script(folder, **agents)
     async with (
-        GenCode.open(folder, model=model, settings=settings, asker=broker) as gen,
+        GenCode.open(folder, model=model, settings=settings, asker=desk) as gen,
         aiohttp.ClientSession() as http,
     ):
-        serving = Serving(gen, broker, bell, Wish(keys))
+        serving = Serving(gen, desk, bell, Wish(keys))
         running = asyncio.create_task(serving.run())
         ready = asyncio.create_task(serving.ready.wait())
         await asyncio.wait([running, ready], return_when=asyncio.FIRST_COMPLETED)

@@ -10,10 +10,9 @@ import pytest
 from gencode import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
+from gencode.questions.question_desk import QuestionDesk
 from gencode.runtime.asking import Answer
-from gencode.runtime.broker import Broker
 from gencode.runtime.owner import machine_of, new_owner
-from gencode.surfaces.far_questions import asked_anywhere
 from gencode.testing import call, says
 from tests.http.serving import gen_serve
 from tests.surfaces.running import script
@@ -21,10 +20,10 @@ from tests.surfaces.running import script
 
 async def test_the_page_of_another_process_answers_the_question_of_a_terminal(tmp_path: Path) -> None:
     model = script(tmp_path, main=[says("", call("Bash", command="touch x")), says("over")])
-    person = Broker()
+    person = QuestionDesk()
     async with (
         gen_serve(tmp_path, "--model", "offline") as server,
-        asked_anywhere(lambda asker: GenCode.open(tmp_path, model=model, asker=asker), person) as gen,
+        GenCode.open(tmp_path, model=model, asker=person) as gen,
     ):
         talking = asyncio.ensure_future(gen.ask("go").outcome())
         told = await server.client.until("/api/questions", lambda each: each["questions"])
@@ -50,19 +49,19 @@ async def test_of_two_answers_at_once_one_counts_and_the_other_is_told(tmp_path:
     model = script(
         tmp_path, main=[*(says("", call("Bash", command=f"touch x{name}")) for name in names), says("over")]
     )
-    person = Broker()
+    person = QuestionDesk()
     allowed: dict[str, bool] = {}
 
     async def answered_here(answer: Answer) -> bool:
         try:
-            await person.answered(person.waiting()[0].number, answer)
+            await person.answer(person.waiting()[0].number, answer)
         except UserMistake:
             return False
         return True
 
     async with (
         gen_serve(tmp_path, "--model", "offline") as server,
-        asked_anywhere(lambda asker: GenCode.open(tmp_path, model=model, asker=asker), person) as gen,
+        GenCode.open(tmp_path, model=model, asker=person) as gen,
     ):
         talking = asyncio.ensure_future(gen.ask("go").outcome())
         for name in names:

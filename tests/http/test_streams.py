@@ -264,7 +264,7 @@ async def test_a_fact_that_cannot_be_read_holds_nobody_up(tmp_path: Path) -> Non
         broken = await start(site.client)
         await site.client.ended(broken)
     with closing(sqlite3.connect(database())) as file, file:
-        file.execute("UPDATE Events SET Body = '{' WHERE rowid = (SELECT max(rowid) FROM Events)")
+        file.execute("UPDATE Journal SET Body = '{' WHERE rowid = (SELECT max(rowid) FROM Journal)")
     async with served(tmp_path, Explore=LOOK) as site, site.client.stream("/api/stream", "0") as stream:
         task = await start(site.client)
         found = ids(await take(stream, ended(task)))

@@ -4,9 +4,11 @@ import fcntl
 import gzip
 import json
 import shutil
+import sqlite3
 import subprocess
 from collections import Counter
 from collections.abc import Generator
+from contextlib import closing
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
@@ -15,12 +17,14 @@ import pytest
 
 from gencode import GenCode
 from gencode.core.changes import offers
+from gencode.core.errors import UserMistake
 from gencode.core.outcome import as_json
 from gencode.core.place import WorktreePlace
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from tests.journals.record import PLACE, Json
 from tests.postgres import Postgres
+from tests.surfaces.running import GEN
 from tests.surfaces.running import gen as command
 
 RECORDED = Path(__file__).parent / "0.1"
@@ -101,6 +105,12 @@ async def test_a_database_shows_and_replays_the_same_tasks(recorded: Path) -> No
             assert (await gen.replay(task)).same
 
 
+async def import_all(gen: GenCode, scenario: str) -> None:
+    """Import every export of a scenario."""
+    for task in expected(scenario):
+        await gen.take_in((RECORDED / scenario / "exports" / f"{task}.jsonl").read_text())
+
+
 @pytest.mark.parametrize("scenario", SCENARIOS)
 async def test_exports_are_imported_and_replay(scenario: str, tmp_path: Path) -> None:
     async with GenCode.open(tmp_path, model="offline") as gen:
@@ -172,40 +182,95 @@ def deliveries(session: Json) -> Counter[str]:
     )
 
 
-@pytest.mark.parametrize("recorded", ["killed", "queued", "budgeted", "worktrees"], indirect=True)
-async def test_a_killed_conversation_goes_on_and_hears_of_each_agent_once(recorded: Path) -> None:
-    tasks = expected(recorded.name)
+async def hears_of_each_agent_once(gen: GenCode, scenario: str) -> None:
+    """Go on twice with the conversation that was killed; what its agents came to is told once."""
+    tasks = expected(scenario)
     main = next(t for t in tasks.values() if t["agent"] == "main" and t["status"] == "interrupted")
     children = {
         t["agentId"]
         for t in tasks.values()
         if t["parentId"] == main["agentId"] and (t["background"] or t["status"] == "interrupted")
     }
-    async with GenCode.open(recorded / "ws", model=script(recorded)) as gen:
-        went_on = await gen.ask("Go on", session=main["agentId"]).outcome()
+    for prompt in ("Go on", "And on"):
+        went_on = await gen.ask(prompt, session=main["agentId"]).outcome()
         assert went_on.status is Status.COMPLETED
         told = deliveries(await shown(gen, main["agentId"]))
-    assert {child: told[child] for child in children} == dict.fromkeys(children, 1)
+        assert {child: told[child] for child in children} == dict.fromkeys(children, 1)
+
+
+WITH_A_KILLED_CONVERSATION = ["killed", "queued", "budgeted", "worktrees"]
+
+
+@pytest.mark.parametrize("recorded", WITH_A_KILLED_CONVERSATION, indirect=True)
+async def test_a_killed_conversation_goes_on_and_hears_of_each_agent_once(recorded: Path) -> None:
+    async with GenCode.open(recorded / "ws", model=script(recorded)) as gen:
+        await hears_of_each_agent_once(gen, recorded.name)
+
+
+@pytest.mark.parametrize("scenario", WITH_A_KILLED_CONVERSATION)
+async def test_an_imported_conversation_goes_on_and_hears_of_each_agent_once(
+    scenario: str, tmp_path: Path
+) -> None:
+    async with GenCode.open(tmp_path, model=script(tmp_path)) as gen:
+        await import_all(gen, scenario)
+        await hears_of_each_agent_once(gen, scenario)
+
+
+UNREADABLE = '{"kind":"TaskPraised","stars":5}'
+
+
+@pytest.mark.parametrize("recorded", ["killed"], indirect=True)
+async def test_an_agent_with_an_event_of_an_unknown_kind_has_failed_and_its_parent_hears_of_it_once(
+    recorded: Path,
+) -> None:
+    child = next(t["agentId"] for t in expected("killed").values() if t["prompt"] == "behind")
+    with closing(sqlite3.connect(recorded / "home" / "gencode.db")) as database, database:
+        database.execute("UPDATE Events SET Body = ? WHERE Task = ? AND Seq = 3", (UNREADABLE, child))
+    async with GenCode.open(recorded / "ws", model=script(recorded)) as gen:
+        assert (await gen.find(child)).reason is EndReason.UNREADABLE
+        await hears_of_each_agent_once(gen, "killed")
+        with pytest.raises(UserMistake, match=f"Task {child} cannot go on: Fact 3 of task {child} is of the"):
+            await gen.resume(child, "Go on")
+        assert UNREADABLE.strip("{}") in await gen.export(child)
 
 
 BOUND = {"Count", "Count wrongly", "Poor"}
 """Tasks that cannot simply go on: their result must fit a schema, or their budget is spent."""
+SPENT = {"43d5f532", "35528d91", "7488bab7"}
+"""Tasks whose budget, or that of their conversation, is spent."""
 
 
-@pytest.mark.parametrize("recorded", ["killed", "worktrees", "asking", "finished"], indirect=True)
-async def test_tasks_are_resumed_and_forked(recorded: Path) -> None:
-    agents = [
+def agents(scenario: str) -> list[str]:
+    """The agents that can go on."""
+    return [
         task
-        for task, shown in expected(recorded.name).items()
-        if shown["agent"] != "main" and shown["prompt"] not in BOUND
+        for task, shown in expected(scenario).items()
+        if shown["agent"] != "main" and shown["prompt"] not in BOUND and task not in SPENT
     ]
+
+
+async def go_on_and_are_forked(gen: GenCode, tasks: list[str], model: str) -> None:
+    for task in tasks:
+        resumed = await gen.resume(task, "Go on", model=model)
+        assert (resumed.agent_id, resumed.status) == (task, Status.COMPLETED)
+        forked = await gen.fork(task, "Otherwise", at=3, model=model)
+        assert (forked.agent_id == task, forked.status) == (False, Status.COMPLETED)
+
+
+@pytest.mark.parametrize("recorded", in_sqlite(), indirect=True)
+async def test_tasks_are_resumed_and_forked(recorded: Path) -> None:
     model = script(recorded)
     async with GenCode.open(recorded / "ws", model=model) as gen:
-        for task in agents:
-            resumed = await gen.resume(task, "Go on", model=model)
-            assert (resumed.agent_id, resumed.status) == (task, Status.COMPLETED)
-        forked = await gen.fork(agents[0], "Otherwise", at=3, model=model)
-        assert forked.status is Status.COMPLETED
+        await go_on_and_are_forked(gen, agents(recorded.name), model)
+
+
+@pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != "worktrees"])
+async def test_imported_tasks_are_resumed_and_forked(scenario: str, tmp_path: Path) -> None:
+    model = script(tmp_path)
+    async with GenCode.open(tmp_path, model=model) as gen:
+        await import_all(gen, scenario)
+        theirs = {task for task, shown in expected(scenario).items() if shown["agent"] == "lead"}
+        await go_on_and_are_forked(gen, [task for task in agents(scenario) if task not in theirs], model)
 
 
 @pytest.mark.parametrize("recorded", ["scheduled"], indirect=True)
@@ -214,15 +279,52 @@ def test_what_was_scheduled_is_still_planned(recorded: Path) -> None:
     assert len(next(iter(planned.values()))) == 3
 
 
-@pytest.mark.needs("postgres")
-@pytest.mark.parametrize("recorded", ["fleet"], indirect=True)
-async def test_a_postgres_dump_shows_the_same_tasks(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def shared(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
+    """The data of a scenario with its Postgres database, brought up to date."""
     server = Postgres()
     try:
-        server.run(gzip.decompress((RECORDED / "fleet" / "dump.sql.gz").read_bytes()).decode())
+        server.run(gzip.decompress((RECORDED / recorded.name / "dump.sql.gz").read_bytes()).decode())
         monkeypatch.setenv("GEN_DATABASE_URL", server.url())
-        async with GenCode.open(recorded / "ws", model="offline") as gen:
-            for task, before in expected("fleet").items():
-                assert same(before, await shown(gen, task), before["status"] == "running") == before
+        assert command("migrate", cwd=recorded / "ws").code == 0
+        yield recorded
     finally:
         server.close()
+
+
+@pytest.mark.needs("postgres")
+@pytest.mark.parametrize("recorded", ["fleet"], indirect=True)
+async def test_a_postgres_dump_shows_and_replays_the_same_tasks(shared: Path) -> None:
+    async with GenCode.open(shared / "ws", model="offline") as gen:
+        for task, before in expected("fleet").items():
+            assert same(before, await shown(gen, task), before["status"] == "running") == before
+            assert (await gen.replay(task)).same
+
+
+@pytest.fixture
+def worker(shared: Path) -> Generator[None]:
+    """A worker of this build."""
+    command_line = [*GEN, "worker", "--workspace", str(shared), "--concurrency", "2"]
+    with subprocess.Popen(command_line, stdout=subprocess.DEVNULL) as process:
+        yield
+        process.kill()
+
+
+def result_of(task: str, folder: Path) -> tuple[str, str]:
+    """How a task ended that a worker is at, or will be."""
+    ended = command("task", "output", task, "--timeout", "60000", "--json", cwd=folder).json
+    return ended["status"], ended["result"]
+
+
+@pytest.mark.needs("postgres")
+@pytest.mark.parametrize("recorded", ["fleet"], indirect=True)
+@pytest.mark.usefixtures("worker")
+async def test_tasks_of_a_postgres_dump_go_on_at_workers_and_are_resumed_and_forked(shared: Path) -> None:
+    tasks = {shown["prompt"]: task for task, shown in expected("fleet").items()}
+    assert result_of(tasks["never begun"], shared / "ws") == ("completed", "Worked.")
+    assert result_of(tasks["slow"], shared / "ws") == ("completed", "Never.")
+    model = script(shared)
+    async with GenCode.open(shared / "ws", model=model) as gen:
+        await go_on_and_are_forked(gen, agents("fleet"), model)
+        again = await gen.ask("And on", session=tasks["in the foreground"]).outcome()
+        assert again.status is Status.COMPLETED

@@ -1,7 +1,7 @@
 """What the gate says about tools of servers, in every mode."""
 
 import os
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +11,7 @@ from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Mode, Policy, parse_rule
 from gencode.mcp.listing import offered
 from gencode.runtime.asking import Answer, Question
-from gencode.runtime.gate import Gate
+from gencode.runtime.gate import Approvals, CallingAgent, Gate
 from gencode.runtime.toolbox import Toolbox
 from tests.mcp.fleet import Fleet, offer
 
@@ -29,10 +29,6 @@ class Person:
         return Answer(True)
 
 
-def other(_: str) -> Literal["other"]:
-    return "other"
-
-
 async def gate(fleet: Fleet, mode: Mode, *rules: str, reads: tuple[str, ...] = ()) -> tuple[Gate, Person]:
     """A gate before a server with the tool `look`, which calls itself reading, and `change`."""
     tools = [*offer("look", annotations={"readOnlyHint": True}), *offer("change")]
@@ -43,11 +39,8 @@ async def gate(fleet: Fleet, mode: Mode, *rules: str, reads: tuple[str, ...] = (
         chain=(policy,),
         toolbox=Toolbox(servers.tools()),
         workspace=fleet.desk.workspace,
-        task="0000abcd",
-        agent="main",
-        agent_kind=other,
-        memory=fleet.answered,
-        asker=person,
+        agent=CallingAgent("0000abcd", "main"),
+        approvals=Approvals(once=fleet.answered, asker=person),
     )
     return made, person
 

@@ -11,7 +11,7 @@ from playwright.async_api import Browser
 
 from gencode.app import GenCode
 from gencode.surfaces.http.listening import Wish
-from gencode.surfaces.http.serving import Bell, Serving, new_broker
+from gencode.surfaces.http.serving import Bell, Serving, new_desk
 from gencode.surfaces.http.tokens import Keys
 from gencode.testing import Turns, call, says
 from tests.http.serving import Client, served
@@ -32,9 +32,9 @@ SEND = call("Task", subagent_type="Explore", description="look", prompt="look", 
 async def server_at(folder: Path, wish: Wish, **agents: Turns) -> AsyncGenerator[Serving, None]:
     """A server with the port and the tokens that another one had before it."""
     bell = Bell()
-    broker = new_broker(bell)
-    async with GenCode.open(folder, model=script(folder, **agents), asker=broker) as gen:
-        serving = Serving(gen, broker, bell, wish)
+    desk = new_desk(bell)
+    async with GenCode.open(folder, model=script(folder, **agents), asker=desk) as gen:
+        serving = Serving(gen, desk, bell, wish)
         running = asyncio.create_task(serving.run())
         await serving.ready.wait()
         try:

@@ -314,7 +314,7 @@ def test_what_is_still_asked_is_denied_when_nobody_can_be_asked(how: dict[str, A
     decision = decide(facts("http_post", **how), [policy(owner="main")])
     assert decision == Decision(
         Action.DENY,
-        f"{NEEDS_APPROVAL} http_post: this tool is asked once in a session.",
+        f"{NEEDS_APPROVAL}. http_post: this tool is asked once in a session.",
         "",
         "main",
         '--allow "http_post"',

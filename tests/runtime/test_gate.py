@@ -1,5 +1,6 @@
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -7,8 +8,18 @@ from msgspec.structs import replace
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, DecidedBy, Decision, Effect, Mode, Policy, parse_rule
 from gencode.core.spec import Workspace
-from gencode.runtime.asking import Answer, Question
-from gencode.runtime.gate import NESTED, Gate
+from gencode.permissions.calls import AgentKind, Approval
+from gencode.runtime.asking import Answer, Asker, Question
+from gencode.runtime.gate import (
+    NESTED,
+    Approvals,
+    CallingAgent,
+    Gate,
+    NoAgents,
+    NoRelatives,
+    Relation,
+    Relatives,
+)
 from gencode.runtime.toolbox import Tool, Toolbox, ToolContext, tool
 
 
@@ -47,8 +58,11 @@ BOX = Toolbox(
 )
 
 
-def agent_kind(name: str) -> Literal["builtin-reader", "other"]:
-    return "builtin-reader" if name == "Explore" else "other"
+class ExploreReads(NoAgents):
+    """One built-in agent that only reads."""
+
+    def agent_kind(self, name: str) -> AgentKind:
+        return "builtin-reader" if name == "Explore" else "other"
 
 
 @pytest.fixture
@@ -58,18 +72,26 @@ def where(tmp_path: Path) -> Workspace:
     return Workspace(tmp_path / "ws", tmp_path / "ws", tmp_path / "home")
 
 
-def gate(where: Workspace, *policies: Policy, **more: Any) -> Gate:
-    given: dict[str, Any] = {
-        "chain": policies or (Policy(),),
-        "toolbox": BOX,
-        "workspace": where,
-        "task": "9f3a1c2e",
-        "agent": "main",
-        "agent_kind": agent_kind,
-        "memory": set[str](),
-        **more,
-    }
-    return Gate(**given)
+def gate(
+    where: Workspace,
+    *policies: Policy,
+    chain: Sequence[Policy] = (),
+    toolbox: Toolbox = BOX,
+    named: frozenset[str] = frozenset(),
+    once: set[Approval] | None = None,
+    asker: Asker | None = None,
+    background: bool = False,
+    relatives: Relatives | None = None,
+) -> Gate:
+    return Gate(
+        chain=chain or policies or (Policy(),),
+        toolbox=toolbox,
+        workspace=where,
+        agent=CallingAgent("9f3a1c2e", "main", named=named),
+        approvals=Approvals(once=set() if once is None else once, asker=asker, background=background),
+        agents=ExploreReads(),
+        relatives=relatives or NoRelatives(),
+    )
 
 
 def call(name: str, **given: Any) -> ToolCall:
@@ -145,10 +167,10 @@ async def test_nobody_is_asked_about_what_is_allowed_or_denied(where: Workspace)
 async def test_a_yes_is_remembered_for_the_session_where_the_table_says_so(
     first: ToolCall, second: ToolCall, where: Workspace
 ) -> None:
-    memory: set[str] = set()
+    once: set[Approval] = set()
     asker = ScriptedAsker(True)
-    parent = gate(where, asker=asker, memory=memory)
-    child = gate(where, Policy(), Policy(), asker=asker, memory=memory)
+    parent = gate(where, asker=asker, once=once)
+    child = gate(where, Policy(), Policy(), asker=asker, once=once)
     assert (await parent.admit(first)).decision.action == "allow"
     assert (await child.admit(second)).decision.action == "allow"
     assert len(asker.asked) == 1
@@ -183,12 +205,13 @@ def test_the_kind_of_agent_decides_about_spawning(where: Workspace) -> None:
 
 
 def test_whose_task_it_is_decides_about_stopping_it(where: Workspace) -> None:
-    relations: dict[str, str] = {"mine": "own", "sibling": "kin"}
+    class Two(NoRelatives):
+        """A child and a sibling."""
 
-    def relation(target: str) -> str:
-        return relations.get(target, "foreign")
+        def relation(self, target: str) -> Relation:
+            return "own" if target == "mine" else "kin" if target == "sibling" else "foreign"
 
-    door = gate(where, relation=relation, named=frozenset({"send_message"}))
+    door = gate(where, relatives=Two(), named=frozenset({"send_message"}))
     found = {
         (name, target): door.judge(call(name, task_id=target)).action.value
         for name in ("TaskStop", "SendMessage")

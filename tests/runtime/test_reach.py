@@ -12,7 +12,7 @@ from gencode.core.spec import Workspace
 from gencode.permissions.calls import Approval
 from gencode.permissions.given import Given, Once
 from gencode.runtime.asking import Answer, Asker, Question, Reach
-from gencode.runtime.gate import Gate
+from gencode.runtime.gate import Approvals, CallingAgent, Gate
 from gencode.runtime.toolbox import Toolbox
 from gencode.tools.bash import BASH
 from gencode.tools.read import READ
@@ -43,13 +43,8 @@ def gate(where: Workspace, given: Given, person: Asker | None = None, mode: Mode
         chain=(Policy(mode), Policy(mode, owner="agent worker")),
         toolbox=Toolbox([READ, WRITE, BASH]),
         workspace=where,
-        task="0a0a0a0a",
-        agent="worker",
-        agent_kind=lambda _: "other",
-        memory=set(),
-        asker=person,
-        given=given,
-        lineage=("main", "worker"),
+        agent=CallingAgent("0a0a0a0a", "worker", ("main", "worker")),
+        approvals=Approvals(once=set(), given=given, asker=person),
     )
 
 

@@ -6,6 +6,7 @@ It says `ready`, waits for a line on its standard input, does its work and says 
 import asyncio
 import json
 import resource
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -24,7 +25,25 @@ def wait_for_go() -> None:
 
 def do_migrate(path: Path) -> None:
     wait_for_go()
-    print(json.dumps(migrate(path)), flush=True)
+    print(json.dumps(migrate(path)[:2]), flush=True)
+
+
+def do_migrate_with_room_for(path: Path, size: int) -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
+    wait_for_go()
+    try:
+        migrate(path)
+    except StoreTrouble as trouble:
+        print(trouble, flush=True)
+
+
+def do_stay_connected(path: Path) -> None:
+    """Have a database of any version open and do nothing with it."""
+    connection = sqlite3.connect(path)
+    connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+    wait_for_go()
+    connection.close()
 
 
 async def do_open(path: Path) -> None:
@@ -126,6 +145,10 @@ def main(command: str, path: Path, *rest: str) -> None:
     match command:
         case "migrate":
             do_migrate(path)
+        case "migrate-with-room-for":
+            do_migrate_with_room_for(path, int(rest[0]))
+        case "stay-connected":
+            do_stay_connected(path)
         case "open":
             asyncio.run(do_open(path))
         case "append":

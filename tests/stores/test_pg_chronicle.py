@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.needs("postgres")
 
-LATE = "INSERT INTO gen_event (task, seq, epoch, kind, body, at) VALUES ('0badcafe', 1, 0, 'x', '{', '')"
+LATE = "INSERT INTO gen_journal (task, seq, epoch, kind, body, at) VALUES ('0badcafe', 1, 0, 'x', '{', '')"
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ async def slow(store: "PostgresStore") -> AsyncGenerator[Any]:
 async def test_a_database_of_the_first_version_is_brought_along(postgres: Postgres) -> None:
     import asyncpg
 
-    from gencode.stores.pg_schema import MIGRATIONS
+    from gencode.stores.pg_schema import MIGRATIONS, VERSION, migrate_url
     from gencode.stores.postgres import PostgresStore
 
     url = postgres.new_schema()
@@ -52,8 +52,9 @@ async def test_a_database_of_the_first_version_is_brought_along(postgres: Postgr
     await old.execute(
         "CREATE TABLE gen_version (number integer NOT NULL); INSERT INTO gen_version VALUES (1)"
     )
-    await old.execute(LATE)
+    await old.execute(LATE.replace("gen_journal", "gen_event"))
     await old.close()
+    assert await migrate_url(url) == (1, VERSION)
     store = await PostgresStore.open(url)
     lease = await store.create(TaskCreated(), "me")
     facts = await store.chronicle.after(None) or []
@@ -96,6 +97,6 @@ async def test_the_long_transactions_of_others_keep_nobody_waiting(store: "Postg
     start = await store.chronicle.end()
     async with slow.transaction():
         await slow.execute("CREATE TABLE something_else (x int)")
-        await slow.fetch("SELECT count(*) FROM gen_event")
+        await slow.fetch("SELECT count(*) FROM gen_journal")
         await store.append(lease, [said("at once")])
         assert ids(await store.chronicle.after(start)) == [(lease.task, 2)]

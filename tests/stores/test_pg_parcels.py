@@ -11,6 +11,7 @@ from gencode.core.status import Status
 from gencode.runtime.away.homecoming import Arrival
 from gencode.runtime.away.parcel import Parcel, Returned
 from gencode.runtime.away.telling import noted
+from gencode.runtime.fleet import Lack
 from gencode.stores.pg_fleet import FleetStore
 from tests.postgres import Postgres
 
@@ -68,7 +69,7 @@ async def test_why_a_worker_cannot_run_a_task_is_written_again_when_it_is_new_or
         """Whether it is written when a worker says this."""
         asked = "SELECT xmin::text FROM gen_hindrance"
         before = await store.link.fetch(asked)
-        await parcels.hinder(task, "worker", why)
+        await parcels.hinder(task, "worker", why, Lack.OTHER)
         [told] = (await parcels.hindrances([task]))[task]
         assert told.why == why
         return await store.link.fetch(asked) != before
@@ -88,11 +89,11 @@ async def test_what_nobody_has_taken_over_is_never_forgotten(store: FleetStore) 
     for pack in ("one", "two"):
         await parcels.keep(pack, b"body")
     await parcels.hand_in(Returned(lease.task, PARCEL, "c" * 40), b"body", "me")
-    await parcels.hinder(lease.task, "worker", "no git")
+    await parcels.hinder(lease.task, "worker", "no git", Lack.OTHER)
     assert await parcels.hindrances([lease.task]) == {}
     await store.link.fetch("UPDATE gen_task SET lease_until = now() - interval '2 years'")
     [told] = (await parcels.hindrances([lease.task]))[lease.task]
-    assert (told.worker, told.why) == ("worker", "no git")
+    assert (told.worker, told.why, told.lacks) == ("worker", "no git", Lack.OTHER)
     for table, column in (("gen_pack", "used_at"), ("gen_returned", "at"), ("gen_hindrance", "at")):
         await store.link.fetch(f"UPDATE {table} SET {column} = now() - interval '1 year'")  # noqa: S608
     await parcels.forget()

@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from gencode.runtime.asking import Answer
-from gencode.runtime.questions import kept_there
 from tests.contracts.questions import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.questions import ME, about, numbers, post, running
 from tests.postgres import Postgres
 
 pytestmark = pytest.mark.needs("postgres")
@@ -22,7 +22,8 @@ async def store(postgres: Postgres) -> AsyncGenerator[Any]:
     await opened.close()
 
 
-def test_away_from_home_a_yes_reaches_no_further_than_the_agent_and_those_below_it() -> None:
-    reaches = ("call", "agent", "subtree", "session", "always")
-    kept = [kept_there(Answer(True, reach)).reach for reach in reaches]
-    assert kept == ["call", "agent", "subtree", "subtree", "subtree"]
+async def test_a_question_is_written_down_once_however_often_that_is_tried(store: Any) -> None:
+    task = await running(store)
+    await store.questions.here(ME, 60.0)
+    tries = [await store.questions.put(replace(post(about(task)), mark="once")) for _ in range(2)]
+    assert (len(set(tries)), await numbers(store, ME)) == (1, tries[:1])

@@ -3,21 +3,31 @@
 import json
 import subprocess
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from gencode.core.errors import UnknownName
 from gencode.core.events import TaskCreated
-from gencode.runtime.fleet import BY_ITSELF, NOT_HERE, Outlook, WorkerCard, lacking
+from gencode.runtime.fleet import NOT_HERE, Lack, WorkerCard, lacking
 from tests.postgres import Postgres
 
 pytestmark = pytest.mark.needs("postgres")
 
 NO_GIT = {"cwd": "/a b", "alone": "/a b is not in a git repository"}
 USUAL = 3_600.0
+BY_ITSELF = ", and it goes on by itself within a minute or so"
 LACKS = f"put right what a worker lacks{BY_ITSELF}"
 WAY = "gen worker --workspace '/a b', on a machine that has this folder"
+
+
+class Said(NamedTuple):
+    """An outlook as a person is told of it."""
+
+    why: str = ""
+    way: str = ""
+    most: float | None = None
+    unclear: bool = False
 
 
 @pytest.fixture
@@ -29,8 +39,9 @@ async def store(postgres: Postgres) -> AsyncGenerator[Any]:
     await opened.close()
 
 
-async def seen(store: Any, task: str) -> Outlook | None:
-    return await store.outlook(task)
+async def seen(store: Any, task: str) -> Said | None:
+    found = await store.outlook(task)
+    return Said(found.why, found.way, found.most, found.unclear) if found else None
 
 
 async def sent(store: Any, **order: Any) -> str:
@@ -46,19 +57,19 @@ def card(name: str, agents: str = "all", workspace: str = "/w", running: int = 0
 
 async def test_a_task_waits_for_a_worker_that_is_there_takes_its_agent_and_has_room(store: Any) -> None:
     task = await sent(store, cwd="/a")
-    assert await seen(store, task) == Outlook("no worker is there", "gen worker", USUAL)
+    assert await seen(store, task) == Said("no worker is there", "gen worker", USUAL)
     await store.report(card("one", "Plan, tester"))
     told = "no worker that is there takes tasks of Explore"
-    assert await seen(store, task) == Outlook(told, "gen worker --agents Explore", USUAL)
+    assert await seen(store, task) == Said(told, "gen worker --agents Explore", USUAL)
     await store.report(card("two", running=4))
-    assert await seen(store, task) == Outlook("all workers have enough to do", "gen worker")
+    assert await seen(store, task) == Said("all workers have enough to do", "gen worker")
     await store.report(card("three", "Plan, explore"))
-    assert await seen(store, task) == Outlook()
-    await store.parcels.hinder(task, "three", "its disk is full.")
+    assert await seen(store, task) == Said()
+    await store.parcels.hinder(task, "three", "its disk is full.", Lack.OTHER)
     told = "three: its disk is full"
-    assert await seen(store, task) == Outlook(told, LACKS)
-    await store.parcels.hinder(task, "two", "no key")
-    assert await seen(store, task) == Outlook("three: its disk is full; two: no key", LACKS, USUAL)
+    assert await seen(store, task) == Said(told, LACKS)
+    await store.parcels.hinder(task, "two", "no key", Lack.OTHER)
+    assert await seen(store, task) == Said("three: its disk is full; two: no key", LACKS, USUAL)
 
 
 async def test_a_worker_that_put_a_task_back_long_ago_is_not_the_last_word_while_another_has_room(
@@ -67,11 +78,11 @@ async def test_a_worker_that_put_a_task_back_long_ago_is_not_the_last_word_while
     task = await sent(store, cwd="/a")
     await store.report(card("one", running=4))
     await store.report(card("two"))
-    await store.parcels.hinder(task, "one", "no key")
-    assert await seen(store, task) == Outlook("one: no key", LACKS, USUAL)
+    await store.parcels.hinder(task, "one", "no key", Lack.OTHER)
+    assert await seen(store, task) == Said("one: no key", LACKS, USUAL)
     await store.link.fetch("UPDATE gen_task SET dispatched_at = now() - interval '1 hour'")
     await store.link.fetch("UPDATE gen_hindrance SET at = now() - interval '10 minutes'")
-    assert await seen(store, task) == Outlook("one: no key", LACKS)
+    assert await seen(store, task) == Said("one: no key", LACKS)
 
 
 async def test_a_full_worker_that_put_a_task_back_long_ago_may_take_it_yet_and_one_with_room_may_not(
@@ -79,31 +90,31 @@ async def test_a_full_worker_that_put_a_task_back_long_ago_may_take_it_yet_and_o
 ) -> None:
     task = await sent(store, cwd="/a")
     await store.link.fetch("UPDATE gen_task SET dispatched_at = now() - interval '1 hour'")
-    await store.parcels.hinder(task, "one", "no key")
-    told: list[Outlook | None] = []
+    await store.parcels.hinder(task, "one", "no key", Lack.OTHER)
+    told: list[Said | None] = []
     for age in (0, 10):
         await store.link.fetch(f"UPDATE gen_hindrance SET at = now() - interval '{age} minutes'")  # noqa: S608
         for running in (0, 4):
             await store.report(card("one", running=running))
             told.append(await seen(store, task))
-    vain = Outlook("one: no key", LACKS, USUAL)
-    assert told == [vain, vain, vain, Outlook("one: no key", LACKS, USUAL, unclear=True)]
+    vain = Said("one: no key", LACKS, USUAL)
+    assert told == [vain, vain, vain, Said("one: no key", LACKS, USUAL, unclear=True)]
 
 
 async def test_what_was_said_of_a_task_before_it_was_sent_again_counts_no_more(store: Any) -> None:
     task = await sent(store, cwd="/a")
     await store.report(card("one"))
-    await store.parcels.hinder(task, "one", "no key")
+    await store.parcels.hinder(task, "one", "no key", Lack.OTHER)
     await store.link.fetch("UPDATE gen_task SET dispatched_at = clock_timestamp()")
-    assert await seen(store, task) == Outlook()
+    assert await seen(store, task) == Said()
 
 
 async def test_a_task_is_waited_for_as_long_as_it_may_take(store: Any) -> None:
     task = await sent(store, cwd="/a", handover={"seconds": 7.5})
     found = await seen(store, task)
-    assert found == Outlook("no worker is there", "gen worker", 7.5)
+    assert found == Said("no worker is there", "gen worker", 7.5)
     told = "no worker took it within 7.5 s: no worker is there (what helps: gen worker)"
-    assert found and found.end == told
+    assert (await store.outlook(task)).end == told
 
 
 async def test_what_a_task_waits_for_is_surveyed_at_once_unless_it_goes_away_by_itself(store: Any) -> None:
@@ -114,7 +125,8 @@ async def test_what_a_task_waits_for_is_surveyed_at_once_unless_it_goes_away_by_
     for worker in (None, card("one", "Plan"), card("two", running=4), card("three")):
         if worker is not None:
             await store.report(worker)
-        told.append([(each.task, each.why, each.way) for each in (await survey(store.link.url)).stuck])
+        stuck = (await survey(store.link.url)).stuck
+        told.append([(each.task, each.outlook.why, each.outlook.way) for each in stuck])
     assert told == [
         [(task, "no worker is there", "gen worker")],
         [(task, "no worker that is there takes tasks of Explore", "gen worker --agents Explore")],
@@ -131,36 +143,41 @@ async def test_an_agent_that_no_worker_has_is_named_at_once_with_the_way_to_it(s
     for name in ("one", "two"):
         await store.report(card(name))
         why = lacking("Explore", UnknownName("agent", "Explore", ["Plan", "Bash"]))
-        await store.parcels.hinder(task, name, why)
+        await store.parcels.hinder(task, name, *why)
     put = "put Explore.md into ~/.gen/agents on a worker"
     way = f"{put}{BY_ITSELF}"
     found = await seen(store, task)
-    assert found == Outlook("no worker has the agent Explore", way, USUAL)
-    assert found and found.end.endswith(f"no worker has the agent Explore (what helps: {put})")
+    assert found == Said("no worker has the agent Explore", way, USUAL)
+    end = (await store.outlook(task)).end
+    assert end.endswith(f"no worker has the agent Explore (what helps: {put})")
     [stuck] = (await survey(store.link.url)).stuck
-    assert (stuck.task, stuck.why, stuck.way) == (task, "no worker has the agent Explore", way)
+    assert (stuck.task, stuck.outlook.why, stuck.outlook.way) == (
+        task,
+        "no worker has the agent Explore",
+        way,
+    )
     await store.report(card("busy", running=4))
-    assert await seen(store, task) == Outlook("no worker that is free has the agent Explore", way)
+    assert await seen(store, task) == Said("no worker that is free has the agent Explore", way)
 
 
 async def test_a_task_without_git_waits_for_a_worker_that_works_in_its_folder(store: Any) -> None:
     from gencode.stores.pg_survey import survey
 
     task = await sent(store, **NO_GIT)
-    assert await seen(store, task) == Outlook("no worker is there", WAY, USUAL)
+    assert await seen(store, task) == Said("no worker is there", WAY, USUAL)
     await store.report(card("far"))
     alone = "only a worker that shares its folder can run it, because /a b is not in a git repository"
     none = f"{alone}, and none says that it works there"
-    assert await seen(store, task) == Outlook(none, WAY)
-    await store.parcels.hinder(task, "far", NOT_HERE)
-    assert await seen(store, task) == Outlook(none, WAY, USUAL)
+    assert await seen(store, task) == Said(none, WAY)
+    await store.parcels.hinder(task, "far", NOT_HERE, Lack.FOLDER)
+    assert await seen(store, task) == Said(none, WAY, USUAL)
     await store.report(card("near", workspace="/a b", running=4))
-    assert await seen(store, task) == Outlook("all workers have enough to do", WAY)
-    await store.parcels.hinder(task, "near", NOT_HERE)
-    assert await seen(store, task) == Outlook(alone, WAY, USUAL)
+    assert await seen(store, task) == Said("all workers have enough to do", WAY)
+    await store.parcels.hinder(task, "near", NOT_HERE, Lack.FOLDER)
+    assert await seen(store, task) == Said(alone, WAY, USUAL)
     await store.link.fetch("UPDATE gen_task SET dispatched_at = now() - interval '1 hour'")
     [stuck] = (await survey(store.link.url)).stuck
-    assert (stuck.why, stuck.way) == (alone, WAY)
+    assert (stuck.outlook.why, stuck.outlook.way) == (alone, WAY)
 
 
 async def test_a_task_that_somebody_is_at_waits_for_nobody(store: Any) -> None:
@@ -182,7 +199,7 @@ async def test_a_task_that_somebody_is_at_waits_for_nobody(store: Any) -> None:
 async def test_the_way_out_names_a_folder_as_a_shell_takes_it(store: Any, cwd: str, typed: str) -> None:
     task = await sent(store, cwd=cwd, alone="it is not in a git repository")
     way = f"gen worker --workspace {typed}, on a machine that has this folder"
-    assert await seen(store, task) == Outlook("no worker is there", way, USUAL)
+    assert await seen(store, task) == Said("no worker is there", way, USUAL)
     assert echoed(typed) == cwd
 
 

@@ -7,12 +7,17 @@ import pytest
 from gencode.core.ids import new_id
 from gencode.runtime.ports import Store
 from tests.contracts.agenda import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.changes import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.changes_of_others import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.changes_of_others import OpenTwice
 from tests.contracts.chronicle import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.claims import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.claims import beside_another_version
 from tests.contracts.letters import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import OpenStore
+from tests.contracts.unknown_kind import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.unknown_kind import WriteFact
 from tests.contracts.wishes import *  # noqa: F403  (the contract's tests run here)
 from tests.postgres import Postgres
 
@@ -29,6 +34,36 @@ async def open_store(postgres: Postgres) -> AsyncGenerator[OpenStore]:
         store = await PostgresStore.open(postgres.new_schema(), lease_seconds=lease_seconds, draw=draw)
         stores.append(store)
         return store
+
+    yield opened
+    for store in stores:
+        await store.close()
+
+
+@pytest.fixture
+def write_fact() -> WriteFact:
+    from gencode.stores.postgres import PostgresStore
+
+    async def written(store: Store, task: str, seq: int, body: str) -> None:
+        assert isinstance(store, PostgresStore)
+        await store.link.fetch(
+            "UPDATE gen_journal SET body = $3 WHERE task = $1 AND seq = $2", task, seq, body
+        )
+
+    return written
+
+
+@pytest.fixture
+async def open_twice(postgres: Postgres) -> AsyncGenerator[OpenTwice]:
+    from gencode.stores.postgres import PostgresStore
+
+    stores: list[PostgresStore] = []
+
+    async def opened() -> tuple[Store, Store]:
+        address = postgres.new_schema()
+        for _ in range(2):
+            stores.append(await PostgresStore.open(address))
+        return stores[0], stores[1]
 
     yield opened
     for store in stores:

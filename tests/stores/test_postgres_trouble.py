@@ -207,6 +207,23 @@ async def test_appends_outlive_a_restart_of_the_server(postgres: Postgres, opene
         assert replay(events) == lease.state
 
 
+async def test_who_waits_for_a_change_outlives_a_restart_of_the_server(
+    postgres: Postgres, opened: Any
+) -> None:
+    here, there = await opened(), await opened(patience=60.0)
+    lease = await there.create(TaskCreated(), "you")
+    seen = await here.changes.after(here.changes.count)
+    postgres.stop()
+    async with asyncio.timeout(60):
+        for _ in range(3):  # a store that is away wakes those who wait, to find that out
+            seen = await here.changes.after(seen)
+        postgres.start()
+        await there.append(lease, [TaskStarted()])
+        while len(events := await here.events(lease.task)) < 2:
+            seen = await here.changes.after(seen)
+    assert events[-1].fact == TaskStarted()
+
+
 async def test_an_owner_that_was_given_up_writes_nothing_more(opened: Any) -> None:
     store = await opened()
     lease = await store.create(TaskCreated(), "me")

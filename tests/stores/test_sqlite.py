@@ -23,12 +23,17 @@ from gencode.stores.schema import VERSION, Durability
 from gencode.stores.sqlite import ASKED, LETTERS, SqliteStore
 from gencode.stores.steps import SNAPSHOT_EVERY
 from tests.contracts.agenda import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.changes import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.changes_of_others import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.changes_of_others import OpenTwice
 from tests.contracts.chronicle import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.claims import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.claims import beside_another_version
 from tests.contracts.letters import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import OpenStore, everything, said
+from tests.contracts.unknown_kind import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.unknown_kind import WriteFact
 from tests.contracts.wishes import *  # noqa: F403  (the contract's tests run here)
 from tests.stores.looking import ended_task, rows
 
@@ -44,6 +49,30 @@ async def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGen
         store = await SqliteStore.open(path, durability=durability, lease_seconds=lease_seconds, draw=draw)
         stores.append(store)
         return store
+
+    yield opened
+    for store in stores:
+        await store.close()
+
+
+@pytest.fixture
+def write_fact() -> WriteFact:
+    async def written(store: Store, task: str, seq: int, body: str) -> None:
+        assert isinstance(store, SqliteStore)
+        path = store.storms.with_name("gen.db")
+        rows(path, "UPDATE Journal SET Body = ? WHERE Task = ? AND Seq = ?", body, task, seq)
+
+    return written
+
+
+@pytest.fixture
+async def open_twice(tmp_path: Path) -> AsyncGenerator[OpenTwice]:
+    stores: list[SqliteStore] = []
+
+    async def opened() -> tuple[Store, Store]:
+        for _ in range(2):
+            stores.append(await SqliteStore.open(tmp_path / "twice" / "gen.db"))
+        return stores[0], stores[1]
 
     yield opened
     for store in stores:
@@ -125,7 +154,7 @@ async def test_deleting_a_conversation_deletes_everything_below_it(store: Sqlite
         await store.append(lease, [TaskStarted(), TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)])
     rows(path, "DELETE FROM Sessions WHERE Id = ?", talk.task)
     assert await store.tasks(TaskQuery()) == [other.state]
-    for table in ("DISTINCT Task FROM Events", "Task FROM Snapshots", "Id FROM SubSessions"):
+    for table in ("DISTINCT Task FROM Journal", "Task FROM Snapshots", "Id FROM SubSessions"):
         assert rows(path, f"SELECT {table}") == [(other.task,)]
 
 
@@ -153,7 +182,7 @@ async def test_a_task_is_read_from_its_last_snapshot_on(store: SqliteStore, path
     lease = await store.create(TaskCreated(), "me")
     for n in range(SNAPSHOT_EVERY + 5):
         await store.append(lease, [MessageAdded(AssistantMessage(f"{n}"))])
-    rows(path, "UPDATE Events SET Body = 'gone' WHERE Seq < ?", SNAPSHOT_EVERY)
+    rows(path, "UPDATE Journal SET Body = 'gone' WHERE Seq < ?", SNAPSHOT_EVERY)
     assert await store.task(lease.task) == lease.state
     assert (await store.take(lease.task, "me")).state == lease.state
 

@@ -18,9 +18,8 @@ from gencode import GenCode
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.places import database
+from gencode.questions.question_desk import QuestionDesk
 from gencode.runtime.asking import Answer, NobodyThere, Question
-from gencode.runtime.broker import Broker
-from gencode.surfaces.far_questions import asked_anywhere, box_of
 from gencode.testing import call, says, scripted
 
 
@@ -39,18 +38,13 @@ def script(folder: Path, *calls: dict[str, Any], main: Sequence[dict[str, Any]] 
 
 @asynccontextmanager
 async def sitting(
-    folder: Path, model: str, person: Broker | None, *, behind: bool = True, **settings: Any
+    folder: Path, model: str, person: QuestionDesk | None, *, behind: bool = True, **settings: Any
 ) -> AsyncGenerator[GenCode]:
     """A GenCode where a person is asked, also by agents in the background when they are to be."""
     named = {"background_questions": behind, **settings}
-    if person is None:
-        async with GenCode.open(folder, model=model, settings=named) as gen:
-            yield gen
-        return
-    async with asked_anywhere(
-        lambda asker: GenCode.open(folder, model=model, settings=named, asker=asker), person
-    ) as gen:
-        await until(lambda: rows(database(), "SELECT count(*) FROM Persons") == [(1,)], "they are there")
+    there = [(0 if person is None else 1,)]
+    async with GenCode.open(folder, model=model, settings=named, asker=person) as gen:
+        assert rows(database(), "SELECT count(*) FROM Persons") == there
         yield gen
 
 
@@ -78,7 +72,7 @@ class Saying:
 
 
 async def test_a_detached_agent_asks_and_any_process_answers(tmp_path: Path) -> None:
-    person = Broker()
+    person = QuestionDesk()
     model = script(tmp_path, touch("x"))
     async with sitting(tmp_path, model, person) as gen:
         task = await sent(gen)
@@ -101,7 +95,7 @@ async def test_a_detached_agent_asks_and_any_process_answers(tmp_path: Path) -> 
 async def test_an_agent_that_is_woken_asks_and_a_yes_counts_for_it_alone(tmp_path: Path) -> None:
     person = Saying(Answer(True, "session"))
     model = script(tmp_path, first="begun")
-    async with sitting(tmp_path, model, Broker(person)) as gen:
+    async with sitting(tmp_path, model, QuestionDesk(person)) as gen:
         tasks = [await sent(gen) for _ in range(2)]
         for task in tasks:
             await heard(gen, task)
@@ -119,7 +113,7 @@ async def test_an_agent_that_is_woken_asks_and_a_yes_counts_for_it_alone(tmp_pat
 async def test_nobody_is_asked_who_is_not_there_or_does_not_want_to_be(tmp_path: Path, there: bool) -> None:
     person = Saying(Answer(True))
     model = script(tmp_path, touch("never"))
-    async with sitting(tmp_path, model, Broker(person) if there else None, behind=False) as gen:
+    async with sitting(tmp_path, model, QuestionDesk(person) if there else None, behind=False) as gen:
         assert "nobody can approve it in this run" in await heard(gen, await sent(gen))
     assert (person.asked, (tmp_path / "never").exists()) == ([], False)
 
@@ -152,7 +146,7 @@ async def test_who_asks_and_finds_nobody_may_do_what_is_allowed_where_nobody_can
 
 async def test_who_waits_for_an_agent_is_asked_and_its_question_dies_with_its_process(tmp_path: Path) -> None:
     """The agent of the conversation is one that it waits for, so no setting is needed."""
-    person = Broker()
+    person = QuestionDesk()
     apart = {"subagent_type": "general-purpose", "prompt": "x", "isolation": "process"}
     model = script(tmp_path, touch("late"), main=[{"calls": [{"name": "Task", "input": apart}]}])
     async with sitting(tmp_path, model, person, behind=False, allow=["Task(general-purpose)"]) as gen:
@@ -163,6 +157,6 @@ async def test_who_waits_for_an_agent_is_asked_and_its_question_dies_with_its_pr
         [owner] = {each.owner for each in await gen.store.owned() if each.task == waiting.question.task}
         os.kill(int(owner.split("|")[2]), signal.SIGKILL)
         await until(lambda: not person.waiting(), "nobody asks it any more")
-        assert list(await box_of(gen).waiting("")) == []
+        assert list(await gen.store.questions.waiting("")) == []
         assert (await talking).status is Status.COMPLETED
     assert not (tmp_path / "late").exists()

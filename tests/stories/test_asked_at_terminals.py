@@ -22,7 +22,6 @@ from gencode import GenCode
 from gencode.core.messages import ToolCall
 from gencode.runtime.asking import Answer, Inquiry, Option
 from gencode.surfaces.commands.questions import NONE_WAITS
-from gencode.surfaces.far_questions import box_of
 from gencode.surfaces.line_by_line import NO_QUESTION
 from gencode.testing import call, says
 
@@ -89,7 +88,7 @@ def touches(*names: str) -> list[dict[str, Any]]:
 
 async def answered_elsewhere(gen: GenCode, text: str) -> None:
     """Say yes to what is asked about in another process."""
-    box = box_of(gen)
+    box = gen.store.questions
     found: list[int] = []
 
     async def is_there() -> bool:
@@ -140,10 +139,10 @@ class Asking:
     async def about(self, text: str, *inquiries: Inquiry) -> int:
         said = ToolCall("c1", "Bash", {"command": text})
         question = replace(self._question, call=said, inquiries=inquiries, cwd="/work tree")
-        return await box_of(self.gen).put(post(question, home=True))
+        return await self.gen.store.questions.put(post(question, home=True))
 
     async def waiting(self) -> list[int]:
-        return [each.number for each in await box_of(self.gen).waiting("")]
+        return [each.number for each in await self.gen.store.questions.waiting("")]
 
 
 @asynccontextmanager
@@ -195,5 +194,5 @@ async def test_an_answer_from_the_command_line_is_read_as_one_that_is_typed(tmp_
         assert await asks.waiting() == [number]
         right = await asyncio.to_thread(command, *words, "yes", "--words", "2", cwd=tmp_path)
         assert right.code == 0
-        said = await box_of(asks.gen).answered(number, OWNER)
-        assert said == Answer(True, words=("blue",))
+        said = await asks.gen.store.questions.answers([number])
+        assert said == {number: Answer(True, words=("blue",))}

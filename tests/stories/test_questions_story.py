@@ -9,8 +9,8 @@ import pytest
 from gencode.core.messages import Message, ToolMessage
 from gencode.core.rules import DecidedBy
 from gencode.core.task import transcript_of
+from gencode.questions.question_desk import QuestionDesk
 from gencode.runtime.asking import Answer, Question
-from gencode.runtime.broker import Broker
 from gencode.runtime.ports import TaskQuery
 from gencode.testing import call, says, scripted
 
@@ -96,7 +96,7 @@ async def test_a_model_is_told_that_the_user_declined_and_why(tmp_path: Path, re
 async def test_a_model_is_told_that_nobody_approved(tmp_path: Path, there: bool) -> None:
     """Where nobody can be asked, and where somebody could be who did not answer in time."""
     main = [says("", MAKE), says("then not")]
-    asker = Broker(seconds=0.05) if there else None
+    asker = QuestionDesk(seconds=0.05) if there else None
     async with scripted(tmp_path, asker=asker, main=main) as gen:
         outcome = await gen.ask("go").outcome()
         (told,) = answers(transcript_of(await gen.store.events(outcome.agent_id)))
@@ -118,7 +118,7 @@ async def test_a_yes_for_the_session_is_not_asked_for_again(tmp_path: Path) -> N
 async def test_a_yes_for_the_session_settles_what_others_have_asked_already(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text("all:\n\t@echo built\n")
     changed = asyncio.Event()
-    person = Broker(heard=lambda _waiting: changed.set())
+    person = QuestionDesk(changed=lambda _waiting: changed.set())
     several = says("", *(call("Task", subagent_type="general-purpose", prompt=name) for name in "abc"))
     async with scripted(
         tmp_path,
@@ -131,7 +131,7 @@ async def test_a_yes_for_the_session_settles_what_others_have_asked_already(tmp_
         while len(person.waiting()) < 3:
             changed.clear()
             await changed.wait()
-        await person.answered(person.waiting()[0].number, Answer(True, "session"))
+        await person.answer(person.waiting()[0].number, Answer(True, "session"))
         session = (await talking).agent_id
         children = await gen.store.tasks(TaskQuery(parent=session))
         told = [failed(transcript_of(await gen.store.events(child.id))) for child in children]

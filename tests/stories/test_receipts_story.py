@@ -152,7 +152,7 @@ async def test_a_command_that_was_still_running_is_named(tmp_path: Path) -> None
     settings = {"permission_mode": "dontAsk", "sandbox": "off"}
     async with scripted(tmp_path, settings=settings, main=[says("", begin), says("Begun.")]) as gen:
         outcome = await gen.ask("go").outcome()
-        (shell,) = gen._running_shells().of(outcome.agent_id)  # pyright: ignore[reportPrivateUsage]
+        (shell,) = gen.session.shells.all().of(outcome.agent_id)  # pyright: ignore[reportPrivateUsage]
     assert outcome.evidence.warnings == (
         f"the command in the background `sleep 300` ({shell}) was still running at the end and will be "
         "stopped when the session closes",
@@ -169,7 +169,8 @@ async def test_a_reply_that_announces_work_is_asked_for_again_once(tmp_path: Pat
         told = transcript_of(await gen.store.events(outcome.agent_id))
     assert (outcome.status, outcome.result, outcome.turns) == (Status.COMPLETED, "It is empty.", 3)
     assert outcome.evidence.warnings == ()
-    assert told[-2] == UserMessage(ASK_AGAIN, sender="system")
+    assert isinstance(told[-2], UserMessage)
+    assert (told[-2].text, told[-2].sender) == (ASK_AGAIN, "system")
 
 
 async def test_a_second_announcement_is_taken_as_it_is_with_a_warning(tmp_path: Path) -> None:

@@ -14,10 +14,9 @@ from tests.surfaces.running import script
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.status import Status
-from gencode.delegation.inquiring import ASKING
-from gencode.runtime.asking import Answer, Inquiry, Question
-from gencode.runtime.broker import Broker
-from gencode.runtime.questions import check_answer
+from gencode.questions.ask_parent import ASKING
+from gencode.questions.question_desk import QuestionDesk
+from gencode.runtime.asking import Answer, Inquiry, Question, check_answer
 from gencode.surfaces.person import inquiry_text
 from gencode.testing import call, says, scripted
 
@@ -43,7 +42,7 @@ class Absent:
 @pytest.mark.parametrize("sits", ["at a screen", "behind a program"])
 async def test_the_main_agent_goes_on_when_nobody_answers(tmp_path: Path, sits: str) -> None:
     absent = Absent()
-    asker = Broker(absent) if sits == "at a screen" else absent
+    asker = QuestionDesk(absent) if sits == "at a screen" else absent
     settings = {"answer_seconds": 0.2}
     async with (
         asyncio.timeout(60),
@@ -109,7 +108,7 @@ async def test_a_default_is_never_lost_with_the_time_of_who_asks(tmp_path: Path,
     }[who]
     async with (
         asyncio.timeout(60),
-        scripted(tmp_path, settings=settings, store=numbered(), asker=Broker(absent), **script) as gen,
+        scripted(tmp_path, settings=settings, store=numbered(), asker=QuestionDesk(absent), **script) as gen,
     ):
         outcome = await gen.ask("go").outcome()
         asked = absent.asked[0]

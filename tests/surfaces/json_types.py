@@ -249,6 +249,7 @@ class Migrated(TypedDict):
     database: str
     before: int
     after: int
+    backup: str | None
 
 
 class Tour(TypedDict):

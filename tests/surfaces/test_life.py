@@ -80,7 +80,7 @@ def test_facts_are_one_per_line(tmp_path: Path, task: str) -> None:
 
 def test_facts_before_one_that_cannot_be_read_are_shown(tmp_path: Path, home: Path, task: str) -> None:
     with sqlite3.connect(home / ".gen" / "gencode.db") as connection:
-        connection.execute("UPDATE Events SET Body = '{' WHERE Task = ? AND Seq = 3", (task,))
+        connection.execute("UPDATE Journal SET Body = '{' WHERE Task = ? AND Seq = 3", (task,))
     connection.close()
     for words in ((), ("--follow",)):
         ended = gen("task", "events", task, "--json", *words, cwd=tmp_path)

@@ -52,7 +52,7 @@ def test_a_conversation_that_is_not_there_is_called_one(tmp_path: Path, talk: st
 
 def test_of_a_damaged_journal_what_stands_before_is_shown(tmp_path: Path, home: Path, talk: str) -> None:
     with closing(sqlite3.connect(home / ".gen" / "gencode.db")) as connection:
-        connection.execute("UPDATE Events SET Body = '{' WHERE Task = ? AND Seq = 4", (talk,))
+        connection.execute("UPDATE Journal SET Body = '{' WHERE Task = ? AND Seq = 4", (talk,))
         connection.commit()
     for noun in ("sessions", "task"):
         shown = gen(noun, "show", talk, cwd=tmp_path)

@@ -10,7 +10,7 @@ from bench.races import SWAPS, THEIRS, Scene, attacker
 from gencode.core.errors import ToolError
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Mode, Policy
-from gencode.runtime.gate import Gate
+from gencode.runtime.gate import Approvals, CallingAgent, Gate
 from gencode.runtime.seen import Seen
 from gencode.runtime.toolbox import Tool, Toolbox, ToolContext
 from gencode.tools.edit import EDIT
@@ -37,10 +37,8 @@ class Racer:
             chain=(Policy(Mode.ACCEPT_EDITS),),
             toolbox=self.box,
             workspace=self.scene.workspace,
-            task="0000abcd",
-            agent="main",
-            agent_kind=lambda _: "other",
-            memory=set(),
+            agent=CallingAgent("0000abcd", "main"),
+            approvals=Approvals(once=set()),
         )
 
     async def attempt(self, tool: Tool) -> str:

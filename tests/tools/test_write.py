@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from gencode.core.errors import Denied, ToolError
 from gencode.core.messages import FileChange, FileSeen, ToolCall, Trace
 from gencode.permissions.paths import Resolved
-from gencode.runtime.seen import Ledger, Seen
+from gencode.runtime.seen import FileVersions, Seen
 from gencode.runtime.toolbox import Tool, ToolOutput
 from gencode.tools.diffs import MOST_LINES
 from gencode.tools.edit import EDIT
@@ -124,8 +124,8 @@ async def test_a_file_that_changed_and_got_its_old_time_and_size_back_is_not_rep
 
 def beside(desk: Desk) -> Desk:
     """Another agent in the same folder and process."""
-    ledger, other = Ledger(), Desk(desk.root)
-    desk.seen, other.seen = Seen(ledger, "the agent main"), Seen(ledger, "the agent kid")
+    versions, other = FileVersions(), Desk(desk.root)
+    desk.seen, other.seen = Seen(versions, "the agent main"), Seen(versions, "the agent kid")
     return other
 
 

@@ -17,10 +17,8 @@ from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.asking import Asker
 from gencode.runtime.ports import Store
 from gencode.stores.memory import MemoryStore
-from gencode.surfaces.far_questions import asked_anywhere
 from gencode.surfaces.talk import Talk
 from gencode.surfaces.tui.app import TerminalApp
-from gencode.surfaces.tui.start import followed
 
 SECONDS = 60.0
 Turn = Mapping[str, Any]
@@ -128,11 +126,7 @@ async def seated(
     async def opener(asker: Asker) -> AsyncGenerator[GenCode, None]:
         provider = ScriptedProvider.of(script)
         kept = store or MemoryStore()
-        async with asked_anywhere(
-            lambda shared: GenCode.open(folder, model=provider, settings=settings, store=kept, asker=shared),
-            asker,
-            lambda: followed(app),
-        ) as gen:
+        async with GenCode.open(folder, model=provider, settings=settings, store=kept, asker=asker) as gen:
             yield gen
 
     async def begun(talk: Talk) -> None:

@@ -29,7 +29,7 @@ async def asked(seat: Seat, *, many: bool = False) -> "asyncio.Task[Answer]":
     call = ToolCall("c", "AskUserQuestion", {})
     question = Question("t", "main", call, Decision(Action.ASK, ""), inquiries=(inquiry,))
     await seat.until(lambda: seat.app.screen is seat.app.main, "the end of the question before")
-    answer = asyncio.create_task(seat.app.broker.ask(question))
+    answer = asyncio.create_task(seat.app.desk.ask(question))
     await seat.until(lambda: isinstance(seat.app.screen, InquiryScreen) and seat.app.screen.in_sight)
     await seat.assert_sees("Which database?")
     return answer

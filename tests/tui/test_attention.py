@@ -12,8 +12,7 @@ from textual import events
 
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision
-from gencode.runtime.asking import Answer, Away, Inquiry, Option, Patience, Question
-from gencode.runtime.broker import NOBODY
+from gencode.runtime.asking import NOBODY, Answer, Away, Inquiry, Option, Patience, Question
 from gencode.surfaces.tui import asking, attention
 from gencode.surfaces.tui.asking import AskScreen, InquiryScreen
 from gencode.testing import says
@@ -43,7 +42,7 @@ def inquires(question: str = "Which colour?", options: Sequence[str] = ("red", "
 
 
 def asks(seat: Seat, question: Question) -> "asyncio.Task[Answer]":
-    return asyncio.create_task(seat.app.broker.ask(question))
+    return asyncio.create_task(seat.app.desk.ask(question))
 
 
 async def pressed(seat: Seat, *keys: str, after: float = 0.0) -> None:
@@ -112,7 +111,7 @@ async def test_a_question_that_was_answered_elsewhere_says_so_before_the_next_on
         await pressed(seat, "up", after=2)
         second = asks(seat, wants("touch dangerous"))
         await seat.assert_sees("(1 more waits)")
-        seat.app.broker.answer(seat.app.broker.waiting()[0].number, Answer(True))
+        await seat.app.desk.answer(seat.app.desk.waiting()[0].number, Answer(True))
         assert (await first).allow
         await seat.assert_sees(asking.GONE)
         assert "touch harmless" in seat.screen and "yes, this once" not in seat.screen
@@ -134,7 +133,7 @@ async def test_words_for_a_question_that_was_answered_elsewhere_are_kept(tmp_pat
         await pressed(seat, "tab", after=2)
         await pressed(seat, *"dark", after=2)
         await seat.assert_sees("dark")
-        seat.app.broker.answer(seat.app.broker.waiting()[0].number, Answer(True, words=("red",)))
+        await seat.app.desk.answer(seat.app.desk.waiting()[0].number, Answer(True, words=("red",)))
         assert (await first).words == ("red",)
         await seat.until(lambda: seat.app.main.composer.text == "dark", "the words")
         second = asks(seat, wants("touch a"))
@@ -155,9 +154,9 @@ async def test_a_question_says_when_its_default_counts_and_leaves_time_to_who_ty
         await shows(seat, "Which colour?")
         await seat.assert_sees("Without an answer this counts at ")
         assert ", in 0:2" in seat.screen and ": blue" in seat.screen
-        before = seat.app.broker.waiting()[0].question.until or 0.0
+        before = seat.app.desk.waiting()[0].question.until or 0.0
         await pressed(seat, *"dark", after=2)
-        assert (seat.app.broker.waiting()[0].question.until or 0.0) > before
+        assert (seat.app.desk.waiting()[0].question.until or 0.0) > before
         await pressed(seat, "escape", after=4)
         assert not (await first).words
 

@@ -65,7 +65,7 @@ async def ask_for_several(seat: Seat, *options: str) -> "asyncio.Task[Answer]":
     inquiry = Inquiry("Which parts?", options=tuple(Option(each) for each in options), many=True)
     call = ToolCall("c", "AskUserQuestion", {})
     question = Question("t", "main", call, Decision(Action.ASK, ""), inquiries=(inquiry,))
-    asked = asyncio.create_task(seat.app.broker.ask(question))
+    asked = asyncio.create_task(seat.app.desk.ask(question))
     await seat.until(lambda: isinstance(seat.app.screen, InquiryScreen) and seat.app.screen.in_sight)
     return asked
 

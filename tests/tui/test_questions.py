@@ -100,7 +100,7 @@ async def test_a_question_that_is_no_longer_asked_goes_although_another_dialog_l
         await seat.assert_sees("main wants to use Write")
         await seat.app.push_screen(PageScreen("a page", "on top"))
         await seat.talk.interrupt()
-        await seat.until(lambda: not seat.app.broker.waiting(), "the end of the question")
+        await seat.until(lambda: not seat.app.desk.waiting(), "the end of the question")
         assert isinstance(seat.app.screen, PageScreen)
         await seat.press("escape")
         await seat.until(lambda: seat.app.screen is seat.app.main, "the conversation")
@@ -176,10 +176,10 @@ async def test_questions_of_agents_come_one_at_a_time_with_their_path(tmp_path: 
     async with seated(tmp_path, settings={"allow": ["Task"]}, script=script) as seat:
         await seat.type("go")
         await seat.assert_sees("main › general-purpose wants to use Write")
-        await seat.until(lambda: len(seat.app.broker.waiting()) == 2)
+        await seat.until(lambda: len(seat.app.desk.waiting()) == 2)
         assert sum(isinstance(each, AskScreen) for each in seat.app.screen_stack) == 1
         await seat.press("n")
-        await seat.until(lambda: len(seat.app.broker.waiting()) == 1)
+        await seat.until(lambda: len(seat.app.desk.waiting()) == 1)
         await seat.assert_sees("main › general-purpose wants to use Write")
         await seat.press("n")
         await seat.rests()

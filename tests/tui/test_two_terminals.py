@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from gencode.delegation.far_asking import who_answers
+from gencode.questions.question_desk import who_answers
 from gencode.stores.sqlite import SqliteStore
 from gencode.surfaces.talk import ANSWER_THERE
 from gencode.surfaces.tui import asking, attention
@@ -70,9 +70,9 @@ async def test_the_second_terminal_answers_a_question_of_the_first(
         await second.until(lambda: second.talk.asked_elsewhere.first is not None, "the journal")
         assert ANSWER_THERE not in "".join(line.plain for line in second.app.notice_lines())
         assert "yes, for this session" in first.screen and "yes, for this session" not in second.screen
-        assert not third.app.broker.waiting()
+        assert not third.app.desk.waiting()
         await second.press("y")
-        await first.until(lambda: not first.app.broker.waiting(), "the end of the question")
+        await first.until(lambda: not first.app.desk.waiting(), "the end of the question")
     assert (tmp_path / "new.txt").read_text() == "x"
 
 
@@ -82,7 +82,7 @@ async def test_what_the_first_terminal_answers_is_not_asked_in_the_second_any_mo
     async with two_terminals(tmp_path, monkeypatch) as (first, second, _):
         monkeypatch.setattr(asking, "PARTING_SECONDS", 1_000.0)
         await first.press("n")
-        await second.until(lambda: not second.app.broker.waiting(), "the end of the question")
+        await second.until(lambda: not second.app.desk.waiting(), "the end of the question")
         await second.assert_sees(f"Answered by {who_answers()}: no.")
         second.app.call_later(cast(AskScreen, second.app.screen).withdraw)  # as it does by itself later
     assert not (tmp_path / "new.txt").exists()

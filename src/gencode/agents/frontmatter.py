@@ -20,7 +20,7 @@ MOST_BYTES = 64 * 1024
 Stage = Literal["strict", "requoted", "split"]
 """How a file was read: as it stands, with quotes added, or cut at the names of its fields."""
 
-NO_FRONT_MATTER = "it has no front matter (fields between two lines of ---), so it is no agent"
+_NO_FRONT_MATTER = "it has no front matter (fields between two lines of ---), so it is no {what}"
 
 _SWALLOWED = (
     "the front matter cannot be read, and this line says what the agent may do; write it at the beginning of "
@@ -41,9 +41,12 @@ class FrontMatter(Struct, frozen=True):
     stage: Stage = "strict"
 
 
-def read_front_matter(text: str, path: str) -> FrontMatter:
-    """The fields and the body of a file; UserMistake with the file, the line and the reason otherwise."""
-    block, body, before = _split(text, path)
+def read_front_matter(text: str, path: str, what: str = "agent") -> FrontMatter:
+    """The fields and the body of a file that should describe an agent or a skill.
+
+    UserMistake with the file, the line and the reason otherwise.
+    """
+    block, body, before = _split(text, path, what)
     if odd := _BREAKS.search(block):
         line = block.count("\n", 0, odd.start()) + 1 + before
         raise mistake(
@@ -94,7 +97,7 @@ def _repaired(
     return fields, lines, ("the front matter is not YAML; it was cut at the names of its fields",), "split"
 
 
-def _split(text: str, path: str) -> tuple[str, str, int]:
+def _split(text: str, path: str, what: str) -> tuple[str, str, int]:
     """The text between the fences, the text below them, and how many lines stand before the first field."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     trimmed = text.lstrip(" \n")
@@ -105,7 +108,7 @@ def _split(text: str, path: str) -> tuple[str, str, int]:
         start = start[wrapped.end() :].rstrip().removesuffix(wrapped["ticks"])
     opening = _FENCE.match(start)
     if opening is None:
-        raise no_agent(path, NO_FRONT_MATTER)
+        raise no_agent(path, _NO_FRONT_MATTER.format(what=what))
     before = text[: len(text) - len(text.lstrip("\n"))].count("\n") + (2 if wrapped else 1)
     closing = _FENCE.search(start, opening.end() + 1)
     if closing is None:

@@ -17,7 +17,6 @@ from pathlib import PurePath
 from typing import Any, NoReturn, cast
 
 from gencode.agents.frontmatter import FrontMatter, mistake, read_front_matter
-from gencode.core.errors import UserMistake
 from gencode.core.skill import Skill
 from gencode.core.spec import same_name
 from gencode.permissions.brought import LARGEST_KEPT
@@ -49,10 +48,7 @@ def read_skill(content: bytes, path: str, *, project: bool = False) -> Skill:
     Of a file of more than `LARGEST_KEPT` bytes the beginning is read.
     """
     text = _text(content, path)
-    try:
-        matter = read_front_matter(text, path)
-    except UserMistake as error:
-        raise UserMistake(str(error).replace("so it is no agent", "so it is no skill")) from None
+    matter = read_front_matter(text, path, "skill")
     reading = _Reading(matter, path)
     return reading.skill(project=project, cut=len(content) > LARGEST_KEPT)
 

@@ -42,8 +42,6 @@ _CROWDED = (
     "after up to {pause:g} seconds; move what is neither elsewhere."
 )
 _PASSED_OVER = (".git", "node_modules", "__pycache__")
-KEPT = "an earlier version is used: "
-"""How a warning begins that an agent or skill is not as its file is now."""
 
 
 class Mark(NamedTuple):
@@ -284,18 +282,13 @@ def _name(entry: Entry | SkillEntry) -> str:
 def _warned_agent(entry: Entry, why: str) -> Entry:
     if entry.spec is None:
         return entry
-    return replace(entry, spec=replace(entry.spec, warnings=_with(entry.spec.warnings, why)), shadowed_by="")
+    return replace(entry, spec=replace(entry.spec, outdated=why), shadowed_by="")
 
 
 def _warned_skill(entry: SkillEntry, why: str) -> SkillEntry:
     if entry.skill is None:
         return entry
-    skill = replace(entry.skill, warnings=_with(entry.skill.warnings, why))
-    return replace(entry, skill=skill, shadowed_by="")
-
-
-def _with(warnings: Iterable[str], why: str) -> tuple[str, ...]:
-    return (*(each for each in warnings if not each.startswith(KEPT)), f"{KEPT}{why}")
+    return replace(entry, skill=replace(entry.skill, outdated=why), shadowed_by="")
 
 
 def _marks(places: Iterable[tuple[Path, bool]]) -> Iterator[Mark]:

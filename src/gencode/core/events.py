@@ -5,7 +5,7 @@ Passing facts (text that is still arriving, steps, progress) are only heard. An 
 task, its number in that task (None for passing facts) and its time.
 """
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import msgspec
 from msgspec import Struct
@@ -336,6 +336,15 @@ class Event(Struct, frozen=True, gc=False):
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[StoredFact] = msgspec.json.Decoder(StoredFact)
 _settled: msgspec.json.Decoder[DurableFact] = msgspec.json.Decoder(DurableFact)
+DURABLE_KINDS = frozenset(kind.__name__ for kind in get_args(StoredFact))
+_PASSING_KINDS = frozenset(kind.__name__ for kind in get_args(PassingFact))
+
+
+class _Kind(Struct, frozen=True):
+    kind: str
+
+
+_kind_decoder = msgspec.json.Decoder(_Kind)
 
 
 def kind_of(fact: Fact) -> str:
@@ -353,7 +362,21 @@ def decode_fact(body: bytes | str) -> StoredFact:
     try:
         return _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise CorruptFact(f"cannot be read: {error}") from None
+        kind = unknown_kind(body)
+        if kind is None:
+            raise CorruptFact(f"cannot be read: {error}.") from None
+        raise CorruptFact(
+            f"is of the kind {kind[:60]!r}, which this GenCode does not know; a newer one may read it."
+        ) from None
+
+
+def unknown_kind(body: bytes | str) -> str | None:
+    """The kind of a stored fact that is whole and that only a newer version can read; None for any other."""
+    try:
+        kind = _kind_decoder.decode(body).kind
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    return None if kind in DURABLE_KINDS or kind in _PASSING_KINDS else kind
 
 
 def settle(fact: DurableFact) -> tuple[DurableFact, bytes]:

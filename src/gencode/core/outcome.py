@@ -73,6 +73,8 @@ class Outcome(Struct, frozen=True, rename="camel"):
     evidence: Evidence
     output: Any = None
     forked_from: str | UnsetType = UNSET
+    answered_from: str | UnsetType = UNSET
+    """The earlier task with whose result it was answered, from the cache of results."""
     imported_from: str | UnsetType = UNSET
     queue_position: int | UnsetType = UNSET
     stalled_seconds: float | UnsetType = UNSET
@@ -133,6 +135,7 @@ def outcome_of(task: Task, tree: Usage | None = None, outputs: Path | None = Non
         evidence=task.evidence,
         output=task.output,
         forked_from=task.forked or UNSET,
+        answered_from=task.again or UNSET,
         imported_from=task.came_from or UNSET,
         stalled_seconds=task.stalled or UNSET,
     )

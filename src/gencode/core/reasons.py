@@ -62,6 +62,8 @@ class EndReason(StrEnum):
     """Nothing was heard any more of its process, which is on another machine."""
     WORKER_LOST = "worker_lost"
     """The same of a worker, in whose place another one goes on."""
+    UNREADABLE = "unreadable"
+    """Its journal cannot be read to the end; no fact says so."""
 
 
 class Cause(Struct, frozen=True):

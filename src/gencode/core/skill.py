@@ -4,6 +4,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from gencode.core.spec import earlier_version
+
 
 class Skill(Struct, frozen=True):
     """One skill, read from a `SKILL.md`. It is text: nothing in it gives a permission.
@@ -27,6 +29,13 @@ class Skill(Struct, frozen=True):
     files: tuple[str, ...] = ()
     extra: dict[str, Any] = {}
     warnings: tuple[str, ...] = ()
+    outdated: str = ""
+    """Why its file is used as it was before it was last changed."""
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """All warnings about its file."""
+        return (*self.warnings, earlier_version(self.outdated)) if self.outdated else self.warnings
 
     @property
     def folder(self) -> str:

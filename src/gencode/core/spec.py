@@ -42,6 +42,11 @@ class ToolChoice(Struct, frozen=True):
     also: tuple[str, ...] = ()
 
 
+def earlier_version(why: str) -> str:
+    """The warning that a file is used as it was before it was last changed."""
+    return f"an earlier version is used: {why}"
+
+
 class AgentSpec(Struct, frozen=True):
     """One agent. `mode` None means its parent's; `max_turns` None means no limit; `effort` None: unasked.
 
@@ -80,6 +85,13 @@ class AgentSpec(Struct, frozen=True):
     hidden: bool = False
     instructions: bool = True
     temperature: float | None = None
+    outdated: str = ""
+    """Why its file is used as it was before it was last changed."""
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """All warnings about its file."""
+        return (*self.warnings, earlier_version(self.outdated)) if self.outdated else self.warnings
 
 
 class TaskRequest(Struct, frozen=True):

@@ -136,6 +136,8 @@ class Task(Struct, frozen=True, gc=False, omit_defaults=True):
     place: TaskPlace | None = None
     """Where it works by what it was last told; None: in its folder, and it was told nothing."""
     forked: str = ""
+    again: str = ""
+    """The earlier task whose answer was given as its own."""
     fits: bool = False
     """Whether each of its calls has to fit into what it was sent with to another process."""
     tools: ToolChoice | None = None
@@ -411,6 +413,7 @@ def _with_message(task: Task, message: Message) -> Task:
                 stalled=0.0,
                 usage=task.usage + (message.usage or Usage()),
                 model=message.model or task.model,
+                again=message.again,
                 evidence=replace(task.evidence, tool_calls=task.evidence.tool_calls + len(message.calls)),
                 answers=task.answers.after_reply(message),
             )

@@ -43,7 +43,6 @@ BEGINNING = ""
 """The name under which is written what a task began with; no file has it."""
 NEVER = (None, "")
 """What is recalled where results are not given again."""
-AGAIN = "answered from the journal: "
 MOST_LOOKED_AT = 200
 _LITERAL = re.compile(r"(?:[^*?\[{\\/]*/)*")
 """The folders of a pattern of Glob before its first component with a wildcard."""
@@ -51,7 +50,7 @@ _LITERAL = re.compile(r"(?:[^*?\[{\\/]*/)*")
 
 def given_again(task: Task) -> Ending:
     """The end of a task that another one is answered with."""
-    mark = f"{AGAIN}task {task.id} of {task.ended_at}; nothing it rests on has changed"
+    mark = f"answered from the journal: task {task.id} of {task.ended_at}; nothing it rests on has changed"
     return Ending(Status.COMPLETED, EndReason.FINISHED, task.result, warnings=(mark,), output=task.output)
 
 
@@ -127,7 +126,7 @@ def _left_alone(seat: Seat, events: Sequence[Event], transcript: Sequence[Messag
     later = transcript[beginning(transcript) :]
     return not (
         is_summed_up(transcript)
-        or seat.gate.given.rules()
+        or seat.gate.approvals.given.rules()
         or any(decision.action is not Action.ALLOW for decision in decisions)
         or any(isinstance(each, UserMessage) for each in later)
         or any(isinstance(each, UserMessage) and each.mail for each in transcript)

@@ -180,7 +180,7 @@ class Desk:
 
     async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> Reply:
         """Ask whoever can answer; the agent above first, then a person, and in the end nobody."""
-        return await self._launcher.inquiring.ask(self._origin, self._inbox, inquiries, call)
+        return await self._launcher.inquirer.ask(self._origin, self._inbox, inquiries, call)
 
     async def own(self) -> Sequence[Outcome]:
         """The tasks that this agent has sent in all its runs, oldest first."""

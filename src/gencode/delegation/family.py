@@ -12,9 +12,9 @@ from gencode.core.ids import clean_id
 from gencode.core.outcome import output_file
 from gencode.core.task import Task, comes_later
 from gencode.delegation.inbox import Arrivals
-from gencode.delegation.kinship import Kinship
 from gencode.delegation.live import GRACE_SECONDS, Job
 from gencode.delegation.orphans import close_if_orphan
+from gencode.delegation.relatives import TaskTree
 from gencode.delegation.remote import Followed
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.watch import LOOK_SECONDS
@@ -28,28 +28,28 @@ class Family:
     """Learns the relatives of tasks that go on, and expects what they still have out."""
 
     def __init__(
-        self, store: Store, bus: Bus, supervisor: Supervisor, kinship: Kinship, outputs: Path | None
+        self, store: Store, bus: Bus, supervisor: Supervisor, tree: TaskTree, outputs: Path | None
     ) -> None:
         self._store = store
         self._bus = bus
         self._supervisor = supervisor
-        self._kinship = kinship
+        self._tree = tree
         self._outputs = outputs
 
     async def learn(self, task: Task) -> list[Task]:
         """Who belongs to a task that an earlier process began: its siblings and, given back, its children."""
         children = await self._store.tasks(TaskQuery(parent=task.id))
         for child in children:
-            self._kinship.learn(child.id, task.id, child.agent)
+            self._tree.learn(child.id, task.id, child.agent)
         if task.parent is not None:
             for sibling in await self._store.tasks(TaskQuery(parent=task.parent)):
-                self._kinship.learn(sibling.id, task.parent, sibling.agent)
+                self._tree.learn(sibling.id, task.parent, sibling.agent)
             await self._learn_sender(task.parent)
         return children
 
     async def greet(self, task: Task) -> None:
         """Learn who sent a new task, where that was done in another process."""
-        if task.parent is not None and not self._kinship.knows(task.parent):
+        if task.parent is not None and not self._tree.knows(task.parent):
             with suppress(GenCodeError):  # it is written down already, so it begins in any case
                 await self._learn_sender(task.parent)
 
@@ -62,20 +62,20 @@ class Family:
         with suppress(GenCodeError):
             found = await self._store.task(other) if other else None
             if found is not None and not found.imported:
-                self._kinship.learn(found.id, found.parent, found.agent)
-            if self._kinship.relation(task.id, target) == "foreign":
+                self._tree.learn(found.id, found.parent, found.agent)
+            if self._tree.relation(task.id, target) == "foreign":
                 await self.learn(task)
 
     def introduced(self, seat: Seat, task: Task) -> Seat:
         """A seat whose agent is told who it is and who sent it, if it may write to others."""
         if task.parent is None or not seat.gate.may_write:
             return seat
-        words = kin_words(task.id, self._kinship.named(task.parent))
+        words = kin_words(task.id, self._tree.named(task.parent))
         return replace(seat, system=f"{seat.system}\n\n{words}")
 
     async def _learn_sender(self, sender: str) -> None:
         above = await self._store.task(sender)
-        self._kinship.learn(sender, above.parent if above else None, above.agent if above else "")
+        self._tree.learn(sender, above.parent if above else None, above.agent if above else "")
 
     def take_up(self, children: Sequence[Task], inbox: Arrivals, seat: Seat) -> None:
         """Expect what earlier turns sent and still runs here, and hand out the files of it all."""
@@ -127,6 +127,8 @@ class Rejoined(Followed):
 
     async def _to_its_end(self, owner: str) -> None:
         while not self.task.status.ended:
+            seen = self._store.changes.count
             await self._steady.patiently(lambda: close_if_orphan(self._store, self.id, owner))
             await self._hear()
-            await asyncio.sleep(LOOK_SECONDS)
+            if not self.task.status.ended:
+                await self._store.changes.after(seen, LOOK_SECONDS)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -29,7 +29,6 @@ from gencode.delegation.desk import Desk
 from gencode.delegation.ends import heard_by, in_time, limits_of, limits_there
 from gencode.delegation.forks import Fork, check_begun, forked, remembered
 from gencode.delegation.forms import checked_of, formed_for
-from gencode.delegation.inquiring import Inquiring
 from gencode.delegation.live import Job, Live
 from gencode.delegation.means import Means
 from gencode.delegation.origin import Origin, link_of
@@ -43,6 +42,7 @@ from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.time_left import time_left
 from gencode.delegation.trees import Workplaces, in_worktree, kept_if_begun
 from gencode.delegation.watch import Watch, as_awaited, facts_of
+from gencode.permissions.calls import AgentKind
 from gencode.runtime.bus import Bus
 from gencode.runtime.limits import Clock, Limits
 from gencode.runtime.models import elsewhere
@@ -76,7 +76,7 @@ class Launcher:
         self.check_model = seating.check_model
         self.borrow, self.settled = self.starting.borrow, self.starting.settled
         self.reach = Reach(store, supervisor, self.watch)
-        self.inquiring = Inquiring(store, supervisor, self.reach, self.watch, means.patience)
+        self.inquirer = means.inquirer
 
     async def launch(
         self,
@@ -106,7 +106,7 @@ class Launcher:
         handover = new_task(created, place.model, order.limits.seconds, bound=True)
         timed = partial(in_time, order.limits, self._supervisor.find)
         remote = await self.apart.bind(handover, place.stop, place.purse, slot, timed)
-        self._seating.kinship.learn(remote.id, created.parent, created.agent)
+        self.starting.tree.learn(remote.id, created.parent, created.agent)
         return remote
 
     async def _in_worktree(
@@ -328,7 +328,7 @@ class Launcher:
             spec = replace(spec, tools=kept)  # what its file gained meanwhile is for new tasks
         return spawned(spec) if task.spawned else spec
 
-    def agent_kind(self, name: str) -> Literal["builtin-reader", "other"]:
+    def agent_kind(self, name: str) -> AgentKind:
         """Whether an agent is a built-in one that only reads, and so may be sent without a question."""
         return self._seating.agent_kind(name)
 

@@ -16,7 +16,7 @@ from gencode.delegation.lodged import Lodged, lost_copies
 from gencode.runtime.away.lodging import Guest
 from gencode.runtime.away.mirror import Unreachable
 from gencode.runtime.away.parcel import COPIED, Parcel, Parcels, mark_of
-from gencode.runtime.fleet import NOT_HERE
+from gencode.runtime.fleet import NOT_HERE, Lack
 from gencode.runtime.ports import Store
 from gencode.runtime.shells import Walls
 from gencode.runtime.worktrees.place import recorded
@@ -88,22 +88,23 @@ class Lodgings:
         task = wanted.task
         shared = self._house.folders == "shared" and wanted.mark != COPIED and not wanted.tree
         if wanted.parcel is None or shared:
+            missing = Unreachable(NOT_HERE, Lack.FOLDER)
             if task:
-                await self._hinder(task, NOT_HERE)
-            raise Unreachable(NOT_HERE)
+                await self._hinder(task, missing)
+            raise missing
         guest = Guest(task, wanted.cwd, wanted.parcel)
         try:
             lodged = await Lodged.prepare(guest, self._parcels, self._house.home, self._house.worker)
             await lodged.look_around(self._house.walls)
         except Unreachable as why:
             log.warning("the folder of task %s cannot be had here: %s", task, why)
-            await self._hinder(task, str(why))
+            await self._hinder(task, why)
             raise
         return lodged
 
-    async def _hinder(self, task: str, why: str) -> None:
+    async def _hinder(self, task: str, why: Unreachable) -> None:
         with suppress(StoreTrouble):
-            await self._parcels.hinder(task, self._house.worker, why)
+            await self._parcels.hinder(task, self._house.worker, str(why), why.lacks)
 
     async def _look_back(self, lodged: Lodged, task: str) -> None:
         """Note what an agent that began elsewhere leaves behind there."""

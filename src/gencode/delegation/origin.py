@@ -18,7 +18,7 @@ from gencode.permissions.paths import places_of
 from gencode.runtime.asking import Asker
 from gencode.runtime.models import Model
 from gencode.runtime.purse import Purse
-from gencode.runtime.seen import Ledger, Seen
+from gencode.runtime.seen import FileVersions, Seen
 from gencode.runtime.stop import Stop
 from gencode.runtime.toolbox import no_shells
 
@@ -58,7 +58,7 @@ class Origin(Struct, frozen=True, eq=False):
     until: float | None = None
     sends: tuple[str, ...] | None = None
     beside: Callable[[], int] = alone
-    ledger: Ledger = field(default_factory=Ledger)
+    files: FileVersions = field(default_factory=FileVersions)
     seen: Seen | None = None
     """What the agent at this place knows of files from before."""
 

@@ -1,6 +1,7 @@
 """Tasks wherever they run: looked at, stopped and sent to the background from any process."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -180,11 +181,12 @@ class Reach:
 
     async def _handed_over(self, task: Task) -> Task:
         """A task that was sent to the background; one that changes its process for that, once it goes on."""
-        for _ in range(round(LET_GO_SECONDS / LOOK_SECONDS)):
-            if task.reason is not EndReason.BACKGROUNDED:
-                break
-            await asyncio.sleep(LOOK_SECONDS)
+        until = time.monotonic() + LET_GO_SECONDS
+        while task.reason is EndReason.BACKGROUNDED and time.monotonic() < until:
+            seen = self._store.changes.count
             task = await self._watch.task(task.id)
+            if task.reason is EndReason.BACKGROUNDED:
+                await self._store.changes.after(seen, LOOK_SECONDS)
         return task
 
     async def _stopped(self, task: str, why: Cause, *, report: bool) -> None:

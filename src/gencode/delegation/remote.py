@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 
 QUESTION_TOOL = "AskUserQuestion"
 """The tool with which an agent asks what it wants to know."""
+EXIT_SECONDS = 0.01
+"""A process that has written its end is gone in a moment, and nothing says when."""
 Begin = Callable[[], Awaitable[Elsewhere]]
 """Starts the process that runs a task."""
 
@@ -219,6 +221,7 @@ class Remote(Followed):
         return self._process.outlook if isinstance(self._process, Queued) else None
 
     async def _followed(self) -> None:
+        seen = self._store.changes.count
         events = await self._steady.patiently(lambda: self._store.events(self.id))
         events = [each for each in events if (each.seq or 0) <= self._task.seq]
         while not self._task.status.ended and not self._gone:
@@ -228,7 +231,7 @@ class Remote(Followed):
                 self._park()
             else:
                 self._unpark()
-            await asyncio.sleep(LOOK_SECONDS)
+            seen = await self._store.changes.after(seen, LOOK_SECONDS)
             events = await self._hear()
             if why := await self._waits.look(self._outlook, quiet=not events):
                 await give_up(self._store, self.id, why)
@@ -271,7 +274,7 @@ class Remote(Followed):
         while self._process is not None and not self._process.gone:
             if time.monotonic() >= until and not self._comes_home():
                 self._process.kill()
-            await asyncio.sleep(LOOK_SECONDS / 10)
+            await asyncio.sleep(EXIT_SECONDS)
         await self._hear()
         if self._calling_off and not self._task.status.ended:  # it may have been cut short
             await self._call_off(owner, self._calling_off)

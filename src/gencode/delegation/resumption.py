@@ -17,6 +17,7 @@ from gencode.delegation.forks import Fork, Whereabouts, born, check_begun, kept_
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin, link_of
+from gencode.delegation.session import Session
 from gencode.delegation.time_left import time_left
 from gencode.delegation.treasury import Funds
 from gencode.delegation.trees import had_own, in_worktree
@@ -38,8 +39,8 @@ IN_CLONE = (
 class Resumption:
     """Puts tasks back where they were: the same folder, depth, model and permissions.
 
-    `here` is where the person sits. A `root` (because permissions were named with the wish to go on) takes
-    the place of the stored one; without it, today's rules can only narrow what the task may do.
+    `here` is where the person sits. Permissions that were named for this session take the place of the stored
+    ones; without them, today's rules can only narrow what the task may do.
     """
 
     def __init__(
@@ -47,14 +48,14 @@ class Resumption:
         launcher: Launcher,
         store: Store,
         models: ModelRegistry,
+        session: Session,
         here: Callable[[], Origin],
-        root: Root | None,
     ) -> None:
         self._launcher = launcher
         self._store = store
         self._models = models
         self._here = here
-        self._root = root
+        self._root = session.root if session.own_policy else None
 
     async def start(self, task: Task, request: TaskRequest, seconds: float | None, funds: Funds) -> Job:
         """Go on with a task in this process, paid from these funds."""

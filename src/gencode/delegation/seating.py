@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,13 +14,13 @@ from gencode.core.events import TaskStarted
 from gencode.core.messages import ToolCall, Usage
 from gencode.core.prices import Price
 from gencode.core.rules import SERVERS, Mode, Policy
-from gencode.core.spec import DEEPEST, AgentSpec, ToolChoice, Workspace, same_name
+from gencode.core.spec import DEEPEST, AgentSpec, ToolChoice, Workspace, earlier_version, same_name
 from gencode.core.task import Task
 from gencode.delegation.forms import schema_of
-from gencode.delegation.kinship import Kinship
 from gencode.delegation.origin import Origin
+from gencode.permissions.calls import AgentKind
 from gencode.permissions.table import MEMORY_TOOLS
-from gencode.runtime.gate import Gate, Relation, nothing_else
+from gencode.runtime.gate import Approvals, CallingAgent, Gate, Relatives
 from gencode.runtime.instructions import no_instructions
 from gencode.runtime.limits import Limits
 from gencode.runtime.models import Model, ModelRegistry
@@ -48,11 +48,6 @@ NOTES = (
 )
 SKILL = "Skill"
 SKILLS = "Skills, instructions for kinds of work. Load one with the tool Skill before you begin such work:"
-OUTDATED = "an earlier version is used: "
-"""How the warning begins that an agent is not as its file is now."""
-MOST_LISTED = 10
-SHELL_PREFIX = "shell_"
-"""What the ids of commands in the background begin with."""
 
 
 class Told(Protocol):
@@ -155,7 +150,6 @@ class Seating:
         self._models = models
         self._toolbox = toolbox
         self._toolboxes: dict[tuple[ToolChoice, bool, bool, bool], Toolbox] = {}
-        self.kinship = Kinship()
 
     def find(self, name: str) -> AgentSpec:
         """An agent by name; UnknownName offers the nearest."""
@@ -172,7 +166,7 @@ class Seating:
         """Whether agents may be sent from a place: it is not too deep, and its agent's file names some."""
         return origin.depth < self._customs.depth and (origin.depth == 0 or bool(origin.sends))
 
-    def agent_kind(self, name: str) -> Literal["builtin-reader", "other"]:
+    def agent_kind(self, name: str) -> AgentKind:
         """Whether an agent is a built-in one that only reads, and so may be sent without a question."""
         spec = self._known(name)
         return "builtin-reader" if spec and spec.builtin and spec.mode is Mode.PLAN else "other"
@@ -181,6 +175,10 @@ class Seating:
         """The mode of an agent's file; None where it has none and takes its sender's."""
         spec = self._known(name)
         return spec.mode if spec else None
+
+    def amounts_to(self, call: ToolCall) -> ToolCall | None:
+        """The call that another one leads to: a skill may start an agent."""
+        return self._customs.skills.amounts_to(call) if self._customs.skills else None
 
     def model(self, asked: str, spec: AgentSpec, parent: Model) -> Model:
         """The model of an agent: that of the call, else that of its file."""
@@ -234,7 +232,7 @@ class Seating:
         lost = [name for name in had if name not in self._toolbox and name not in missing]
         warnings += [f"the tool {name}, which it had before, is not there any more" for name in lost]
         warnings += self._withheld(spec, origin)
-        warnings += [each for each in spec.warnings if each.startswith(OUTDATED)]
+        warnings += [earlier_version(spec.outdated)] if spec.outdated else []
         warnings += self._preloaded(spec)[1]
         warnings += outside.warnings(spec) if outside is not None else ()
         warnings += _odd_hooks(spec)
@@ -292,29 +290,31 @@ class Seating:
             now=datetime.now().astimezone(),
         )
 
-    def seat(self, spec: AgentSpec, task: Task, toolbox: Toolbox, origin: Origin, limits: Limits) -> Seat:
+    def seat(
+        self,
+        spec: AgentSpec,
+        task: Task,
+        toolbox: Toolbox,
+        origin: Origin,
+        limits: Limits,
+        relatives: Relatives,
+    ) -> Seat:
         """Everything the loop needs to run this agent."""
-        self.kinship.learn(task.id, task.parent, spec.name)
         price = self._customs.price(origin.model.name)
         gate = Gate(
             chain=origin.chain,
             toolbox=toolbox,
             workspace=origin.workspace,
-            task=task.id,
-            agent=spec.name,
-            asker=origin.asker,
-            background=origin.background and not origin.disturb,
-            disturbs=origin.disturb,
-            named=frozenset(spec.tools.allow or ()),
-            agent_kind=self.agent_kind,
-            agent_mode=self.agent_mode,
-            relation=partial(self._relation, origin, task.id),
-            memory=origin.answered,
-            given=origin.given,
-            lineage=origin.lineage,
-            own=partial(self._own, origin, task.id),
-            kin=self.kinship.in_reach,
-            amounts_to=self._customs.skills.amounts_to if self._customs.skills else nothing_else,
+            agent=CallingAgent(task.id, spec.name, origin.lineage, frozenset(spec.tools.allow or ())),
+            approvals=Approvals(
+                once=origin.answered,
+                given=origin.given,
+                asker=origin.asker,
+                background=origin.background,
+                disturbs=origin.disturb,
+            ),
+            agents=self,
+            relatives=relatives,
         )
         return Seat(
             agent=spec.name,
@@ -327,7 +327,7 @@ class Seating:
             limits=limits,
             effort=origin.model.effort,
             shells=origin.shells,
-            seen=origin.seen or Seen(origin.ledger, f"the agent {spec.name}, task {task.id}"),
+            seen=origin.seen or Seen(origin.files, f"the agent {spec.name}, task {task.id}"),
             purse=origin.purse,
             price=price,
             schema=schema_of(task, spec),
@@ -384,17 +384,6 @@ class Seating:
         deepest = f"agents are nested {DEEPEST} deep at most"
         why = f"; {deepest if origin.depth >= DEEPEST else deeper}" if spec.sends else ""
         return [f"the {what} not given to an agent that was sent{why}"]
-
-    def _relation(self, origin: Origin, task: str, target: str) -> Relation:
-        if target.startswith(SHELL_PREFIX):
-            return "own" if target in origin.shells().of(task) else "foreign"
-        return self.kinship.relation(task, target)
-
-    def _own(self, origin: Origin, task: str, target: str) -> Sequence[str]:
-        """The latest tasks or shells of a task, whichever kind `target` is of."""
-        shell = target.startswith(SHELL_PREFIX)
-        own = list(origin.shells().of(task))[::-1] if shell else self.kinship.children(task)
-        return own[:MOST_LISTED]
 
     def _known(self, name: str) -> AgentSpec | None:
         try:

@@ -32,11 +32,13 @@ from gencode.delegation.knowing import know_again, knowing
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin
 from gencode.delegation.orphans import close_if_orphan, given_up, interruption, taken_up
+from gencode.delegation.relatives import TaskRelatives, TaskTree
 from gencode.delegation.returns import Returns
 from gencode.delegation.seating import Seating
 from gencode.delegation.sharing import Woken
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.trees import Workplace
+from gencode.delegation.watch import LOOK_SECONDS
 from gencode.runtime.bus import Bus
 from gencode.runtime.forms import Form, told_form
 from gencode.runtime.limits import Limits
@@ -52,7 +54,6 @@ COMMAND_SECONDS = 600.0
 """So long an agent that has answered waits for its background commands, where nothing else is said."""
 PATIENCE = 5.0
 """So many seconds somebody may have the lease of a task at rest."""
-LOOK_SECONDS = 0.02
 NOTHING_SAID = "The prompt is empty; say what the agent should do."
 
 
@@ -118,7 +119,8 @@ class Starting:
         self._supervisor = supervisor
         self._seating = seating
         self._outputs = outputs
-        self._family = Family(store, bus, supervisor, seating.kinship, outputs)
+        self.tree = TaskTree()
+        self._family = Family(store, bus, supervisor, self.tree, outputs)
         supervisor.chores.append(Returns(store, supervisor).run)
         self.leads: Leads | None = None
         self._going_on: dict[str, asyncio.Event] = {}
@@ -242,6 +244,7 @@ class Starting:
         until = time.monotonic() + PATIENCE
         dead = None
         while True:
+            seen = self._store.changes.count
             try:
                 return await taken_up(self._store, task, self._supervisor.owner, dead)
             except UserMistake:
@@ -250,7 +253,7 @@ class Starting:
                     raise
             held = next((each for each in await self._store.owned() if each.task == task), None)
             dead = held.owner if held is not None and given_up(held) else None
-            await asyncio.sleep(LOOK_SECONDS)
+            await self._store.changes.after(seen, LOOK_SECONDS)
 
     async def compact(self, task: str, order: Order, desk: Desk, why: str) -> bool:
         """Sum up the transcript of a task that is at rest; False when there is nothing to leave out."""
@@ -363,11 +366,13 @@ class Starting:
         return self._supervisor.slots.slot("", task.parent or "", origin.model.name)
 
     def _seat(self, order: Order, record: Recorder, toolbox: Toolbox, slot: Slot | None, system: str) -> Seat:
-        seat = self._seating.seat(order.spec, record.task, toolbox, order.place, order.limits)
+        task, origin = record.task, order.place
+        self.tree.learn(task.id, task.parent, order.spec.name)
+        relatives = TaskRelatives(self.tree, task.id, origin.shells, partial(self._family.meet, task))
+        seat = self._seating.seat(order.spec, task, toolbox, origin, order.limits, relatives)
         if slot is not None:
-            slot.task = record.task.id
-        seat.gate.meets = partial(self._family.meet, record.task)
-        return self._family.introduced(replace(seat, slot=slot, system=system), record.task)
+            slot.task = task.id
+        return self._family.introduced(replace(seat, slot=slot, system=system), task)
 
     def _job(
         self,

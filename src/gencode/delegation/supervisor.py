@@ -16,7 +16,6 @@ from gencode.delegation.leaving import leaving
 from gencode.delegation.live import GRACE_SECONDS, Job, Live
 from gencode.delegation.pulse import Liveness, Pulse
 from gencode.delegation.receipts import warnings_of
-from gencode.delegation.watch import LOOK_SECONDS
 from gencode.runtime.blame import blamed
 from gencode.runtime.calls import interrupted
 from gencode.runtime.fitting import BEFORE_THAT, fitting_before, shaped
@@ -255,8 +254,7 @@ class Supervisor:
 
     async def _heed(self) -> None:
         """Do what somebody in another process asked for, and hand over what they said."""
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
+        async for _ in self._journal.changes.looks():
             try:
                 for letter in await self._journal.letters(self.owner) if self._jobs else ():
                     if (job := self.local(letter.task)) is not None and job.seat.inbox is not None:
@@ -305,7 +303,7 @@ class Supervisor:
     async def send_back(self, job: Job) -> None:
         """Let whoever waits for a job go on without it; from now on it is one in the background."""
         await job.record.commit(TaskBackgrounded())
-        job.seat.gate.background = not job.seat.gate.disturbs
+        job.seat.gate.approvals.background = True
         job.send_back()
 
     async def _renew(self) -> None:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError
 from gencode.core.events import PassingFact, ProgressMade
-from gencode.runtime.fleet import Dispatching, Outlook
+from gencode.runtime.fleet import Dispatching, NoWorker, Outlook
 
 FIRST_SECONDS = 2.0
 """For so long nothing is said: most tasks are begun at once."""
@@ -63,7 +63,7 @@ class Waits:
         self._clock = clock
         self._next = clock() + FIRST_SECONDS
         self._seen: Outlook | None = None
-        self._said = ""
+        self._told: Outlook | None = None
         self._vain = Vain(clock)
 
     async def look(self, outlook: FindOutlook | None, *, quiet: bool) -> str:
@@ -85,9 +85,10 @@ class Waits:
         except GenCodeError:  # it is looked again, and whoever follows the task says what is wrong
             self._vain.lose_sight()
             return ""
-        if seen and seen.why and seen == before and (text := _in_full(seen)) != self._said:
-            self._said = text
-            self._tell(ProgressMade(f"waits for {text}", note=True))
+        told = replace(seen, unclear=False) if seen else None
+        if seen and seen.reason is not NoWorker.NOT_YET and seen == before and told != self._told:
+            self._told = told
+            self._tell(ProgressMade(f"waits for {_in_full(seen)}", note=True))
         return seen.end if self._vain.over(seen) and seen else ""
 
 

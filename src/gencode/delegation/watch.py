@@ -19,11 +19,12 @@ from gencode.runtime.fleet import Dispatching
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.runtime.stop import Stop
 
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.5
+"""A process that dies writes nothing, so whoever waits for its task looks so often besides."""
 MOST_ASKED = 200
 """So many of the latest tasks of a folder are looked at for who changed a file."""
-WRITTEN_LATER = (0.0, 0.1, 0.2, 0.4)
-"""After so many seconds each it is looked again who changed a file."""
+WRITTEN_LATER = 0.7
+"""For so many seconds it is waited that somebody writes down to have changed a file."""
 WOKEN = (
     "Task {task} was woken and waits for a worker; say more to it (gen task send {task}), wait for it "
     "(gen task output {task}), or stop it first (gen task stop {task})."
@@ -63,7 +64,7 @@ async def as_awaited(store: Store, tasks: Sequence[Task]) -> list[Task]:
 
 
 class Watch:
-    """Looks at the journal ten times a second. A task whose process died ends when it is looked at."""
+    """Looks at the journal whenever it changes. A task whose process died ends when it is looked at."""
 
     def __init__(self, store: Store, owner: str, outputs: Path | None = None) -> None:
         self._store = store
@@ -108,11 +109,12 @@ class Watch:
             over = asyncio.get_running_loop().call_later(seconds, stop.stop, OUT_OF_TIME)
         try:
             while True:
+                seen = self._store.changes.count
                 found = await steady.patiently(partial(self.task, task))
                 rest = LOOK_SECONDS if until is None else min(LOOK_SECONDS, until - time.monotonic())
                 if done(found) or found.status.ended or rest <= 0:
                     return found
-                await asyncio.sleep(rest)
+                await self._store.changes.after(seen, rest)
         finally:
             if over is not None:
                 over.cancel()
@@ -127,6 +129,7 @@ class Watch:
         """The facts of a task from a number on, each as soon as it is written, until it has ended."""
         steady = Steady(Stop(), tell)
         while True:
+            seen = self._store.changes.count
             found = await steady.patiently(partial(self.task, task))
             events, problem = await steady.patiently(partial(facts_of, self._store, task, after))
             for event in events:
@@ -136,7 +139,7 @@ class Watch:
                 raise problem
             if found.status.ended and found.seq <= after:
                 return
-            await asyncio.sleep(LOOK_SECONDS)
+            await self._store.changes.after(seen, LOOK_SECONDS)
 
     async def author(self, cwd: str, path: str, sha256: str, but: str | None) -> str:
         """Which agent in a folder left a file in this state, as the journals tell; empty if none did.
@@ -144,16 +147,19 @@ class Watch:
         What others have changed is written down a moment later, so while any are at work there it is looked
         for again.
         """
-        for pause in WRITTEN_LATER if sha256 else ():
-            await asyncio.sleep(pause)
+        until = time.monotonic() + WRITTEN_LATER
+        while sha256:
+            seen = self._store.changes.count
             latest = await self._store.tasks(TaskQuery(cwd=cwd, limit=MOST_ASKED))
             found = [*reversed(latest), await self._host(cwd)]
             others = [task for task in found if task is not None and task.id != but]
             for task in others:
                 if any((each.path, each.sha256) == (path, sha256) for each in task.evidence.files_changed):
                     return f"the agent {task.agent}, task {task.id}"
-            if all(task.status.ended for task in others):
+            rest = until - time.monotonic()
+            if rest <= 0 or all(task.status.ended for task in others):
                 break
+            await self._store.changes.after(seen, rest)
         return ""
 
     async def _host(self, cwd: str) -> Task | None:

@@ -1,6 +1,5 @@
 """A word to a task, whoever runs it, until that has heard it: an agent that has ended is woken for it."""
 
-import asyncio
 import time
 from typing import Protocol
 
@@ -9,12 +8,11 @@ from gencode.core.task import Task
 from gencode.delegation.apart import Apart
 from gencode.delegation.orphans import given_up
 from gencode.delegation.reach import Reach
-from gencode.delegation.watch import Watch
+from gencode.delegation.watch import LOOK_SECONDS, Watch
 from gencode.runtime.ports import Store
 
 PATIENCE = 60.0
 """So many seconds somebody who has taken a task may need to go on with it."""
-LOOK_SECONDS = 0.05
 
 
 class Kept(UserMistake):
@@ -47,6 +45,7 @@ class Words:
         """Say something to a task, if it is not `posted` yet; the task then, and whether it was woken."""
         until = time.monotonic() + PATIENCE
         while True:
+            seen = self._store.changes.count
             # On its way to another machine a prompt could be lost, a letter is not.
             far = self._apart.far and not here
             if not posted and (far or found.conversation or not found.status.ended):
@@ -67,7 +66,7 @@ class Words:
                         raise Kept(f"{refused} What was said to task {found.id} is kept.") from None
                     raise
             found = now
-            await asyncio.sleep(LOOK_SECONDS)
+            await self._store.changes.after(seen, LOOK_SECONDS)
 
     async def _deaf(self, task: Task) -> bool:
         """Whether an agent has ended without having heard all that was said to it."""

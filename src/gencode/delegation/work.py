@@ -1,7 +1,7 @@
 """What a person or a program may ask for: new work, more of earlier work, a word to it, and its end."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,17 +26,17 @@ from gencode.delegation.refills import let_ask
 from gencode.delegation.resumption import Resumption
 from gencode.delegation.returns import to_be_told
 from gencode.delegation.said import a_budget, a_message
+from gencode.delegation.session import Session
 from gencode.delegation.sharing import Sharing
 from gencode.delegation.starting import check_prompt, check_turns
 from gencode.delegation.time_left import time_left
 from gencode.delegation.treasury import Funds, Treasury
 from gencode.delegation.words import Kept, Words
-from gencode.permissions.chain import Root
 from gencode.runtime.limits import Clock
-from gencode.runtime.models import Model, ModelRegistry, elsewhere
+from gencode.runtime.models import ModelRegistry, elsewhere
 from gencode.runtime.ports import Handover, Store, TaskQuery
 from gencode.runtime.purse import BudgetSpent
-from gencode.runtime.seen import Ledger, Seen
+from gencode.runtime.seen import Seen
 
 COME_BACK = UserMessage(
     "Work that you sent to the background has ended. Tell the user what came of it.",
@@ -65,7 +65,7 @@ class Terms(Struct, frozen=True):
 
 
 class Work:
-    """Starts work for whoever sits `here`, in the terms of this session."""
+    """Starts work in a session, in its terms."""
 
     def __init__(
         self,
@@ -73,25 +73,22 @@ class Work:
         records: Records,
         store: Store,
         models: ModelRegistry,
-        here: Callable[[], Origin],
+        session: Session,
         terms: Terms,
-        root: Root | None,
     ) -> None:
         self._launcher = launcher
         self._records = records
         self._store = store
         self._models = models
-        self._here = here
-        self._model: Model | None = None
+        self._session = session
         self._terms = terms
-        self._resumption = Resumption(launcher, store, models, self._origin, root)
+        self._resumption = Resumption(launcher, store, models, session, self._origin)
         sharing = Sharing(store, launcher.owner, launcher.live, launcher.borrow)
         launcher.heeds.append(sharing.heed)
         launcher.starting.leads = sharing.lead
         self._words = Words(launcher.apart, store, launcher.reach, launcher.watch, self._wake)
         launcher.reach.rouse = self._words.rouse
         self._treasury = Treasury(store, sharing, terms.budget, terms.named, launcher)
-        self._ledger = Ledger()
         self._led: dict[str, tuple[Seen, Origin]] = {}
         """What the agents of conversations that were led here last know of files, and where these began.
 
@@ -258,7 +255,7 @@ class Work:
         who could begin another turn when they do.
         """
         said = a_message(prompt)
-        model = self._origin().model
+        model = self._session.model.current
         if said.images and not model.sees:
             raise UserMistake(BLIND.format(model=model.name))
         found = await self._records.find(session) if session is not None else None
@@ -302,13 +299,8 @@ class Work:
         """Whether a background command of a task at rest has ended here, of which it was not told."""
         if not (untold := untold_commands(task)):
             return False
-        here = self._origin().shells().of(task.id)
+        here = self._session.shells.all().of(task.id)
         return any(each.shell in here and here[each.shell].over for each in untold)
-
-    def use(self, model: str) -> Model:
-        """Let another model lead conversations, and what they send, from the next turn on."""
-        self._model = self._models.resolve(model)
-        return self._model
 
     def bound(self, budget: Budget) -> None:
         """Bound conversations by another budget, at once; what they spent before counts.
@@ -316,7 +308,7 @@ class Work:
         UserMistake for dollars where the price of the model is not known.
         """
         if budget.usd is not None:
-            self._launcher.check_model(self._origin().model.name)
+            self._launcher.check_model(self._session.model.current.name)
         self._treasury.bound(budget)
 
     @property
@@ -373,8 +365,7 @@ class Work:
         return self._led_by(spec) if spec else self._origin()
 
     def _origin(self) -> Origin:
-        here = replace(self._here(), purse=self._treasury.own, ledger=self._ledger)
-        return here if self._model is None else replace(here, model=self._model)
+        return replace(self._session.origin(), purse=self._treasury.own)
 
     def _led_by(self, spec: AgentSpec) -> Origin:
         origin = self._origin()

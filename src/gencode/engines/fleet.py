@@ -30,7 +30,8 @@ from gencode.runtime.ports import Handover, Wish
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.2
+LOOK_SECONDS = 1.0
+"""Workers come and go without a change in the journal, so whoever waits for one looks so often besides."""
 BEGIN_SECONDS = 5.0
 AWAY_SECONDS = 300.0
 """So long it may not be known whether a task is over, because the database is away."""
@@ -214,13 +215,14 @@ class FleetEngine:
         """Wait a while for a worker to begin with an earlier task, unless none could."""
         until = time.monotonic() + BEGIN_SECONDS
         while time.monotonic() < until:
-            await asyncio.sleep(LOOK_SECONDS)
+            changed = self._store.changes.count
             now = await self._store.dispatched(task)
             if now is None or (now.takes > before.takes and (now.order is None or not now.status.ended)):
                 return
             seen = await self._store.outlook(task)
             if seen is not None and seen.most is not None:
                 return
+            await self._store.changes.after(changed, LOOK_SECONDS)
 
     async def _unpacked(self, away: Away) -> None:
         """Bring what a task changed elsewhere to the folder it was asked from."""
@@ -242,14 +244,16 @@ class FleetEngine:
             self._following = asyncio.get_running_loop().create_task(self._followed_all())
 
     async def _followed_all(self) -> None:
+        changes = self._store.changes
         while self._followed:
-            await asyncio.sleep(LOOK_SECONDS)
+            changed = changes.count
             self._followed -= {away for away in self._followed if away.gone}
             began = time.monotonic()
             try:
                 over = await self._store.over([away.task for away in self._followed])
             except GenCodeError as trouble:
                 log.warning("it is not known which tasks are over: %s", trouble)
+                await changes.after(changed, LOOK_SECONDS)
                 continue
             line = [away for away in self._followed if away.task in over]
             for away in line:
@@ -259,6 +263,8 @@ class FleetEngine:
                 await self._unpacked(away)
                 away.kill()
                 self._followed.discard(away)
+            if self._followed:
+                await changes.after(changed, LOOK_SECONDS)
 
     def _looked(self) -> float:
         """When it was last looked which tasks are over."""

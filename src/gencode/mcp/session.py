@@ -91,7 +91,7 @@ def server_commands(tables: Tables, files: Mapping[str, bytes], entries: Sequenc
     return [line for each in found if each.command for line in each.lines]
 
 
-class Session:
+class SessionServers:
     """Servers that the settings, a project and agents name; they are started when there are any.
 
     `answered` is what a person said yes to in this session, `rules` what counts in all of it.

@@ -25,7 +25,7 @@ from gencode.permissions.paths import (
 from gencode.permissions.table import TABLE_TOOLS, decide_table
 from gencode.permissions.urls import UrlRefused, judge_url
 
-NEEDS_APPROVAL = "This needs approval, and nobody can approve it in this run."
+NEEDS_APPROVAL = "This needs approval, and nobody can approve it in this run"
 KNOWN_TOOLS = frozenset({*PATH_TOOLS, *TABLE_TOOLS, "Bash"})
 """Every tool the specification speaks of, also those that are not built yet."""
 
@@ -46,7 +46,7 @@ def decide(call: CallFacts, chain: Sequence[Policy]) -> Decision:
     if not worst.neutral and any(decision.neutral for decision in each):
         worst = replace(worst, neutral=True)
     if worst.action is Action.ASK and _nobody(call, chain):
-        why = f"{NEEDS_APPROVAL} {worst.why}"
+        why = f"{NEEDS_APPROVAL}. {worst.why}"
         return replace(worst, action=Action.DENY, why=why, by=DecidedBy.NOBODY)
     return worst
 

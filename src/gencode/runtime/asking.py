@@ -1,9 +1,11 @@
-"""Asking: what a person or another agent is asked, what they say, and who can be asked."""
+"""Questions of agents and their answers: the records, their port in a store, and who can be asked."""
 
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
@@ -17,6 +19,14 @@ class Option(Struct, frozen=True):
     description: str = ""
 
 
+RUNS_COMMANDS = frozenset({"Bash"})
+LONGEST_WORDS = 20_000
+"""So long an answer in words may be."""
+FOR_EVER = 86_400.0
+"""A question that waits until it is answered is shown elsewhere for so many seconds."""
+ALL = "*"
+"""Every conversation of a folder."""
+SILENCE = "Nobody answered"
 LEFT_EMPTY = "The user left the answer empty"
 """What an agent hears that asked, and goes on as if nobody had answered."""
 
@@ -123,6 +133,19 @@ class Answer(Struct, frozen=True):
     words: tuple[str, ...] = ()
     by: DecidedBy = DecidedBy.USER
 
+    @property
+    def silent(self) -> bool:
+        """Whether it stands for no answer: where others are asked as well, they still may give one."""
+        return self.by is DecidedBy.SILENCE
+
+
+NOBODY = Answer(False, why=SILENCE, by=DecidedBy.SILENCE)
+
+
+def silence(seconds: float) -> Answer:
+    """What stands for an answer that nobody gave within so many seconds."""
+    return Answer(False, why=f"{SILENCE} within {seconds:.4g} s", by=DecidedBy.SILENCE)
+
 
 class Unasked(UserMistake):
     """A question that could not be put to anybody; the sentence says why."""
@@ -144,18 +167,138 @@ class Asker(Protocol):
 
 
 @runtime_checkable
-class Punctual(Protocol):
-    """Who looks at the clock itself: a question may be shown late, and wait longer while somebody types."""
-
-    def patience(self, question: Question) -> float | None:
-        """So many seconds a question that is asked now may wait at most; None: for ever."""
-        ...
-
-
-@runtime_checkable
-class Parking(Protocol):
-    """Who counts the agents that wait for an answer, so that others may work in their place."""
+class TimedAsker(Asker, Protocol):
+    """An asker that keeps the deadlines of questions itself, and counts the agents that wait for it."""
 
     def parking(self) -> AbstractContextManager[None]:
-        """While an agent waits."""
+        """While an agent waits for an answer, so that others may work in its place."""
         ...
+
+
+class Presence(Struct, frozen=True):
+    """A person who can be asked: `name` is the owner of the tasks of their process, `cwd` their folder.
+
+    With `background` they also take the questions of agents in the background of that folder. `follows` is
+    the conversation they look at, whoever leads it: they may answer what is asked there, too.
+    """
+
+    name: str
+    cwd: str
+    background: bool
+    follows: str = ""
+
+
+class NewQuestion(Struct, frozen=True):
+    """A question to be written down by the owner of its task, to be shown for `seconds` (`FOR_EVER`: no end).
+
+    One that is asked at `home` has somebody there already: others may answer it, too. Where it is not known
+    whether it was written, that is tried again with the same `mark`, and it is written once.
+    """
+
+    question: Question
+    owner: str
+    background: bool
+    seconds: float
+    home: bool = False
+    mark: str = ""
+
+
+class QuestionRow(Struct, frozen=True):
+    """A question without an answer, and how many seconds ago it was asked and how many are left for it.
+
+    `left` is None where it waits until it is answered. `folder` is that of its conversation, `place` the
+    machine on which it was asked.
+    """
+
+    number: int
+    question: Question
+    asked: float
+    left: float | None
+    background: bool
+    folder: str = ""
+    place: str = ""
+
+
+class QuestionStore(Protocol):
+    """The questions of a store: rows that wait until somebody answers them, each at most once."""
+
+    async def put(self, new: NewQuestion) -> int:
+        """Write a question down; its number. NobodyThere or Unasked when it cannot be asked."""
+        ...
+
+    async def answers(self, numbers: Sequence[int]) -> Mapping[int, Answer | None]:
+        """The answers to questions, None where there is none yet; those that are gone are left out."""
+        ...
+
+    async def withdraw(self, number: int) -> Answer | None:
+        """Take a question back; the answer, if one came before that."""
+        ...
+
+    async def settle(self, number: int, answer: Answer, by: str) -> Answer | None:
+        """Answer a question where it was asked, so that others learn who did; what came before it, if any.
+
+        Unasked when its task is not run there any more.
+        """
+        ...
+
+    async def who(self, task: str, call: ToolCall) -> str:
+        """Who answered what was last asked about this very call; empty where that is not known."""
+        ...
+
+    async def here(self, presence: Presence, seconds: float) -> None:
+        """Say that a person is there, for so many seconds."""
+        ...
+
+    async def gone(self, name: str) -> None:
+        """Say that a person is there no more."""
+        ...
+
+    async def news(self, presence: Presence) -> Sequence[QuestionRow]:
+        """The questions for a person that wait; what their own process asks is not among them."""
+        ...
+
+    async def changed(self, name: str) -> bool:
+        """Whether there may be something new for `name` since this was last asked; True now and then."""
+        ...
+
+    async def waiting(self, cwd: str) -> Sequence[QuestionRow]:
+        """All questions that wait, of one folder or (empty) of every one."""
+        ...
+
+    async def answer(self, number: int, answer: Answer, by: str) -> None:
+        """Answer a question; UserMistake when it was answered, or waits no more."""
+        ...
+
+
+def check_answer(question: Question, answer: Answer) -> None:
+    """UserMistake for an answer that says more than was asked."""
+    reaches = reaches_of(question)
+    if answer.allow and answer.reach not in reaches:
+        raise UserMistake(f"A yes to this can only stand for {', '.join(reaches)}.")
+    if answer.network and (not answer.allow or question.call.name not in RUNS_COMMANDS):
+        raise UserMistake("Only a command that may run can be given the network.")
+    if answer.allow and len(answer.words) != len(question.inquiries):
+        raise UserMistake(_as_many(len(question.inquiries), len(answer.words)))
+    if any(len(word) > LONGEST_WORDS for word in answer.words):
+        raise UserMistake(f"An answer has at most {LONGEST_WORDS:,} characters.")
+
+
+def _as_many(asked: int, given: int) -> str:
+    """That there are too few or too many answers in words."""
+    if not asked:
+        return "A yes or a no is asked for, and no answer in words."
+    words = "1 answer in words is" if asked == 1 else f"{asked} answers in words are"
+    return f"{words} asked for, not {given or 'none'}; an empty one counts as no answer."
+
+
+def reaches_of(question: Question) -> tuple[Reach, ...]:
+    """What a yes may stand for."""
+    return ("call", "agent", "subtree", "session", "always") if question.rules else ("call",)
+
+
+def kept_there(answer: Answer) -> Answer:
+    """An answer as it counts in another process: for no more than the agent that asked and all below it.
+
+    What is open there may belong to many sessions, so "this session" must not reach all of it.
+    """
+    return replace(answer, reach="subtree") if answer.reach in ("session", "always") else answer

@@ -80,7 +80,7 @@ async def admit(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> Wish:
     try:
         with stop.interrupts(), record.parked(seat.slot):
             preview = await _preview(seat, replace(wish, said_yes=places), record)
-            with Blame(f"the asker {type(seat.gate.asker).__name__}"):
+            with Blame(f"the asker {type(seat.gate.approvals.asker).__name__}"):
                 admission = await seat.gate.admit(wish.call, preview)
     except Stopped as stopped:
         return replace(wish, decision=Decision(Action.DENY, f"the question was withdrawn: {stopped}"))

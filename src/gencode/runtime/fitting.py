@@ -13,21 +13,21 @@ SAID_NO_MORE = "it said nothing more after a message came; its result is what it
 BEFORE_THAT = "its output is what it answered before a message came; nothing after that fits the schema"
 
 
-async def shaped(text: str, schema: dict[str, Any]) -> tuple[Any, str]:
+async def shaped(text: str, schema: dict[str, Any]) -> tuple[Any, ToolError | None]:
     """A final text as the value that a schema asks for, or what is wrong with it."""
     from gencode.runtime.shaped import aside, read_output
 
     try:
-        return await aside(partial(read_output, text, schema)), ""
+        return await aside(partial(read_output, text, schema)), None
     except ToolError as problem:
-        return None, str(problem)
+        return None, problem
 
 
-def unasked(problem: str) -> str:
+def unasked(problem: ToolError) -> str:
     """What is wrong with a result, without what its agent should do about it."""
-    from gencode.runtime.shaped import NOT_FITTING, REPAIR
+    from gencode.runtime.shaped import NotFitting
 
-    return problem.removeprefix(NOT_FITTING).rpartition(REPAIR)[0].strip() or problem
+    return problem.problem if isinstance(problem, NotFitting) else str(problem)
 
 
 def if_silent(ending: Ending, answers: Answers, *, called: bool) -> Ending:
@@ -46,6 +46,6 @@ async def fitting_before(answers: Answers, schema: dict[str, Any]) -> tuple[Answ
     """The last answer before a message that fits: all that was answered from it on, and its value."""
     for reply, since in answers.backwards():
         output, problem = await shaped(reply, schema)
-        if not problem:
+        if problem is None:
             return Answers(since), output
     return None

@@ -1,6 +1,8 @@
 """Tasks that any of many workers may run: what a shared journal knows about them, and about the workers."""
 
+import shlex
 from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
@@ -29,17 +31,29 @@ BUDGETS = ("max_tokens_total", "max_usd", "max_spawns")
 """Those that bound a whole session: of it each task gets a part, which is written down with it."""
 
 
-BY_ITSELF = ", and it goes on by itself within a minute or so"
-"""What is said with a way out, for as long as a task waits."""
-NO_AGENT = "it has no agent {agent}"
 NOT_HERE = "its folder is not on this machine"
+_BY_ITSELF = ", and it goes on by itself within a minute or so"
+"""What is said with a way out, for as long as a task waits."""
+_MOST_NAMED = 5
+"""Of so many workers it is said why they could not run a task."""
 
 
-def lacking(agent: str, mistake: UserMistake) -> str:
+class Lack(StrEnum):
+    """What a worker does not have that a task needs."""
+
+    AGENT = "agent"
+    """The file of its agent."""
+    FOLDER = "folder"
+    OTHER = "other"
+    """What its own words say."""
+
+
+def lacking(agent: str, mistake: UserMistake) -> tuple[str, Lack]:
     """Why a worker cannot run the tasks of an agent, without all those that it could run."""
     if not isinstance(mistake, UnknownName):
-        return str(mistake)
-    return f"{NO_AGENT.format(agent=agent)}{f'. {mistake.unread}' if mistake.unread else ''}"
+        return str(mistake), Lack.OTHER
+    unread = f". {mistake.unread}" if mistake.unread else ""
+    return f"it has no agent {agent}{unread}", Lack.OTHER if unread else Lack.AGENT
 
 
 class _Words(Struct, frozen=True):
@@ -90,40 +104,77 @@ class WorkerCard(Struct, frozen=True):
     silent: float = 0.0
 
 
-class Stuck(Struct, frozen=True):
-    """A task that workers should be at and that nobody is, for so many seconds.
-
-    `why`, if that is known, and the way out.
-    """
-
-    task: str
-    agent: str
-    cwd: str
-    seconds: float
-    takes: int
-    why: str = ""
-    way: str = ""
-
-
 class Hindrance(Struct, frozen=True):
-    """Why a worker could not run a task, as it said so many seconds ago."""
+    """Why a worker could not run a task, as it said so many seconds ago, and what it lacks."""
 
     worker: str
     why: str
     seconds: float = 0.0
+    lacks: Lack = Lack.OTHER
+
+
+class NoWorker(StrEnum):
+    """Why no worker is at a task."""
+
+    NOT_YET = "not_yet"
+    """One may come at any time."""
+    BUSY = "busy"
+    """All that take it have enough to do."""
+    NONE_THERE = "none_there"
+    NO_TAKER = "no_taker"
+    """None that is there takes tasks of its agent."""
+    NO_AGENT = "no_agent"
+    """None of those that looked has its agent."""
+    HINDERED = "hindered"
+    """Workers said why they cannot run it."""
+    FOLDER = "folder"
+    """Only one that shares its folder can run it."""
 
 
 class Outlook(Struct, frozen=True):
-    """Why no worker is at a task, and the way out of that; both are empty while one may come at any time.
+    """Why no worker is at a task; `why` and `way` are empty while one may come at any time.
 
-    It ends when no worker that is there can take it for `most` seconds; None while one may. `unclear`: one
-    that could not may be able to by now, and has no room to look.
+    `folder`: where a worker has to be started, if only one that has it will do, and `alone` why that is so.
+    `near`: one says that it works there. `full`: others that may have its agent are busy. `told`: what
+    workers said. It ends when no worker that is there can take it for `most` seconds; None while one may.
+    `unclear`: one that could not may be able to by now, and has no room to look.
     """
 
-    why: str = ""
-    way: str = ""
+    reason: NoWorker = NoWorker.NOT_YET
+    agent: str = ""
+    folder: str = ""
+    alone: str = ""
+    near: bool = False
+    full: bool = False
+    told: tuple[tuple[str, str], ...] = ()
     most: float | None = None
     unclear: bool = False
+
+    @property
+    def why(self) -> str:
+        """Why no worker is at it, as a person is told."""
+        match self.reason:
+            case NoWorker.NOT_YET:
+                return ""
+            case NoWorker.BUSY:
+                return "all workers have enough to do"
+            case NoWorker.NONE_THERE:
+                return "no worker is there"
+            case NoWorker.NO_TAKER:
+                return f"no worker that is there takes tasks of {self.agent}"
+            case NoWorker.NO_AGENT:
+                return f"no worker{' that is free' if self.full else ''} has the agent {self.agent}"
+            case NoWorker.HINDERED:
+                return "; ".join(f"{worker}: {why.rstrip('.')}" for worker, why in self.told[:_MOST_NAMED])
+            case NoWorker.FOLDER:
+                none = "" if self.near else ", and none says that it works there"
+                return f"only a worker that shares its folder can run it, because {self.alone}{none}"
+
+    @property
+    def way(self) -> str:
+        """The way out for as long as it waits."""
+        way, by_itself = self._way()
+        return f"{way}{_BY_ITSELF}" if by_itself else way
 
     @property
     def words(self) -> str:
@@ -133,12 +184,55 @@ class Outlook(Struct, frozen=True):
     @property
     def end(self) -> str:
         """Why it has ended, once it was waited for long enough; from then on nothing goes on by itself."""
-        because = self._because(self.way.removesuffix(BY_ITSELF))
-        return f"no worker took it within {round(self.most or 0, 3):.10g} s{because}"
+        return f"no worker took it within {round(self.most or 0, 3):.10g} s{self._because(self._way()[0])}"
+
+    def _way(self) -> tuple[str, bool]:
+        """What helps, and whether the task goes on by itself then."""
+        place = (
+            f" --workspace {_typed(self.folder)}, on a machine that has this folder" if self.folder else ""
+        )
+        match self.reason:
+            case NoWorker.NOT_YET:
+                return "", False
+            case NoWorker.NO_TAKER:
+                return f"gen worker --agents {shlex.quote(self.agent)}{place}", False
+            case NoWorker.NO_AGENT:
+                return f"put {self.agent}.md into ~/.gen/agents on a worker", True
+            case NoWorker.HINDERED:
+                return "put right what a worker lacks", True
+            case NoWorker.BUSY | NoWorker.NONE_THERE | NoWorker.FOLDER:
+                return f"gen worker{place}", False
 
     def _because(self, way: str) -> str:
         why = f": {self.why}" if self.why else ""
         return f"{why}{f' (what helps: {way})' if way else ''}"
+
+
+class Stuck(Struct, frozen=True):
+    """A task that workers should be at and that nobody is, for so many seconds; and why, if that is known."""
+
+    task: str
+    agent: str
+    cwd: str
+    seconds: float
+    takes: int
+    outlook: Outlook = Outlook()
+
+
+def _typed(path: str) -> str:
+    """A path as a shell takes it, on one line and with no two spaces in a row, whatever is in it."""
+    if path.isprintable() and " ".join(path.split()) == path:
+        return shlex.quote(path)
+    plain = {"\\": "\\\\", "'": "\\'"}
+    return "$'" + "".join(plain.get(each, each) if _is_plain(each) else _octets(each) for each in path) + "'"
+
+
+def _is_plain(sign: str) -> bool:
+    return sign.isprintable() and not sign.isspace()
+
+
+def _octets(sign: str) -> str:
+    return "".join(f"\\x{octet:02x}" for octet in sign.encode(errors="surrogateescape"))
 
 
 @runtime_checkable

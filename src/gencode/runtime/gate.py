@@ -1,9 +1,9 @@
 """The gate: the one door every tool call of every agent goes through."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ from gencode.core.rules import (
 from gencode.core.spec import Workspace
 from gencode.permissions.calls import (
     SPAWN_TOOLS,
+    AgentKind,
     Approval,
     CallFacts,
     Source,
@@ -56,25 +57,75 @@ ABOUT_TASKS = frozenset({"TaskOutput", "TaskStop", WRITES})
 _TARGET_FIELDS = ("task_id", "shell_id")
 
 
-def _somebody_elses(_target: str) -> Relation:
-    return "foreign"
+class Relatives(Protocol):
+    """The tasks and background commands that an agent may name in a call."""
+
+    def relation(self, target: str) -> Relation:
+        """What a task or command is to the agent."""
+        ...
+
+    def own(self, target: str) -> Sequence[str]:
+        """The latest of its own, tasks or commands, whichever kind `target` is of."""
+        ...
+
+    def in_reach(self) -> Sequence[str]:
+        """Whom beside its own it may write to if its file says so."""
+        ...
+
+    async def meet(self, target: str) -> None:
+        """Learn of a task that is not known here; another process may have started it."""
+        ...
 
 
-def _none_of_its_own(_target: str) -> Sequence[str]:
-    return ()
+class NoRelatives:
+    """Those of an agent that runs alone: every task is somebody else's."""
+
+    def relation(self, target: str) -> Relation:
+        """Nothing is its own."""
+        return "foreign"
+
+    def own(self, target: str) -> Sequence[str]:
+        """It has started nothing."""
+        return ()
+
+    def in_reach(self) -> Sequence[str]:
+        """It may write to nobody."""
+        return ()
+
+    async def meet(self, target: str) -> None:
+        """A task that is not known here is not known at all."""
 
 
-async def _nobody_new(_target: str) -> None:
-    """Whoever is not known here is not known at all."""
+class AgentPolicies(Protocol):
+    """What starting an agent means for a decision."""
+
+    def agent_kind(self, name: str) -> AgentKind:
+        """Whether an agent is built in and only reads, and so may be started without a question."""
+        ...
+
+    def agent_mode(self, name: str) -> Mode | None:
+        """The mode of an agent's file; None where it has none and takes its parent's."""
+        ...
+
+    def amounts_to(self, call: ToolCall) -> ToolCall | None:
+        """The call that another one leads to, which is judged as well (a skill that starts an agent)."""
+        ...
 
 
-def nothing_else(_call: ToolCall) -> ToolCall | None:
-    """A call that is just what it says."""
-    return None
+class NoAgents:
+    """The policies of agents where there are none to start."""
 
+    def agent_kind(self, name: str) -> AgentKind:
+        """None of them only reads."""
+        return "other"
 
-def _its_parents(_agent: str) -> Mode | None:
-    return None
+    def agent_mode(self, name: str) -> Mode | None:
+        """No file says one."""
+        return None
+
+    def amounts_to(self, call: ToolCall) -> ToolCall | None:
+        """A call is just what it says."""
+        return None
 
 
 DECLINED = "The user declined this call."
@@ -96,43 +147,52 @@ class Admission(Struct, frozen=True):
     network: bool = False
 
 
-class Gate(Struct, kw_only=True, eq=False):
-    """Decides about the calls of one seat. `chain` is read at every call, the root first, its own last.
+class CallingAgent(Struct, frozen=True):
+    """Whose calls a gate decides about: its task, its name, the agents above it, the tools its file names."""
 
-    `named` are the tools the agent's file names, `agent_kind` and `agent_mode` know agents and `relation`
-    tasks and shells by name; `own` lists the agent's own of the kind it asked for. `memory` is shared by the
-    session: what a person said yes to once. A background agent whose questions a client has taken on is given
-    `background=False`; `disturbs` says that this one's are, should it be sent to the background.
+    task: str
+    name: str
+    lineage: tuple[str, ...] = ()
+    named: frozenset[str] = frozenset()
+
+
+class Approvals(Struct, kw_only=True, eq=False):
+    """What a person approved and how more can be approved.
+
+    `once` is shared by the session: what is asked only once in it. `given` are the rules that answers gave.
+    Questions of a background agent reach nobody, unless a client has taken them on (`disturbs`).
     """
+
+    once: set[Approval]
+    given: Given = field(default_factory=Given)
+    asker: Asker | None = None
+    background: bool = False
+    disturbs: bool = False
+
+    @property
+    def unattended(self) -> bool:
+        """Whether the agent works in the background and its questions reach nobody."""
+        return self.background and not self.disturbs
+
+
+class Gate(Struct, kw_only=True, eq=False):
+    """Decides about the calls of one agent. `chain` is read at every call, the root first, its own last."""
 
     chain: Sequence[Policy]
     toolbox: Toolbox
     workspace: Workspace
-    task: str
-    agent: str
-    agent_kind: Callable[[str], Literal["builtin-reader", "other"]]
-    memory: set[Approval]
-    asker: Asker | None = None
-    background: bool = False
-    disturbs: bool = False
-    named: frozenset[str] = frozenset()
-    relation: Callable[[str], Relation] = _somebody_elses
-    agent_mode: Callable[[str], Mode | None] = _its_parents
-    given: Given = field(default_factory=Given)
-    lineage: tuple[str, ...] = ()
-    own: Callable[[str], Sequence[str]] = _none_of_its_own
-    amounts_to: Callable[[ToolCall], ToolCall | None] = nothing_else
-    """The call that another one leads to, which is judged as well."""
-    meets: Callable[[str], Awaitable[None]] = _nobody_new
-    """Learns of a task that is not known here; another process may have begun it."""
-    kin: Callable[[str], Sequence[str]] = _none_of_its_own
-    """Whom beside its own an agent may write to whose file says so."""
+    agent: CallingAgent
+    approvals: Approvals
+    agents: AgentPolicies = NoAgents()
+    relatives: Relatives = NoRelatives()
     _handed: dict[str, Rule] = {}
     _readable: dict[tuple[Resolved, tuple[Policy, ...]], bool] = {}
 
-    def __post_init__(self) -> None:
+    @property
+    def named(self) -> frozenset[str]:
+        """The tools that the agent's file names, under the names they have here."""
         box = self.toolbox
-        self.named = frozenset(box[name].name if name in box else name for name in self.named)
+        return frozenset(box[name].name if name in box else name for name in self.agent.named)
 
     @property
     def chain_names(self) -> tuple[str, ...]:
@@ -141,16 +201,16 @@ class Gate(Struct, kw_only=True, eq=False):
 
     def judge(self, call: ToolCall) -> Decision:
         """The decision without asking anybody; the strictest, where a call leads to another one."""
-        decision, other = self._judged(call), self.amounts_to(call)
+        decision, other = self._judged(call), self.agents.amounts_to(call)
         return decision if other is None else strictest((decision, self._judged(other)))
 
     async def meet(self, call: ToolCall) -> None:
         """Learn of the task that a call speaks of before that is judged."""
         target = _target(call)
-        if target is None or call.name not in self.toolbox or self.relation(target) != "foreign":
+        if target is None or call.name not in self.toolbox or self.relatives.relation(target) != "foreign":
             return
         if self.toolbox[call.name].name in ABOUT_TASKS:
-            await self.meets(target)
+            await self.relatives.meet(target)
 
     def _judged(self, call: ToolCall) -> Decision:
         tool = self.toolbox.get(call.name)
@@ -159,16 +219,16 @@ class Gate(Struct, kw_only=True, eq=False):
         texts = [text for text in call.input.values() if isinstance(text, str)] if self._handed else ()
         decision = decide(self._facts(call, tool), self._now(*texts))
         if decision.action is Action.ALLOW and (why := tool.doubt()):
-            nobody = self.background or self.asker is None
+            nobody = self.approvals.unattended or self.approvals.asker is None
             decision = doubted(why, tool.approval, self.chain, nobody=nobody)
         return self._with_candidates(call, decision) if decision.action is Action.DENY else decision
 
     async def admit(self, call: ToolCall, preview: str = "") -> Admission:
         """The decision, after asking a person where it says so: only `allow` or `deny` come back."""
-        decision = self.judge(call)
-        if decision.action is not Action.ASK or self.asker is None:
+        decision, asker = self.judge(call), self.approvals.asker
+        if decision.action is not Action.ASK or asker is None:
             return Admission(decision)
-        wanted, other = call, self.amounts_to(call)
+        wanted, other = call, self.agents.amounts_to(call)
         if other is not None and self._judged(call).action is Action.ALLOW:
             call = other  # that is what a person has to know
         facts = self._facts(call, self.toolbox[call.name])
@@ -177,25 +237,25 @@ class Gate(Struct, kw_only=True, eq=False):
             decision = replace(decision, why=why, grants=facts.widens)
         rules = decision.lasting
         question = Question(
-            *(self.task, self.agent, call, decision, self.lineage, preview),
+            *(self.agent.task, self.agent.name, call, decision, self.agent.lineage, preview),
             rules=tuple(rule.spelled for rule in rules),
             cwd=str(self.workspace.cwd),
         )
         try:
-            answer = await self._answered(self.asker, question, wanted)
+            answer = await self._answered(asker, question, wanted)
         except NobodyThere:
-            unasked = replace(self, asker=None).judge(wanted)
+            unasked = replace(self, approvals=replace(self.approvals, asker=None)).judge(wanted)
             if unasked.action is Action.ALLOW:
                 return Admission(unasked)
-            answer = Answer(False, why=NEEDS_APPROVAL.removesuffix("."), by=DecidedBy.NOBODY)
+            answer = Answer(False, why=NEEDS_APPROVAL, by=DecidedBy.NOBODY)
         if answer is None:
             return Admission(self.judge(wanted))
         if not answer.allow:
             return Admission(_declined(decision, answer))
         for rule in rules:
-            self.given.add(replace(rule, origin=_ANSWER), answer.reach)
+            self.approvals.given.add(replace(rule, origin=_ANSWER), answer.reach)
         approved = (approval_for(facts), approval_for(replace(facts, widens=None)))
-        self.memory.update(each for each in approved if each)
+        self.approvals.once.update(each for each in approved if each)
         allowed = replace(
             decision,
             action=Action.ALLOW,
@@ -215,12 +275,12 @@ class Gate(Struct, kw_only=True, eq=False):
                 given.set_result(None)
 
         asking = asyncio.ensure_future(asker.ask(question))
-        self.given.listen(given, judge_anew)
+        self.approvals.given.listen(given, judge_anew)
         try:
             await asyncio.wait([asking, given], return_when=asyncio.FIRST_COMPLETED)
             return asking.result() if asking.done() else None
         finally:
-            self.given.listen(given, None)
+            self.approvals.given.listen(given, None)
             given.cancel()
             await leave(asking, f"the asker {type(asker).__name__}")
 
@@ -285,7 +345,7 @@ class Gate(Struct, kw_only=True, eq=False):
         Of the files that were handed out only those count that one of these texts names: there may be many.
         """
         chain = tuple(self.chain)
-        given = self.given.rules()
+        given = self.approvals.given.rules()
         if self._handed:
             names = {text.rpartition("/")[2] for text in texts}
             given = (*given, *(self._handed[name] for name in names if name in self._handed))
@@ -295,7 +355,7 @@ class Gate(Struct, kw_only=True, eq=False):
 
     def _facts(self, call: ToolCall, tool: Tool) -> CallFacts:
         target = _target(call)
-        relation = "foreign" if target is None else self.relation(target)
+        relation = "foreign" if target is None else self.relatives.relation(target)
         agent = agent_of(tool.name, call.input) if tool.name in SPAWN_TOOLS else None
         return CallFacts(
             tool=tool.name,
@@ -304,25 +364,25 @@ class Gate(Struct, kw_only=True, eq=False):
             workspace=self.workspace,
             source=_SOURCES.get(tool.source, "plugin"),
             aliases=tool.aliases,
-            background=self.background,
-            answerable=self.asker is not None,
+            background=self.approvals.unattended,
+            answerable=self.approvals.asker is not None,
             named=self.named,
-            agent_kind="" if agent is None else self.agent_kind(agent),
+            agent_kind="" if agent is None else self.agents.agent_kind(agent),
             own=relation == "own",
             kin=relation == "kin",
-            already=self.memory,
-            caller=self.task,
-            widens=grant_for(self.chain[-1], self.agent_mode(agent)) if agent and self.chain else None,
+            already=self.approvals.once,
+            caller=self.agent.task,
+            widens=grant_for(self.chain[-1], self.agents.agent_mode(agent)) if agent and self.chain else None,
         )
 
     def _with_candidates(self, call: ToolCall, decision: Decision) -> Decision:
         """A refusal of somebody else's task or shell, with those that are the caller's own."""
         target = _target(call)
-        if target is None or self.relation(target) != "foreign":
+        if target is None or self.relatives.relation(target) != "foreign":
             return decision
-        own = ", ".join(self.own(target)) or "none"
+        own = ", ".join(self.relatives.own(target)) or "none"
         why = f"{decision.why} Your own are: {own}."
-        if self.may_write and self.toolbox[call.name].name == WRITES and (kin := self.kin(self.task)):
+        if self.may_write and self.toolbox[call.name].name == WRITES and (kin := self.relatives.in_reach()):
             why = f"{why} You also reach: {', '.join(kin)}."
         return replace(decision, why=why)
 
@@ -337,7 +397,7 @@ class Gate(Struct, kw_only=True, eq=False):
             by = DecidedBy.NOBODY if absence.unapproved else DecidedBy.RULES
             return Decision(Action.DENY, why, lifts="its server", by=by)
         there = ", ".join(self.toolbox) or "none"
-        why = f"There is no tool {shown(call.name)} for {self.agent}. The tools are: {there}."
+        why = f"There is no tool {shown(call.name)} for {self.agent.name}. The tools are: {there}."
         if call.name in SPAWN_TOOLS and call.name in self.named:
             why = f"{why} {NESTED}"
         return Decision(Action.DENY, why, lifts="an agent whose tools include it")
@@ -346,7 +406,7 @@ class Gate(Struct, kw_only=True, eq=False):
 def doubted(why: str, lifts: str, chain: Sequence[Policy], *, nobody: bool) -> Decision:
     """A call that only a person can let through: where nobody can be asked it is refused."""
     if nobody or any(policy.mode is Mode.UNATTENDED for policy in chain):
-        return Decision(Action.DENY, f"{NEEDS_APPROVAL} {why}", lifts=lifts, by=DecidedBy.NOBODY)
+        return Decision(Action.DENY, f"{NEEDS_APPROVAL}. {why}", lifts=lifts, by=DecidedBy.NOBODY)
     return Decision(Action.ASK, why, lifts=lifts)
 
 

@@ -147,11 +147,11 @@ async def finished(
     if seat.schema is None or ending.status not in (Status.COMPLETED, Status.EMPTY):
         return if_silent(ending, answers, called=course.called)
     output, problem = await shaped(reply.text, seat.schema)
-    if not problem:
+    if problem is None:
         return replace(ending, output=output)
     if course.repairs < MOST_REPAIRS:
         course.repairs += 1
-        await tell(transcript, record, problem)
+        await tell(transcript, record, str(problem))
         return None
     if found := await fitting_before(answers, seat.schema):
         since, output = found

@@ -37,6 +37,15 @@ def machine_of(owner: str) -> str:
     return place.split(" ")[0] if rest else owner
 
 
+def process_named(owner: str) -> str:
+    """The process behind an owner's name as a person finds it; the name itself where it says none."""
+    match owner.split("|"):
+        case [_, _, process, _, _]:
+            return f"process {process} on {machine_of(owner)}"
+        case _:
+            return owner
+
+
 def process_of(owner: str) -> int:
     """The process behind an owner's name, if it is, or was, one of this machine; 0 else."""
     match owner.split("|"):

@@ -13,7 +13,7 @@ from gencode.core.outcome import Outcome
 from gencode.core.spec import AgentSpec, Effort, ForkPoint, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.runtime.asking import Hearing, Inquiry, Reply
+from gencode.runtime.asking import Hearing, Inquiry, QuestionStore, Reply
 from gencode.runtime.parts import AgainPart as AgainPart
 from gencode.runtime.parts import CallPart as CallPart
 from gencode.runtime.parts import EndPart as EndPart
@@ -25,6 +25,7 @@ from gencode.runtime.queries import TaskQuery as TaskQuery
 
 if TYPE_CHECKING:
     from gencode.runtime.agenda import Agenda
+    from gencode.runtime.changes import Changes
     from gencode.runtime.channels import Tray
     from gencode.runtime.chronicle import Chronicle
 
@@ -187,6 +188,10 @@ class Archive(Protocol):
         """The facts of a task with a number above `after`, in order."""
         ...
 
+    async def lines(self, task: str) -> list[dict[str, Any]]:
+        """All facts of a task as objects for an export, also those of kinds that are not known here."""
+        ...
+
     async def waiting(self, task: str) -> list[Letter]:
         """The letters that a task has not taken yet, in order."""
         ...
@@ -217,8 +222,18 @@ class Store(Journal, Archive, Protocol):
         ...
 
     @property
+    def questions(self) -> QuestionStore:
+        """Where questions wait until a person answers them."""
+        ...
+
+    @property
     def chronicle(self) -> "Chronicle":
         """The facts of all tasks in one order."""
+        ...
+
+    @property
+    def changes(self) -> "Changes":
+        """Wakes whoever waits for something new, whichever process writes it."""
         ...
 
     async def close(self) -> None:

@@ -18,7 +18,7 @@ States = Mapping[str, Identity | None]
 """The states of files by real path; None where nothing is."""
 
 
-class Ledger:
+class FileVersions:
     """Who changed which file last, among all agents of this process, and which files any of them has seen."""
 
     __slots__ = ("_authors", "_known")
@@ -60,13 +60,13 @@ class Ledger:
 class Seen:
     """The files an agent read or wrote, by real path, each in the state it was in then."""
 
-    __slots__ = ("_files", "_hashes", "_ledger", "_told", "_who")
+    __slots__ = ("_files", "_hashes", "_told", "_versions", "_who")
 
-    def __init__(self, ledger: Ledger | None = None, who: str = "") -> None:
+    def __init__(self, files: FileVersions | None = None, who: str = "") -> None:
         self._files: dict[str, Identity] = {}
         self._hashes: dict[str, str] = {}
         self._told: dict[str, Identity | None] = {}
-        self._ledger = ledger or Ledger()
+        self._versions = files or FileVersions()
         self._who = who
 
     def note(self, real: str, identity: Identity, sha256: str = "") -> None:
@@ -74,17 +74,17 @@ class Seen:
         self._files[real] = identity
         self._hashes[real] = sha256
         self._told.pop(real, None)
-        self._ledger.know(real)
+        self._versions.know(real)
 
     def wrote(self, real: str, identity: Identity, sha256: str = "") -> None:
         """Remember a file as this agent left it, and that it did."""
         self.note(real, identity, sha256)
-        self._ledger.note(real, identity, self._who)
+        self._versions.note(real, identity, self._who)
 
     def deleted(self, real: str) -> None:
         """Remember that this agent deleted a file, which it does not know any more."""
         self.forget(real)
-        self._ledger.note(real, None, self._who)
+        self._versions.note(real, None, self._who)
 
     def forget(self, real: str) -> None:
         """Let a file be one that was never seen."""
@@ -93,11 +93,11 @@ class Seen:
 
     def before(self) -> States:
         """The files that any agent has seen, as they are before a command of this one."""
-        return self._ledger.states()
+        return self._versions.states()
 
     def ran(self, before: States) -> None:
         """A command of this agent has ended: what changed meanwhile was changed by it, as far as is known."""
-        self._ledger.blame(before, self._who)
+        self._versions.blame(before, self._who)
 
     def state(self, real: str) -> Identity | None:
         """The state in which a file was seen last; None for one that never was."""
@@ -113,7 +113,7 @@ class Seen:
 
     def author(self, real: str) -> str:
         """Which other agent brought a file into the state it is in; empty when that is not known."""
-        who = self._ledger.author(real, state_of(real))
+        who = self._versions.author(real, state_of(real))
         return "" if who == self._who else who
 
     def stale(self, cwd: Path) -> list[str]:
@@ -124,7 +124,7 @@ class Seen:
             now = state_of(real)
             if now == known or self._told.get(real, known) == now:
                 continue
-            who = self._ledger.author(real, now)
+            who = self._versions.author(real, now)
             if who and who == self._who:
                 continue
             same_size = now is not None and now.size == known.size

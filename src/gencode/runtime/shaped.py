@@ -49,7 +49,14 @@ T = TypeVar("T")
 
 
 class NotFitting(ToolError):
-    """The text of an agent is not what its schema asks for; the model reads what to repair."""
+    """The text of an agent is not what its schema asks for; the model reads what to repair.
+
+    `problem` is what is wrong alone, for who reads how a task ended.
+    """
+
+    def __init__(self, message: str, problem: str) -> None:
+        super().__init__(message)
+        self.problem = problem
 
 
 class _Unable(Exception):
@@ -87,10 +94,11 @@ def read_output(text: str, schema: dict[str, Any]) -> Any:
     try:
         value = the_json_in(text)
     except Refused as refused:
-        raise NotFitting(f"{refused} {REPAIR} and nothing else.") from None
+        raise NotFitting(f"{refused} {_REPAIR} and nothing else.", str(refused)) from None
     problems = _problems(schema, value)
     if problems:
-        raise NotFitting(_complaint(problems))
+        told = _listed(problems)
+        raise NotFitting(f"{_NOT_FITTING}\n{told}\n{_REPAIR}, repaired, and nothing else.", told)
     return value
 
 
@@ -98,9 +106,8 @@ TOO_EXPENSIVE = (
     "This output schema is too expensive to check: {why}. Let fewer of its parts refer to each "
     "other, and leave unevaluatedProperties and unevaluatedItems out."
 )
-NOT_FITTING = "The result does not fit its schema:"
-REPAIR = "Answer again with the whole JSON value"
-"""So begins what an agent should do; who reads how a task ended is not told that."""
+_NOT_FITTING = "The result does not fit its schema:"
+_REPAIR = "Answer again with the whole JSON value"
 _EXAMPLE = '{"type": "object", "properties": {"name": {"type": "string"}}}'
 
 
@@ -230,7 +237,7 @@ def _said(output: bytes | None) -> Iterator[str]:
             yield str(json.loads(line))
 
 
-def _complaint(problems: list[str]) -> str:
+def _listed(problems: list[str]) -> str:
     lines: list[str] = []
     room = LONGEST_COMPLAINT
     for problem in dict.fromkeys(problems):
@@ -239,5 +246,4 @@ def _complaint(problems: list[str]) -> str:
             break
         lines.append(f"- {problem}")
         room -= len(problem)
-    told = "\n".join(lines)
-    return f"{NOT_FITTING}\n{told}\n{REPAIR}, repaired, and nothing else."
+    return "\n".join(lines)

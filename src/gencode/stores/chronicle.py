@@ -18,9 +18,9 @@ from gencode.runtime.chronicle import END, MOST, MOST_BYTES, Found, Mark, found
 from gencode.stores.schema import PATIENCE, PlainErrors
 from gencode.stores.together import patiently
 
-_END = "SELECT rowid, Task, Seq FROM Events ORDER BY rowid DESC LIMIT 1"
-_MARK = "SELECT rowid, Task, Seq FROM Events WHERE Task = ? AND Seq = ?"
-_FACT = "SELECT rowid, Task, Seq, CAST(At AS TEXT), CAST(Body AS BLOB) FROM Events"
+_END = "SELECT rowid, Task, Seq FROM Journal ORDER BY rowid DESC LIMIT 1"
+_MARK = "SELECT rowid, Task, Seq FROM Journal WHERE Task = ? AND Seq = ?"
+_FACT = "SELECT rowid, Task, Seq, CAST(At AS TEXT), CAST(Body AS BLOB) FROM Journal"
 _FROM = f"{_FACT} WHERE rowid >= ? AND rowid <= ? ORDER BY rowid LIMIT ?"
 _OF_TASK = f"{_FACT} WHERE Task = ? AND Seq > ? AND rowid <= ? ORDER BY Seq LIMIT ?"
 _BEFORE = f"{_FACT} WHERE Task = ? AND Seq < ? ORDER BY Seq DESC LIMIT ?"
@@ -31,7 +31,7 @@ SELECT substr(CAST(e.At AS TEXT), 1, 16) AS Minute,
        sum(coalesce(json_extract(e.Body, '$.message.usage.outputTokens'), 0)),
        sum(coalesce(json_extract(e.Body, '$.message.usage.cachedTokens'), 0)),
        sum(json_extract(e.Body, '$.message.usage.usd'))
-FROM Sessions s JOIN Events e ON e.Task = s.Id
+FROM Sessions s JOIN Journal e ON e.Task = s.Id
 WHERE s.UpdatedAt >= :since AND (:cwd IS NULL OR s.Cwd = :cwd)
   AND e.Kind = 'MessageAdded' AND e.At >= :since AND json_valid(e.Body)
 GROUP BY Minute ORDER BY Minute

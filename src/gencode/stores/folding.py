@@ -1,12 +1,16 @@
 """A task from what a database holds of it: its snapshot and the facts after that (stores rack)."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from gencode.core.errors import CorruptFact
-from gencode.core.events import Event
+from gencode.core.events import Event, plain, unknown_kind
 from gencode.core.old_events import stored_fact
+from gencode.core.reasons import EndReason
+from gencode.core.status import Status
 from gencode.core.task import Task, fold
 from gencode.stores.facts import is_moment
 
@@ -42,6 +46,23 @@ def events_of(task: str, rows: Iterable[StoredFact], after: int, last: int) -> l
     return events
 
 
+def lines_of(task: str, rows: Iterable[StoredFact], last: int) -> list[dict[str, Any]]:
+    """All facts as objects for an export, also those of kinds that are not known here, as they are stored."""
+    lines: list[dict[str, Any]] = []
+    for expected, row in enumerate(rows, start=1):
+        try:
+            lines.append(plain(event_of(task, row, expected)))
+        except CorruptFact:
+            seq, at, body = row
+            if seq != expected or not is_moment(at) or unknown_kind(body) is None:
+                raise
+            place = {"task": task, "seq": seq, "at": at}
+            lines.append({**place, **msgspec.json.decode(body, type=dict[str, Any]), **place})
+    if len(lines) < last:
+        raise gap(task, len(lines) + 1)
+    return lines
+
+
 def folded(
     task: str, state: Task | None, rows: Iterable[StoredFact], last: int
 ) -> tuple[Task | None, CorruptFact | None]:
@@ -51,10 +72,19 @@ def folded(
         for expected, row in enumerate(rows, start=known + 1):
             state = fold(state, event_of(task, row, expected))
     except CorruptFact as trouble:
-        return state, trouble
+        return unreadable(state, trouble), trouble
     if state is None or state.seq != last:
-        return state, gap(task, state.seq + 1 if state else 1)
+        trouble = gap(task, state.seq + 1 if state else 1)
+        return unreadable(state, trouble), trouble
     return state, None
+
+
+def unreadable(state: Task | None, why: CorruptFact) -> Task | None:
+    """A task that cannot be read to its end: it has failed, since nobody can go on with it or end it."""
+    if state is None or state.status.ended:
+        return state
+    failed = replace(state, status=Status.FAILED, reason=EndReason.UNREADABLE, error=str(why))
+    return replace(failed, ended_at=state.touched_at or state.created_at, running_since=None)
 
 
 def snapshot_of(body: str | bytes | None) -> Task | None:

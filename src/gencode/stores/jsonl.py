@@ -1,15 +1,23 @@
 """One task as JSONL: a header, then one fact per line; foreign lines are read as well (stores rack)."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import CorruptFact, UserMistake
-from gencode.core.events import DurableFact, Event, StoredFact, TaskCreated, TaskEnded, TaskImported, plain
+from gencode.core.events import (
+    DURABLE_KINDS,
+    DurableFact,
+    Event,
+    StoredFact,
+    TaskCreated,
+    TaskEnded,
+    TaskImported,
+)
 from gencode.core.ids import ID_LENGTH, clean_id, moment, stamp
 from gencode.core.old_events import translated
 from gencode.core.reasons import EndReason
@@ -20,7 +28,6 @@ FORMAT = "gencode-task"
 VERSION = 1
 
 _EPOCH = "1970-01-01T00:00:00.000000Z"
-_OUR_KINDS = tuple(kind.__name__ for kind in get_args(StoredFact))
 _BAD_LINE = (
     CorruptFact,
     UserMistake,
@@ -55,10 +62,10 @@ class _Foreign(Struct, frozen=True, rename="camel"):
     error: Any = None
 
 
-def export_task(events: Sequence[Event]) -> str:
-    """A task's journal as JSONL text, ready to be imported anywhere."""
-    lines = [{"format": FORMAT, "version": VERSION}, *(plain(event) for event in events)]
-    return "".join(f"{msgspec.json.encode(line).decode()}\n" for line in lines)
+def export_task(lines: Iterable[Mapping[str, Any]]) -> str:
+    """The lines of a task's journal as JSONL text, ready to be imported anywhere."""
+    whole = [{"format": FORMAT, "version": VERSION}, *lines]
+    return "".join(f"{msgspec.json.encode(line).decode()}\n" for line in whole)
 
 
 def import_task(text: str) -> Imported:
@@ -159,7 +166,7 @@ def _check_header(line: dict[str, Any]) -> None:
 
 
 def _ours(line: dict[str, Any]) -> DurableFact | None:
-    if line["kind"] not in _OUR_KINDS:
+    if str(line["kind"]) not in DURABLE_KINDS:
         return None
     fields = {name: each for name, each in line.items() if name not in ("task", "seq", "at")}
     return translated(msgspec.convert(fields, type=StoredFact))

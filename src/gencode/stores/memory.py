@@ -3,12 +3,15 @@
 import time
 from collections.abc import Callable, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from gencode.core.errors import StoreTrouble
-from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
+from gencode.core.events import DurableFact, Event, TaskCreated, plain, unicode_text
 from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
+from gencode.runtime.changes import Changes
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
 from gencode.stores.facts import (
     DRAWS,
@@ -31,6 +34,7 @@ from gencode.stores.memory_claims import MemoryClaims
 
 if TYPE_CHECKING:
     from gencode.stores.memory_agenda import MemoryAgenda, MemoryTray
+    from gencode.stores.memory_questions import MemoryQuestions
 
 
 class _Record:
@@ -47,6 +51,16 @@ class _Record:
         self.wish: Wish | None = None
 
 
+class TaskNow(Struct, frozen=True):
+    """What questions depend on of a task: its place in the tree, its folder, and the lease."""
+
+    parent: str | None
+    cwd: str
+    owner: str
+    epoch: int
+    leased: bool
+
+
 class MemoryStore:
     """A `Store` in dictionaries."""
 
@@ -57,6 +71,9 @@ class MemoryStore:
         self._draw = draw
         self._tray: MemoryTray | None = None
         self._agenda: MemoryAgenda | None = None
+        self.changes = Changes()
+        """Wakes whoever waits for something new."""
+        self._questions: MemoryQuestions | None = None
         self.chronicle = MemoryChronicle(lambda: [record.state for record in self._records.values()])
         """The facts of all tasks in one order."""
         self.claims = MemoryClaims(self._owner_of)
@@ -67,7 +84,7 @@ class MemoryStore:
         """Messages that are not delivered yet."""
         from gencode.stores.memory_agenda import MemoryTray
 
-        self._tray = self._tray or MemoryTray()
+        self._tray = self._tray or MemoryTray(self.changes)
         return self._tray
 
     @property
@@ -75,11 +92,20 @@ class MemoryStore:
         """What is planned for later; nothing of it is loaded before somebody asks."""
         from gencode.stores.memory_agenda import MemoryAgenda
 
-        self._agenda = self._agenda or MemoryAgenda(self.tray, self._draw)
+        self._agenda = self._agenda or MemoryAgenda(self.tray, self._draw, self.changes)
         return self._agenda
 
+    @property
+    def questions(self) -> "MemoryQuestions":
+        """Where questions wait until a person answers them; nothing of it is loaded before somebody asks."""
+        from gencode.stores.memory_questions import MemoryQuestions
+
+        self._questions = self._questions or MemoryQuestions(self._task_now)
+        return self._questions
+
     async def close(self) -> None:
-        """Nothing to let go of: the facts stay readable while the store exists."""
+        """Wake whoever waits for something new; the facts stay readable while the store exists."""
+        self.changes.close()
 
     async def create(
         self, fact: TaskCreated, owner: str, then: Sequence[DurableFact] = (), named: str = ""
@@ -90,6 +116,7 @@ class MemoryStore:
                 growth = first(task, (fact, *then))
                 self._records[task] = _Record(growth, 1, owner, self._until())
                 self.chronicle.write(growth.events)
+                self.changes.note()
                 return Lease(owner, 1, growth.state)
         raise StoreTrouble(f"No free task id was found in {DRAWS} draws.")
 
@@ -104,6 +131,7 @@ class MemoryStore:
         record.owner = owner
         record.until = self._until()
         record.wish = None
+        self.changes.note()
         return Lease(owner, record.epoch, record.state)
 
     async def append(self, lease: Lease, facts: Sequence[DurableFact], *, last: bool = False) -> list[Event]:
@@ -119,6 +147,7 @@ class MemoryStore:
         record.state = lease.state = growth.state
         if last:
             record.owner = None
+        self.changes.note()
         return growth.events
 
     async def renew(self, owner: str) -> set[str]:
@@ -133,6 +162,7 @@ class MemoryStore:
         record = self._records[lease.task]
         if (record.epoch, record.owner) == (lease.epoch, lease.owner):
             record.owner = None
+            self.changes.note()
 
     async def owned(self) -> list[Ownership]:
         """Every task that is leased or has not ended, its owner (empty: nobody), and whether that is over."""
@@ -150,6 +180,7 @@ class MemoryStore:
             return False
         kept = record.wish is Wish.STOP or (record.wish is Wish.REPORT and wish is not Wish.STOP)
         record.wish = record.wish if kept else wish
+        self.changes.note()
         return True
 
     async def asked(self, owner: str) -> list[tuple[str, Wish]]:
@@ -171,6 +202,7 @@ class MemoryStore:
             raise unheard(task)
         number = (waiting[-1].number if waiting else self._records[task].state.mailed) + 1
         self._mail[task] = [*waiting, Letter(task, number, clean, unicode_text(sender), stamp())]
+        self.changes.note()
         return number
 
     async def letters(self, owner: str) -> list[Letter]:
@@ -190,6 +222,7 @@ class MemoryStore:
             raise taken(growth.state.id)
         self._records[growth.state.id] = _Record(growth, 0, None, 0.0)
         self.chronicle.write(growth.events)
+        self.changes.note()
 
     async def delete(self, task: str) -> list[str]:
         """Delete a task with everything below it, all or nothing; the ids that are gone."""
@@ -206,6 +239,7 @@ class MemoryStore:
             del self._records[name]
             self._mail.pop(name, None)
         self.chronicle.forget(gone)
+        self.changes.note()
         return gone
 
     async def task(self, task: str) -> Task | None:
@@ -233,6 +267,10 @@ class MemoryStore:
         record = self._records.get(task)
         return record.events[max(after, 0) :] if record else []
 
+    async def lines(self, task: str) -> list[dict[str, Any]]:
+        """All facts of a task as objects for an export."""
+        return [plain(event) for event in await self.events(task)]
+
     def _is_unheard(self, record: _Record) -> bool:
         letters = self._mail.get(record.state.id, ())
         return record.owner is None and any(each.number > record.state.mailed for each in letters)
@@ -240,6 +278,14 @@ class MemoryStore:
     def _owner_of(self, task: str) -> str | None:
         record = self._records.get(task)
         return record.owner if record else None
+
+    def _task_now(self, task: str) -> TaskNow | None:
+        """Whose a task is at this moment."""
+        record = self._records.get(task)
+        if record is None:
+            return None
+        leased = record.owner is not None and record.until > time.monotonic()
+        return TaskNow(record.state.parent, record.state.cwd, record.owner or "", record.epoch, leased)
 
     def _over(self, record: _Record, now: float) -> tuple[bool, float]:
         """Whether nobody has a task any more, and for how long nothing was heard of who should have it."""

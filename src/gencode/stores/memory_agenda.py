@@ -9,6 +9,7 @@ from gencode.core.errors import StoreTrouble
 from gencode.core.events import unicode_text
 from gencode.core.ids import stamp
 from gencode.runtime.agenda import Appointment
+from gencode.runtime.changes import Changes
 from gencode.runtime.channels import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
 from gencode.stores.facts import DRAWS, crowded, full
 
@@ -16,7 +17,8 @@ from gencode.stores.facts import DRAWS, crowded, full
 class MemoryTray:
     """A `Tray` in a dictionary."""
 
-    def __init__(self) -> None:
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
         self._messages: dict[int, tuple[Outgoing, str]] = {}
         self._last = 0
 
@@ -35,6 +37,7 @@ class MemoryTray:
         to = Address(draft.to.channel, unicode_text(draft.to.chat))
         message = Outgoing(self._last, to, unicode_text(draft.text), draft.sender, stamp())
         self._messages[self._last] = (message, "")
+        self._changes.note()
         return message
 
     async def pick_up(
@@ -61,6 +64,7 @@ class MemoryTray:
         """Leave a message for later, unless somebody else has taken it since."""
         if self._is(message):
             self._messages[message.number] = (message, until)
+            self._changes.note()
 
     async def outgoing(self) -> list[Outgoing]:
         """Everything that is not delivered, oldest first."""
@@ -74,8 +78,9 @@ class MemoryTray:
 class MemoryAgenda:
     """An `Agenda` in a dictionary."""
 
-    def __init__(self, tray: MemoryTray, draw: Callable[[], str]) -> None:
+    def __init__(self, tray: MemoryTray, draw: Callable[[], str], changes: Changes) -> None:
         self._tray = tray
+        self._changes = changes
         self._draw = draw
         self._planned: dict[str, Appointment] = {}
 
@@ -87,6 +92,7 @@ class MemoryAgenda:
             name = self._draw()
             if name not in self._planned:
                 self._planned[name] = _clean(replace(appointment, id=name, revision=0))
+                self._changes.note()
                 return self._planned[name]
         raise StoreTrouble(f"No free id was found in {DRAWS} draws.")
 
@@ -110,6 +116,7 @@ class MemoryAgenda:
             self._planned[before.id] = _clean(replace(after, id=before.id, revision=before.revision + 1))
         if draft is not None:
             self._tray.add(draft)
+        self._changes.note()
         return True
 
 

@@ -14,6 +14,7 @@ from gencode.core.events import unicode_text
 from gencode.core.ids import stamp
 from gencode.core.old_events import translated_policy
 from gencode.runtime.agenda import Appointment
+from gencode.runtime.changes import Changes
 from gencode.runtime.channels import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
 from gencode.stores.facts import DRAWS, crowded, full
 from gencode.stores.pg_link import Connection, Link
@@ -60,15 +61,17 @@ _decoder = msgspec.json.Decoder(Appointment)
 class PostgresAgenda:
     """An `Agenda` in tables beside the journal."""
 
-    def __init__(self, link: Link, draw: Callable[[], str]) -> None:
+    def __init__(self, link: Link, draw: Callable[[], str], changes: Changes) -> None:
         self._link = link
         self._draw = draw
+        self._changes = changes
 
     async def plan(self, appointment: Appointment, most: int) -> Appointment:
         """Write a new one under a free id; UserMistake when there are so many already."""
         for _ in range(DRAWS):
             named = _clean(replace(appointment, id=self._draw(), revision=0))
             if await self._planned(named, most):
+                self._changes.note()
                 return named
         raise StoreTrouble(f"No free id was found in {DRAWS} draws.")
 
@@ -99,7 +102,9 @@ class PostgresAgenda:
                     await connection.fetchval(_PUT_OUT, *_out_row(draft), stamp(), mark, MOST_WAITING)
                 return True
 
-        return await self._link.patiently(step)
+        moved = await self._link.patiently(step)
+        self._changes.note()
+        return moved
 
     async def _planned(self, new: Appointment, most: int) -> bool:
         async def step(connection: Connection, again: bool) -> bool:
@@ -118,8 +123,9 @@ class PostgresAgenda:
 class PostgresTray:
     """A `Tray` in a table beside the journal."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, changes: Changes) -> None:
         self._link = link
+        self._changes = changes
 
     async def put_out(self, draft: Draft) -> Outgoing:
         """Write a message down; UserMistake when too many wait already."""
@@ -135,6 +141,7 @@ class PostgresTray:
             return number
 
         number = await self._link.patiently(step)
+        self._changes.note()
         to = Address(draft.to.channel, unicode_text(draft.to.chat))
         return Outgoing(number, to, unicode_text(draft.text), draft.sender, at)
 
@@ -152,6 +159,7 @@ class PostgresTray:
     async def put_back(self, message: Outgoing, until: str) -> None:
         """Leave a message for later, unless somebody else has taken it since."""
         await self._link.fetch(_PUT_BACK, until, message.number, message.tries)
+        self._changes.note()
 
     async def outgoing(self) -> list[Outgoing]:
         """Everything that is not delivered, oldest first."""

@@ -25,7 +25,7 @@ WITH begun AS (
       AND (lease_until IS NULL OR owner = $2 OR owner = $3 OR lease_until <= clock_timestamp())
     RETURNING id, epoch
 ), written AS (
-    INSERT INTO gen_event (task, seq, epoch, kind, body, at)
+    INSERT INTO gen_journal (task, seq, epoch, kind, body, at)
     SELECT b.id, e.seq, b.epoch, e.kind, e.body, e.at
     FROM begun b, unnest($10::bigint[], $11::text[], $12::text[], $13::text[]) AS e (seq, kind, body, at)
     ORDER BY e.seq
@@ -33,7 +33,7 @@ WITH begun AS (
 SELECT epoch FROM begun
 """
 _MINE = """
-SELECT t.epoch FROM gen_task t JOIN gen_event e ON e.task = t.id AND e.seq = $3 AND e.epoch = t.epoch
+SELECT t.epoch FROM gen_task t JOIN gen_journal e ON e.task = t.id AND e.seq = $3 AND e.epoch = t.epoch
 WHERE t.id = $1 AND t.owner = $2 AND t.last_seq = $3 AND e.at = $4
 """
 _LAST_SEQ = "SELECT last_seq FROM gen_task WHERE id = $1"

@@ -21,26 +21,28 @@ LOOK_SECONDS = 0.01
 LOOKS = 5
 """So often one looks whether a missing number has appeared before what came until there is told."""
 
-_END = "SELECT place, task, seq FROM gen_event ORDER BY place DESC LIMIT 1"
-_MARK = "SELECT place, task, seq FROM gen_event WHERE task = $1 AND seq = $2"
+_END = "SELECT place, task, seq FROM gen_journal ORDER BY place DESC LIMIT 1"
+_MARK = "SELECT place, task, seq FROM gen_journal WHERE task = $1 AND seq = $2"
 _AFTER = """
 SELECT place, task, seq, at, body FROM (
     SELECT *, sum(octet_length(body)) OVER (ORDER BY place) - octet_length(body) AS before_it
-    FROM (SELECT * FROM gen_event WHERE place > $1 AND place <= $2 ORDER BY place LIMIT $3) AS part
+    FROM (SELECT * FROM gen_journal WHERE place > $1 AND place <= $2 ORDER BY place LIMIT $3) AS part
 ) AS measured WHERE before_it <= $4 ORDER BY place
 """
 _OF_TASK = """
 SELECT place, task, seq, at, body FROM (
     SELECT *, sum(octet_length(body)) OVER (ORDER BY seq) - octet_length(body) AS before_it
-    FROM (SELECT * FROM gen_event WHERE task = $1 AND seq > $2 AND place <= $3 ORDER BY seq LIMIT $4) AS part
+    FROM (
+        SELECT * FROM gen_journal WHERE task = $1 AND seq > $2 AND place <= $3 ORDER BY seq LIMIT $4
+    ) AS part
 ) AS measured WHERE before_it <= $5 ORDER BY seq
 """
 _BEFORE = """
-SELECT place, task, seq, at, body FROM gen_event WHERE task = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3
+SELECT place, task, seq, at, body FROM gen_journal WHERE task = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3
 """
 _WRITERS = """
 SELECT virtualtransaction FROM pg_catalog.pg_locks
-WHERE locktype = 'relation' AND mode = 'RowExclusiveLock' AND relation = 'gen_event'::regclass
+WHERE locktype = 'relation' AND mode = 'RowExclusiveLock' AND relation = 'gen_journal'::regclass
   AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
 """
 _COUNTS = "SELECT status, count(*) FROM gen_task WHERE $1::text IS NULL OR cwd = $1 GROUP BY status"
@@ -52,7 +54,7 @@ SELECT minute, sum(coalesce((usage ->> 'inputTokens')::bigint, 0))::bigint,
        sum((usage ->> 'usd')::float8)
 FROM (
     SELECT left(e.at, 16) AS minute, replace(e.body, '\u0000', '\u0001')::json #> '{message,usage}' AS usage
-    FROM gen_task t JOIN gen_event e ON e.task = t.id
+    FROM gen_task t JOIN gen_journal e ON e.task = t.id
     WHERE t.updated_at >= $1 AND ($2::text IS NULL OR t.cwd = $2)
       AND e.kind = 'MessageAdded' AND e.at >= $1
 ) AS used GROUP BY minute ORDER BY minute

@@ -30,14 +30,14 @@ SELECT Id, Agent, Cwd, Conversation, Parent, Status, Model, CreatedAt, UpdatedAt
 FROM Sessions ORDER BY CreatedAt, rowid
 """
 _FACTS = """
-SELECT Seq, Epoch, Kind, CAST(Body AS BLOB), CAST(At AS TEXT) FROM Events WHERE Task = ? ORDER BY Seq
+SELECT Seq, Epoch, Kind, CAST(Body AS BLOB), CAST(At AS TEXT) FROM Journal WHERE Task = ? ORDER BY Seq
 """
 _LETTERS = "SELECT Number, Text, Sender, At FROM Letters WHERE Task = ? ORDER BY Number"
 _APPOINTMENTS = "SELECT Id, Due, Owner, Revision, Body, CreatedAt FROM Appointments ORDER BY CreatedAt, rowid"
 _OUTBOX = "SELECT Number, Channel, Chat, Text, Sender, At, Tries, NotBefore FROM Outbox ORDER BY Number"
 
 _KNOWN = "SELECT last_seq, owner IS NOT NULL OR dispatch IS NOT NULL FROM gen_task WHERE id = $1 FOR UPDATE"
-_FACTS_THERE = "SELECT seq, body, at FROM gen_event WHERE task = $1 AND seq <= $2 ORDER BY seq"
+_FACTS_THERE = "SELECT seq, body, at FROM gen_journal WHERE task = $1 AND seq <= $2 ORDER BY seq"
 _PUT_TASK = """
 INSERT INTO gen_task (id, agent, cwd, conversation, parent, status, model, created_at, updated_at, ended_at,
                       epoch, last_seq, posted, mailed)
@@ -48,7 +48,7 @@ ON CONFLICT (id) DO UPDATE SET status = excluded.status, model = excluded.model,
     mailed = greatest(gen_task.mailed, excluded.mailed)
 """
 _PUT_FACTS = """
-INSERT INTO gen_event (task, seq, epoch, kind, body, at)
+INSERT INTO gen_journal (task, seq, epoch, kind, body, at)
 SELECT $1, e.seq, e.epoch, e.kind, e.body, e.at
 FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[]) AS e (seq, epoch, kind, body, at)
 ORDER BY e.seq

@@ -23,7 +23,6 @@ from gencode.stores.steps import FOLD
 if TYPE_CHECKING:
     from gencode.stores.pg_pace import PostgresPace
     from gencode.stores.pg_parcels import PostgresParcels
-    from gencode.stores.pg_questions import PostgresQuestions
 
 _LOCK = 1195723332
 FORGOTTEN_SECONDS = 600.0
@@ -103,13 +102,6 @@ class FleetStore(PostgresStore):
 
     troubles: tuple[type[Exception], ...] = TROUBLES
 
-    @property
-    def questions(self) -> "PostgresQuestions":
-        """Where questions lie until a person answers them."""
-        from gencode.stores.pg_questions import PostgresQuestions
-
-        return PostgresQuestions(self.link, self._ear)
-
     @cached_property
     def pace(self) -> "PostgresPace":
         """How fast models may be asked by all who share this database."""
@@ -151,6 +143,7 @@ class FleetStore(PostgresStore):
 
             try:
                 written = await self.link.patiently(at_once)
+                self.changes.note()
             except Unfit:
                 written = await self.in_transaction(write)
             except StoreAway as away:
@@ -222,6 +215,7 @@ class FleetStore(PostgresStore):
         beginning.instead_of = instead_of
         begun = await self.link.swiftly(beginning.write)
         self._ear.hear(owner)
+        self.changes.note()
         return begun
 
     async def overdue(self, seconds: float) -> list[Stuck]:
@@ -266,6 +260,7 @@ class FleetStore(PostgresStore):
     async def hand_back(self, owner: str) -> None:
         """Give all leases of an owner back whose work has stopped, so that others need not wait."""
         await self.link.fetch(_FREE, owner)
+        self.changes.note()
 
     async def report(self, card: WorkerCard) -> None:
         """Say that a worker is there."""

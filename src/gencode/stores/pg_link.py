@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import asyncpg
 
 from gencode.core.errors import StoreTrouble
+from gencode.runtime.changes import CLOSED, Changes
 from gencode.stores.pg_trouble import (
-    CLOSED,
     OLDEST,
     TROUBLES,
     check_url,
@@ -56,6 +56,11 @@ _SETTINGS = {
 _SHAPE = {"timeout": CONNECT_SECONDS, "command_timeout": COMMAND_SECONDS, "server_settings": _SETTINGS}
 WAKE = "gen_wake"
 """The channel that tells an owner to look; nothing rests on its words being heard."""
+CHANGED = "gen_changed"
+"""The channel on which every process says that it has written something, at most every so often."""
+SAY_SECONDS = 0.05
+LOOK_SECONDS = 1.0
+"""While somebody waits for a change, it is taken for possible so often that one was not heard of."""
 
 
 class Link:
@@ -191,9 +196,12 @@ async def alone(connection: Connection, number: int) -> AsyncGenerator[None]:
 class Ear:
     """A connection of its own: it hears who should look, and renews leases with nothing queued before."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, told: Callable[[str], None]) -> None:
+        """`told` is called with whatever is heard, and with nothing when something may have been missed."""
         self._link = link
+        self._told = told
         self._connection: Any = None
+        self._busy = False
         self._connecting = asyncio.Lock()
         self._heard: set[str] = set()
         self._looked: dict[str, float] = {}
@@ -217,10 +225,18 @@ class Ear:
         return False
 
     async def fetch(self, statement: str, *values: object) -> list[Any]:
-        """What a statement gives on this connection; TROUBLES when that is not possible."""
-        if not await self._listening():
-            raise ConnectionError("not connected")
-        return await self._connection.fetch(statement, *values, timeout=CONNECT_SECONDS)
+        """What a statement gives on this connection; TROUBLES when that is not possible at this moment."""
+        if not await self._listening() or self._busy:
+            raise ConnectionError("not connected, or at another statement")
+        self._busy = True
+        try:
+            return await self._connection.fetch(statement, *values, timeout=CONNECT_SECONDS)
+        finally:
+            self._busy = False
+
+    async def listen(self) -> bool:
+        """Hear what is said from now on; False when that is not possible."""
+        return await self._listening()
 
     def cut(self) -> None:
         """End the connection at once."""
@@ -242,14 +258,82 @@ class Ear:
                 return True
             try:
                 self._connection = connection = await _asyncpg.connect(self._link.url, **_SHAPE)
-                await connection.add_listener(WAKE, self._told)
+                await connection.add_listener(WAKE, self._called)
+                await connection.add_listener(CHANGED, self._called)
             except TROUBLES:
                 return False
             self._looked.clear()  # whatever was said meanwhile was not heard
+            self._told("")
         return True
 
-    def _told(self, _connection: object, _process: int, _channel: str, owner: object) -> None:
-        self._heard.add(str(owner))
+    def _called(self, _connection: object, _process: int, channel: str, said: object) -> None:
+        if channel == WAKE:
+            self._heard.add(str(said))
+        self._told(str(said))
+
+
+class PostgresChanges(Changes):
+    """The changes of a database: this process says when it has written, and listens while somebody waits."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__()
+        self._watching: asyncio.Task[None] | None = None
+        self._saying: asyncio.Task[None] | None = None
+        self._unsaid = False
+        self._name = secrets.token_hex(8)
+        self.ear = Ear(link, self._heard)
+        """What it listens with."""
+
+    def note(self) -> None:
+        """Something was written here: others are told of it, too."""
+        super().note()
+        self._unsaid = True
+        if self._saying is None:
+            self._saying = asyncio.get_running_loop().create_task(self._said())
+
+    def watch(self) -> None:
+        """Notice what other processes write, for as long as changes are awaited."""
+        if self._watching is None:
+            self._watching = asyncio.get_running_loop().create_task(self._watched())
+
+    async def aclose(self) -> None:
+        """Wake everybody, and tell others of the last change."""
+        self.close()
+        for each in (self._watching, self._saying):
+            if each is not None:
+                each.cancel()
+                await asyncio.wait([each])
+        if self._unsaid:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._say()
+        await self.ear.close()
+
+    def _heard(self, said: str) -> None:
+        if said != self._name:
+            super().note()
+
+    async def _watched(self) -> None:
+        try:
+            while self.awaited:
+                await self.ear.listen()
+                await asyncio.sleep(LOOK_SECONDS)
+                super().note()
+        finally:
+            self._watching = None
+
+    async def _said(self) -> None:
+        try:
+            while self._unsaid:
+                await self._say()
+                await asyncio.sleep(SAY_SECONDS)
+        finally:
+            self._saying = None
+
+    async def _say(self) -> None:
+        self._unsaid = False
+        with suppress(*TROUBLES):  # who was not told looks by itself
+            await self.ear.fetch("SELECT pg_notify($1, $2)", CHANGED, self._name)
 
 
 def _cancels() -> int:

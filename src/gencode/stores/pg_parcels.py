@@ -7,7 +7,7 @@ import msgspec
 
 from gencode.core.errors import UserMistake
 from gencode.runtime.away.parcel import Returned
-from gencode.runtime.fleet import Hindrance
+from gencode.runtime.fleet import Hindrance, Lack
 from gencode.stores.pg_link import Link
 from gencode.stores.pg_pen import storable
 
@@ -43,6 +43,8 @@ CREATE TABLE gen_hindrance (
 );
 """
 """The tables, as a step of the migrations."""
+LACKS = "ALTER TABLE gen_hindrance ADD COLUMN lacks text NOT NULL DEFAULT 'other'"
+"""A later step: what a worker lacks, beside what it says."""
 
 _USED = "UPDATE gen_pack SET used_at = clock_timestamp() WHERE id = ANY($1::text[]) RETURNING id"
 _KEEP = """
@@ -66,14 +68,15 @@ RETURNING task
 """
 # The same may be said every second, and is written again only before it is not fresh any more.
 _HINDER = """
-INSERT INTO gen_hindrance AS h (task, worker, why) VALUES ($1, $2, $3)
-ON CONFLICT (task, worker) DO UPDATE SET why = excluded.why, at = clock_timestamp()
-WHERE h.why <> excluded.why OR h.at < clock_timestamp() - make_interval(secs => $4)
+INSERT INTO gen_hindrance AS h (task, worker, why, lacks) VALUES ($1, $2, $3, $5)
+ON CONFLICT (task, worker) DO UPDATE SET why = excluded.why, lacks = excluded.lacks, at = clock_timestamp()
+WHERE h.why <> excluded.why OR h.lacks <> excluded.lacks
+   OR h.at < clock_timestamp() - make_interval(secs => $4)
    OR h.at < (SELECT coalesce(t.lease_until, t.dispatched_at) FROM gen_task t WHERE t.id = $1)
 """
 # What was said before somebody had the task, or before it was sent again, need not be so any more.
 _HINDRANCES = """
-SELECT h.task, h.worker, h.why, extract(epoch FROM clock_timestamp() - h.at)::float8
+SELECT h.task, h.worker, h.why, extract(epoch FROM clock_timestamp() - h.at)::float8, h.lacks
 FROM gen_hindrance h JOIN gen_task t ON t.id = h.task
 WHERE h.task = ANY($1::text[]) AND h.at >= coalesce(t.lease_until, t.dispatched_at)
 ORDER BY h.at DESC
@@ -131,15 +134,15 @@ class PostgresParcels:
         """Note that what a task changed was taken over; False where that was known."""
         return bool(await self._link.fetch(_TAKEN, task, commit))
 
-    async def hinder(self, task: str, worker: str, why: str) -> None:
+    async def hinder(self, task: str, worker: str, why: str, lacks: Lack) -> None:
         """Note why a worker cannot run a task."""
-        await self._link.fetch(_HINDER, task, worker, storable(why[:1_000]), FRESH_SECONDS / 2)
+        await self._link.fetch(_HINDER, task, worker, storable(why[:1_000]), FRESH_SECONDS / 2, lacks.value)
 
     async def hindrances(self, tasks: Sequence[str]) -> dict[str, list[Hindrance]]:
         """Why workers could not run tasks that nobody is at, of each the newest first."""
         found: dict[str, list[Hindrance]] = {}
-        for task, *told in await self._link.fetch(_HINDRANCES, list(tasks)):
-            found.setdefault(task, []).append(Hindrance(*told))
+        for task, worker, why, seconds, lacks in await self._link.fetch(_HINDRANCES, list(tasks)):
+            found.setdefault(task, []).append(Hindrance(worker, why, seconds, Lack(lacks)))
         return found
 
     async def forget(self) -> None:

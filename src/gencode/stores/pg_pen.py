@@ -14,6 +14,7 @@ import msgspec
 from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import DurableFact, Event, kind_of
 from gencode.core.task import Task
+from gencode.runtime.changes import Changes
 from gencode.runtime.ports import Lease
 from gencode.stores.facts import Growth, grown, lost
 from gencode.stores.pg_link import Connection, Link
@@ -41,7 +42,7 @@ WITH told AS (
     WHERE g.id = t.id AND g.epoch = t.epoch AND g.owner = t.owner AND g.last_seq = t.before
     RETURNING g.id, g.epoch
 ), written AS (
-    INSERT INTO gen_event (task, seq, epoch, kind, body, at)
+    INSERT INTO gen_journal (task, seq, epoch, kind, body, at)
     SELECT e.task, e.seq, m.epoch, e.kind, e.body, e.at
     FROM unnest($13::text[], $14::bigint[], $15::text[], $16::text[], $17::text[])
              AS e (task, seq, kind, body, at)
@@ -59,7 +60,7 @@ SELECT id FROM moved
 """
 _WRITTEN = """
 SELECT t.id FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS t (id, epoch, seq)
-    JOIN gen_event e ON e.task = t.id AND e.seq = t.seq AND e.epoch = t.epoch
+    JOIN gen_journal e ON e.task = t.id AND e.seq = t.seq AND e.epoch = t.epoch
 """
 
 
@@ -79,8 +80,9 @@ class _Append:
 class Pen:
     """Writes the facts of all tasks that are leased here."""
 
-    def __init__(self, link: Link, lease_seconds: float) -> None:
+    def __init__(self, link: Link, lease_seconds: float, changes: Changes) -> None:
         self._link = link
+        self._changes = changes
         self._lease_seconds = lease_seconds
         self._waiting: list[_Append] = []
         self._busy: set[str] = set()
@@ -142,6 +144,7 @@ class Pen:
                     append.future.set_exception(wrong)
             ready = [append for append in batch if append.growth is not None]
             moved = await self._written(ready) if ready else set[str]()
+            self._changes.note()
             for append in ready:
                 if append.growth is not None and append.lease.task in moved:
                     append.lease.state = append.growth.state

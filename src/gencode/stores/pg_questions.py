@@ -5,17 +5,15 @@ gone. Of all answers the first one counts, because it is the one that finds none
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
-from gencode.runtime.asking import Answer, NobodyThere, Unasked
+from gencode.runtime.asking import ALL, Answer, NewQuestion, NobodyThere, Presence, QuestionRow, Unasked
 from gencode.runtime.owner import fate
-from gencode.runtime.questions import ALL, Post, Presence, Travelling
 from gencode.stores.pg_link import WAKE, Connection, Ear, Link
 from gencode.stores.questions import (
     DEEPEST,
-    LOST,
     MOST_ANSWERED,
     MOST_SHOWN,
     MOST_WAITING,
@@ -27,7 +25,7 @@ from gencode.stores.questions import (
     answerer,
     nobody_asks,
     question_body,
-    travelling,
+    waiting_rows,
 )
 
 LOOK_SECONDS = 2.0
@@ -59,6 +57,7 @@ RETURNING number
 _COUNT = "SELECT count(*) FROM gen_question WHERE answer IS NULL AND until > clock_timestamp()"
 _MARKED = "SELECT number FROM gen_question WHERE mark = $1"
 _ANSWER_OF = "SELECT answer FROM gen_question WHERE number = $1"
+_ANSWERS = "SELECT number, answer FROM gen_question WHERE number = any($1::bigint[])"
 _WITHDRAW = "DELETE FROM gen_question WHERE number = $1 AND answer IS NULL RETURNING root"
 _EVERYBODY = "SELECT pg_notify($1, name) FROM gen_person WHERE until > clock_timestamp()"
 # What is asked at home, where the conversation is led, is for those who follow that conversation. The mark of
@@ -105,32 +104,32 @@ _GONE = "DELETE FROM gen_person WHERE name = $1 OR until < clock_timestamp() - i
 
 
 class PostgresQuestions:
-    """A `QuestionBox` in tables beside the journal."""
+    """A `QuestionStore` in tables beside the journal."""
 
     def __init__(self, link: Link, ear: Ear) -> None:
         self._link = link
         self._ear = ear
 
-    async def put(self, post: Post) -> int:
-        """Lay a question down and tell whoever is there; NobodyThere when nobody is."""
-        body = question_body(post.question)
-        mark = f"{'home' if post.home else 'away'} {secrets.token_hex(8)}"
+    async def put(self, new: NewQuestion) -> int:
+        """Write a question down and tell whoever is there; NobodyThere when nobody is."""
+        body = question_body(new.question)
+        mark = f"{'home' if new.home else 'away'} {new.mark or secrets.token_hex(8)}"
 
         async def step(connection: Connection, again: bool) -> int:
             async with connection.transaction():
-                if again and (known := await connection.fetchval(_MARKED, mark)) is not None:
+                if (again or new.mark) and (known := await connection.fetchval(_MARKED, mark)) is not None:
                     return int(known)
                 await connection.execute(_FORGET)
                 if await connection.fetchval(_COUNT) >= MOST_WAITING:
                     raise Unasked(TOO_MANY)
-                root = await connection.fetchrow(_ROOT, post.question.task, DEEPEST)
+                root = await connection.fetchrow(_ROOT, new.question.task, DEEPEST)
                 if root is None:
                     raise Unasked(NOT_OURS)
-                there = post.home or await connection.fetchval(_THERE, root[0], root[1], post.background)
+                there = new.home or await connection.fetchval(_THERE, root[0], root[1], new.background)
                 if not there:
                     raise NobodyThere
-                row = (post.question.task, post.owner, root[0], root[1], post.background)
-                number = await connection.fetchval(_PUT, *row, body, mark, post.seconds)
+                row = (new.question.task, new.owner, root[0], root[1], new.background)
+                number = await connection.fetchval(_PUT, *row, body, mark, new.seconds)
                 if number is None:
                     raise Unasked(NOT_OURS)
                 await connection.execute(_EVERYBODY, WAKE)
@@ -138,14 +137,10 @@ class PostgresQuestions:
 
         return await self._link.patiently(step)
 
-    async def answered(self, number: int, owner: str) -> Answer | None:
-        """What was answered; Unasked when the question is there no more."""
-        if await self._ear.quiet(f"answer {number}", owner, LOOK_SECONDS):
-            return None
-        rows = await self._link.fetch(_ANSWER_OF, number)
-        if not rows:
-            raise Unasked(LOST)
-        return None if rows[0][0] is None else answer_of(rows[0][0])
+    async def answers(self, numbers: Sequence[int]) -> Mapping[int, Answer | None]:
+        """The answers to questions, None where there is none yet; those that are gone are left out."""
+        rows = await self._link.fetch(_ANSWERS, list(numbers))
+        return {number: None if body is None else answer_of(body) for number, body in rows}
 
     async def withdraw(self, number: int) -> Answer | None:
         """Take a question back; the answer, if one came before that."""
@@ -189,16 +184,18 @@ class PostgresQuestions:
         """Say that a person is there no more."""
         await self._link.fetch(_GONE, name)
 
-    async def news(self, presence: Presence) -> Sequence[Travelling] | None:
-        """The questions for a person that wait; None while nothing was heard, not for long."""
-        if await self._ear.quiet("questions", presence.name, LOOK_SECONDS):
-            return None
-        row = (presence.name, presence.cwd, presence.background, MOST_SHOWN, presence.follows, ALL)
-        return travelling(await self._link.fetch(_NEWS, *row))
+    async def changed(self, name: str) -> bool:
+        """Whether `name` was notified since this was last asked, or that is a while ago."""
+        return not await self._ear.quiet("questions", name, LOOK_SECONDS)
 
-    async def waiting(self, cwd: str) -> Sequence[Travelling]:
+    async def news(self, presence: Presence) -> Sequence[QuestionRow]:
+        """The questions for a person that wait."""
+        row = (presence.name, presence.cwd, presence.background, MOST_SHOWN, presence.follows, ALL)
+        return waiting_rows(await self._link.fetch(_NEWS, *row))
+
+    async def waiting(self, cwd: str) -> Sequence[QuestionRow]:
         """All questions that wait, of one folder or of every one."""
-        return travelling(await self._link.fetch(_WAITING, cwd, MOST_SHOWN))
+        return waiting_rows(await self._link.fetch(_WAITING, cwd, MOST_SHOWN))
 
     async def answer(self, number: int, answer: Answer, by: str) -> None:
         """Answer a question; UserMistake when it was answered, or waits no more."""

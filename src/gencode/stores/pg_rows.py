@@ -18,7 +18,7 @@ WITH new AS (
             $14, $15, $16, CASE WHEN $16::bytea IS NULL THEN NULL ELSE clock_timestamp() END)
     {twice} RETURNING id, epoch, last_seq
 ), written AS (
-    INSERT INTO gen_event (task, seq, epoch, kind, body, at)
+    INSERT INTO gen_journal (task, seq, epoch, kind, body, at)
     SELECT n.id, e.seq, n.epoch, e.kind, e.body, e.at
     FROM new n, unnest($17::bigint[], $18::text[], $19::text[], $20::text[]) AS e (seq, kind, body, at)
     ORDER BY e.seq
@@ -41,7 +41,7 @@ WHERE t.id IN (SELECT id FROM below) ORDER BY t.created_at, t.number FOR UPDATE
 _GONE = (
     "DELETE FROM gen_letter WHERE task = ANY($1::text[])",
     "DELETE FROM gen_snapshot WHERE task = ANY($1::text[])",
-    "DELETE FROM gen_event WHERE task = ANY($1::text[])",
+    "DELETE FROM gen_journal WHERE task = ANY($1::text[])",
     "DELETE FROM gen_task WHERE id = ANY($1::text[])",
 )
 

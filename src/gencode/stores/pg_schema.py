@@ -5,9 +5,10 @@ compared with facts are text, as in the facts; only leases and workers go by the
 """
 
 from gencode.core.errors import StoreTrouble
+from gencode.runtime.owner import fate, process_named
 from gencode.stores.pg_claims import CLAIMS
 from gencode.stores.pg_link import Connection, Link, alone
-from gencode.stores.pg_parcels import PARCELS
+from gencode.stores.pg_parcels import LACKS, PARCELS
 
 _LOCK = 1195723331
 """The advisory lock of those who migrate: "GENC", as in the SQLite file."""
@@ -149,7 +150,19 @@ CREATE TABLE gen_pace (
 ) WITH (fillfactor = 50);
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, PARCELS, CLAIMS)
+# The version of 0.2. A program of 0.1 that is still there must not write: it knows neither the facts nor the
+# budgets of 0.2. What it writes into is a view by now, and its sentence about that ends with this one.
+_VERSION_6 = """
+ALTER TABLE gen_event RENAME TO gen_journal;
+CREATE VIEW gen_event AS SELECT task, seq, epoch, kind, body, at, place FROM gen_journal;
+CREATE FUNCTION gen_upgraded() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN RAISE EXCEPTION 'a newer GenCode upgraded it; end this program and start the new one'; END
+$$;
+CREATE TRIGGER gen_event_upgraded INSTEAD OF INSERT OR DELETE ON gen_event
+    FOR EACH ROW EXECUTE FUNCTION gen_upgraded();
+"""
+
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, PARCELS, CLAIMS, f"{LACKS};{_VERSION_6}")
 """Step n leads from version n to version n + 1."""
 
 VERSION = len(MIGRATIONS)
@@ -158,20 +171,41 @@ VERSION = len(MIGRATIONS)
 _IS_THERE = "SELECT count(*) > 0 FROM pg_catalog.pg_class WHERE oid = to_regclass('gen_version')"
 
 
-async def migrate_link(link: Link) -> tuple[int, int]:
-    """Bring a database up to date; gives the versions before and after. It may be done as often as wanted."""
-    before = await link.patiently(_current)
-    _check(before, link)
-    if before == VERSION:
-        return VERSION, VERSION
-    return await link.patiently(_migrated), VERSION
+# So that nobody takes a task between the look and the upgrade.
+_STAND_STILL = "LOCK TABLE gen_task, gen_worker IN EXCLUSIVE MODE"
+_WORKERS = """
+SELECT name FROM gen_worker WHERE seen_at > clock_timestamp() - make_interval(secs => $1) ORDER BY started_at
+"""
+_LEASED = """
+SELECT id, owner FROM gen_task WHERE owner IS NOT NULL AND lease_until > clock_timestamp() ORDER BY number
+"""
+WORKER_SECONDS = 15.0
+"""A worker that reported within so long is alive."""
+
+
+async def check_link(link: Link) -> None:
+    """See to it that a database can be used: made if it is empty, StoreTrouble if its version is another."""
+    version = await version_at(link)
+    if not version:
+        await _migrate(link)
+    elif version < VERSION:
+        raise StoreTrouble(
+            f"The database {link.address} is of an earlier version. End its workers and programs, make a "
+            "backup copy of it (pg_dump), then run gen migrate."
+        )
+    _check(version, link)
 
 
 async def migrate_url(url: str) -> tuple[int, int]:
-    """The same for an address."""
+    """Bring the database at an address up to date; gives the versions before and after.
+
+    It may be done as often as wanted. StoreTrouble while a worker or a process works with an earlier version.
+    """
     link = await Link.open(url)
     try:
-        return await migrate_link(link)
+        before = await version_at(link)
+        _check(before, link)
+        return (VERSION if before == VERSION else await _migrate(link)), VERSION
     finally:
         await link.close()
 
@@ -188,18 +222,39 @@ async def _current(connection: Connection, _again: bool = False) -> int:
     return found or 0
 
 
-async def _migrated(connection: Connection, _again: bool) -> int:
+async def _migrate(link: Link) -> int:
+    return await link.patiently(lambda connection, _: _migrated(connection, link.address))
+
+
+async def _migrated(connection: Connection, address: str) -> int:
     async with alone(connection, _LOCK):
         before = await _current(connection)  # again, now that nobody else can change it
-        if before > VERSION:
+        if before >= VERSION:
             return before
-        if not before:
+        if before:
+            await _check_alone(connection, address)
+        else:
             await connection.execute("CREATE TABLE IF NOT EXISTS gen_version (number integer NOT NULL)")
             await connection.execute("INSERT INTO gen_version VALUES (0)")
         for statements in MIGRATIONS[before:]:
             await connection.execute(statements)
         await connection.execute("UPDATE gen_version SET number = $1", VERSION)
     return before
+
+
+async def _check_alone(connection: Connection, address: str) -> None:
+    """StoreTrouble while somebody works with the earlier version."""
+    await connection.execute(_STAND_STILL)
+    users = [f"worker {row[0]} runs" for row in await connection.fetch(_WORKERS, WORKER_SECONDS)]
+    tasks = {row[1]: row[0] for row in await connection.fetch(_LEASED) if fate(row[1]) != "dead"}
+    users += [f"{process_named(owner)} works on task {task}" for owner, task in tasks.items()]
+    if users:
+        them = "it" if len(users) == 1 else "them"
+        raise StoreTrouble(
+            f"The database {address} is of an earlier version and cannot be upgraded while "
+            f"{', and '.join(users)}. End {them}, or wait 15 seconds after a kill, then run gen migrate "
+            "again. Nothing was changed."
+        )
 
 
 def _check(version: int, link: Link) -> None:

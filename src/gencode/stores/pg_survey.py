@@ -1,6 +1,5 @@
 """A fleet as `gen doctor` sees it: workers, what waits and why, what came back (stores rack)."""
 
-import shlex
 from collections.abc import Sequence
 from pathlib import PurePath
 
@@ -10,7 +9,7 @@ from msgspec.structs import replace
 
 from gencode.core.ids import new_id
 from gencode.runtime.away.parcel import Parcel, Returned
-from gencode.runtime.fleet import BY_ITSELF, NO_AGENT, NOT_HERE, Hindrance, Outlook, Stuck, WorkerCard
+from gencode.runtime.fleet import Hindrance, Lack, NoWorker, Outlook, Stuck, WorkerCard
 from gencode.stores.opening import LEASE_SECONDS
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_link import Link
@@ -23,12 +22,8 @@ MOST_ASKED = 20
 """Of so many of them it is found out why."""
 SILENT_SECONDS = 30.0
 """A worker of which nothing was heard for so long takes nothing."""
-BUSY = "all workers have enough to do"
-"""The one reason that goes away by itself."""
 USUAL_SECONDS = 3_600.0
 """So long a task is waited for whose order says nothing of its time."""
-MOST_NAMED = 5
-"""Of so many workers it is said why they could not run a task."""
 
 
 class Survey(Struct, frozen=True):
@@ -97,7 +92,11 @@ async def outlooks(store: FleetStore, tasks: Sequence[str], *, late: bool = Fals
         known = [each for each in hindrances.get(task, ()) if each.worker in names]
         said = _read(order)
         hope = _hope(takers, known)
-        reason = _reason(agent, said, takers, known, late=late or not hope) if there else _nobody(said)
+        reason = (
+            _reason(agent, said, takers, known, late=late or not hope)
+            if there
+            else _without_worker(NoWorker.NONE_THERE, said)
+        )
         if not hope:
             most = said.handover.seconds or USUAL_SECONDS
             reason = replace(reason, most=most, unclear=_unclear(takers, known))
@@ -109,14 +108,14 @@ async def _looked(store: FleetStore, stuck: Sequence[Stuck], *, late: bool) -> l
     """Tasks that nobody is at, with the reason as far as that is known."""
     seen = await outlooks(store, [each.task for each in stuck], late=late)
     found = [(each, seen.get(each.task, Outlook())) for each in stuck]
-    return [replace(each, why=outlook.why, way=outlook.way) for each, outlook in found]
+    return [replace(each, outlook=outlook) for each, outlook in found]
 
 
 async def _hopeless(store: FleetStore, known: set[str]) -> list[Stuck]:
     """Those that wait for a short time only and that no worker can take as things are."""
     fresh = [each for each in await store.overdue(0) if each.task not in known]
     looked = await _looked(store, fresh[:MOST_ASKED], late=False)
-    return [each for each in looked if each.why not in ("", BUSY)]
+    return [each for each in looked if each.outlook.reason not in (NoWorker.NOT_YET, NoWorker.BUSY)]
 
 
 def _hope(takers: Sequence[WorkerCard], hindrances: Sequence[Hindrance]) -> bool:
@@ -143,37 +142,26 @@ def _reason(
     agent: str, said: _Order, takers: Sequence[WorkerCard], hindrances: Sequence[Hindrance], *, late: bool
 ) -> Outlook:
     """Why none of the workers that are there has begun with a task, of these takers in particular."""
-    place = _place(said)
     if not takers:
-        why = f"no worker that is there takes tasks of {agent}"
-        return Outlook(why, f"gen worker --agents {shlex.quote(agent)}{place}")
-    told = [each for each in hindrances if each.why != NOT_HERE]
-    if told and all(each.why.endswith(NO_AGENT.format(agent=agent)) for each in told):
+        return replace(_without_worker(NoWorker.NO_TAKER, said), agent=agent)
+    told = [each for each in hindrances if each.lacks is not Lack.FOLDER]
+    if told and all(each.lacks is Lack.AGENT for each in told):
         return _without_agent(agent, takers, told)
     if not told and not said.alone and late:
         told = hindrances
     if told:
-        words = "; ".join(sorted(f"{each.worker}: {each.why.rstrip('.')}" for each in told)[:MOST_NAMED])
-        return Outlook(words, f"put right what a worker lacks{BY_ITSELF}")
+        return Outlook(NoWorker.HINDERED, told=tuple(sorted((each.worker, each.why) for each in told)))
     if said.alone:
         near = [each for each in takers if PurePath(said.cwd).is_relative_to(each.workspace)]
         if late or not near:
-            none = "" if near else ", and none says that it works there"
-            why = f"only a worker that shares its folder can run it, because {said.alone}{none}"
-            return Outlook(why, f"gen worker{place}")
+            return replace(_without_worker(NoWorker.FOLDER, said), alone=said.alone, near=bool(near))
         takers = near
-    return Outlook(BUSY, f"gen worker{place}") if all(map(_full, takers)) else Outlook()
+    return _without_worker(NoWorker.BUSY, said) if all(map(_full, takers)) else Outlook()
 
 
-def _nobody(said: _Order) -> Outlook:
-    return Outlook("no worker is there", f"gen worker{_place(said)}")
-
-
-def _place(said: _Order) -> str:
-    """Where a worker has to be started, if only one that has the folder will do."""
-    if not said.alone or not said.cwd:
-        return ""
-    return f" --workspace {_typed(said.cwd)}, on a machine that has this folder"
+def _without_worker(reason: NoWorker, said: _Order) -> Outlook:
+    """That another worker is needed; with its folder, if only one that has that will do."""
+    return Outlook(reason, folder=said.cwd if said.alone else "")
 
 
 def _full(worker: WorkerCard) -> bool:
@@ -184,8 +172,7 @@ def _without_agent(agent: str, takers: Sequence[WorkerCard], hindrances: Sequenc
     """The way to an agent that is missing wherever somebody looked; the others let its tasks pass by."""
     looked = {each.worker for each in hindrances}
     full = any(_full(each) and each.name not in looked for each in takers)
-    why = f"no worker{' that is free' if full else ''} has the agent {agent}"
-    return Outlook(why, f"put {agent}.md into ~/.gen/agents on a worker{BY_ITSELF}")
+    return Outlook(NoWorker.NO_AGENT, agent, full=full)
 
 
 def _read(order: bytes) -> _Order:
@@ -193,22 +180,6 @@ def _read(order: bytes) -> _Order:
         return msgspec.json.decode(order, type=_Order)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return _Order()
-
-
-def _typed(path: str) -> str:
-    """A path as a shell takes it, on one line and with no two spaces in a row, whatever is in it."""
-    if path.isprintable() and " ".join(path.split()) == path:
-        return shlex.quote(path)
-    plain = {"\\": "\\\\", "'": "\\'"}
-    return "$'" + "".join(plain.get(each, each) if _is_plain(each) else _octets(each) for each in path) + "'"
-
-
-def _is_plain(sign: str) -> bool:
-    return sign.isprintable() and not sign.isspace()
-
-
-def _octets(sign: str) -> str:
-    return "".join(f"\\x{octet:02x}" for octet in sign.encode(errors="surrogateescape"))
 
 
 def _takes(worker: WorkerCard, agent: str) -> bool:

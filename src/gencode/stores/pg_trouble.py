@@ -25,7 +25,6 @@ TROUBLES = (
 """Everything that a step on a connection may raise and that is not a mistake in our own code."""
 SCHEMES = ("postgresql", "postgres")
 OLDEST = 13
-CLOSED = "This GenCode was closed; open it again to go on."
 
 
 def check_url(url: str) -> str:

@@ -28,11 +28,11 @@ from gencode.stores.facts import (
     taken,
     unheard,
 )
-from gencode.stores.folding import StoredFact, events_of, folded, snapshot_of
-from gencode.stores.pg_link import PATIENCE, WAKE, Connection, Ear, Link
+from gencode.stores.folding import StoredFact, events_of, folded, lines_of, snapshot_of
+from gencode.stores.pg_link import PATIENCE, WAKE, Connection, Link, PostgresChanges
 from gencode.stores.pg_pen import Pen, storable
 from gencode.stores.pg_rows import NewTask, delete
-from gencode.stores.pg_schema import migrate_link
+from gencode.stores.pg_schema import check_link
 from gencode.stores.pg_trouble import TROUBLES
 from gencode.stores.steps import FOLD
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from gencode.stores.pg_agenda import PostgresAgenda, PostgresTray
     from gencode.stores.pg_chronicle import PostgresChronicle
     from gencode.stores.pg_claims import PostgresClaims
+    from gencode.stores.pg_questions import PostgresQuestions
 
 LOOK_SECONDS = 2.0
 """Who hears nothing looks so often."""
@@ -120,10 +121,10 @@ ORDER BY t.created_at DESC, t.number DESC LIMIT $7
 """
 _IDS = "SELECT id FROM gen_task WHERE id >= $1 AND id < $1 || 'g' ORDER BY id LIMIT 20"
 _LAST_SEQ = "SELECT last_seq FROM gen_task WHERE id = $1"
-_EVENTS = "SELECT seq, at, body FROM gen_event WHERE task = $1 AND seq > $2 AND seq <= $3 ORDER BY seq"
+_EVENTS = "SELECT seq, at, body FROM gen_journal WHERE task = $1 AND seq > $2 AND seq <= $3 ORDER BY seq"
 _NEWER = """
 SELECT e.task, e.seq, e.at, e.body FROM unnest($1::text[], $2::bigint[]) AS k (task, seq)
-    JOIN gen_event e ON e.task = k.task AND e.seq > k.seq ORDER BY e.task, e.seq
+    JOIN gen_journal e ON e.task = k.task AND e.seq > k.seq ORDER BY e.task, e.seq
 """
 
 
@@ -134,8 +135,10 @@ class PostgresStore:
         self.link = link
         self.lease_seconds = lease_seconds
         self.draw = draw
-        self._pen = Pen(link, lease_seconds)
-        self._ear = Ear(link)
+        self.changes = PostgresChanges(link)
+        """Wakes whoever waits for something new."""
+        self._pen = Pen(link, lease_seconds, self.changes)
+        self._ear = self.changes.ear
         self._given_up: set[str] = set()
         self._chronicle: PostgresChronicle | None = None
 
@@ -148,10 +151,10 @@ class PostgresStore:
         draw: Callable[[], str] = new_id,
         patience: float = PATIENCE,
     ) -> Self:
-        """Open the database at `url`, brought up to date where needed."""
+        """Open the database at `url`, made if it is empty."""
         link = await Link.open(url, patience=patience)
         try:
-            await migrate_link(link)
+            await check_link(link)
         except StoreTrouble:
             await link.close()
             raise
@@ -162,14 +165,14 @@ class PostgresStore:
         """Where appointments are kept."""
         from gencode.stores.pg_agenda import PostgresAgenda
 
-        return PostgresAgenda(self.link, self.draw)
+        return PostgresAgenda(self.link, self.draw, self.changes)
 
     @property
     def tray(self) -> "PostgresTray":
         """Where messages wait."""
         from gencode.stores.pg_agenda import PostgresTray
 
-        return PostgresTray(self.link)
+        return PostgresTray(self.link, self.changes)
 
     @property
     def claims(self) -> "PostgresClaims":
@@ -177,6 +180,13 @@ class PostgresStore:
         from gencode.stores.pg_claims import PostgresClaims
 
         return PostgresClaims(self.link, self._ear)
+
+    @property
+    def questions(self) -> "PostgresQuestions":
+        """Where questions wait until a person answers them."""
+        from gencode.stores.pg_questions import PostgresQuestions
+
+        return PostgresQuestions(self.link, self._ear)
 
     @property
     def chronicle(self) -> "PostgresChronicle":
@@ -189,7 +199,7 @@ class PostgresStore:
     async def close(self) -> None:
         """Let go of the connections; nothing that was appended is lost."""
         await self._pen.close()
-        await self._ear.close()
+        await self.changes.aclose()
         await self.link.close()
 
     def cut(self) -> None:
@@ -209,6 +219,7 @@ class PostgresStore:
             growth = first(task, (fact, *then))
             if await self.link.patiently(NewTask(growth, self.lease_seconds, owner).write):
                 self._ear.hear(owner)
+                self.changes.note()
                 return Lease(owner, 1, growth.state)
         raise StoreTrouble(f"No free task id was found in {DRAWS} draws in the database {self.link.address}.")
 
@@ -228,6 +239,7 @@ class PostgresStore:
                 await self.link.fetch(_RELEASE, task, epoch, owner)
                 raise trouble or missing(task)
         self._ear.hear(owner)
+        self.changes.note()
         return Lease(owner, epoch, state)
 
     async def append(self, lease: Lease, facts: Sequence[DurableFact], *, last: bool = False) -> list[Event]:
@@ -253,6 +265,7 @@ class PostgresStore:
         if lease.owner in self._given_up:
             return  # whatever it started may still be stopping; the lease runs out by itself
         await self.link.fetch(_RELEASE, lease.task, lease.epoch, lease.owner)
+        self.changes.note()
 
     async def owned(self) -> list[Ownership]:
         """Every task that is leased or has not ended, its owner (empty: nobody), and whether that is over."""
@@ -263,6 +276,7 @@ class PostgresStore:
         rows = await self.link.fetch(_ASK, storable(task), wish.value, WAKE)
         for row in rows:
             self._ear.hear(row[0])
+        self.changes.note()
         return bool(rows)
 
     async def asked(self, owner: str) -> list[tuple[str, Wish]]:
@@ -298,6 +312,7 @@ class PostgresStore:
         number, owner = await self.link.patiently(step)
         if owner is not None:
             self._ear.hear(owner)
+        self.changes.note()
         return number
 
     async def letters(self, owner: str) -> list[Letter]:
@@ -318,6 +333,7 @@ class PostgresStore:
         growth = adopted(events)
         if not await self.link.patiently(NewTask(growth, self.lease_seconds).write):
             raise taken(growth.state.id)
+        self.changes.note()
 
     async def delete(self, task: str) -> list[str]:
         """Delete a task with everything below it, all or nothing; the ids that are gone."""
@@ -326,7 +342,9 @@ class PostgresStore:
             async with connection.transaction():
                 return await delete(connection, task)
 
-        return await self.link.patiently(step)
+        gone = await self.link.patiently(step)
+        self.changes.note()
+        return gone
 
     async def task(self, task: str) -> Task | None:
         """The fold of a task's facts, as far as they can be read."""
@@ -359,11 +377,20 @@ class PostgresStore:
     async def events(self, task: str, after: int = 0) -> list[Event]:
         """The facts of a task with a number above `after`, in order; CorruptFact if one cannot be read."""
         after = min(max(after, 0), 2**62)
+        facts, last = await self._stored(task, after)
+        return events_of(task, facts, after, last)
+
+    async def lines(self, task: str) -> list[dict[str, Any]]:
+        """All facts of a task as objects for an export, also those of kinds that are not known here."""
+        return lines_of(task, *await self._stored(task, 0))
+
+    async def _stored(self, task: str, after: int) -> tuple[list[StoredFact], int]:
+        """The facts after a number, and the number of the last one."""
         rows = await self.link.fetch(_LAST_SEQ, storable(task))
         if not rows or rows[0][0] <= after:
-            return []
+            return [], 0
         facts = await self.link.fetch(_EVENTS, task, after, rows[0][0])
-        return events_of(task, [_fact(each) for each in facts], after, rows[0][0])
+        return [_fact(each) for each in facts], rows[0][0]
 
     async def _folded(self, rows: Sequence[Any]) -> list[tuple[Task | None, Any]]:
         """The tasks of these rows, in their order; facts that were written since are left out."""
@@ -389,7 +416,9 @@ class PostgresStore:
             async with connection.transaction():
                 return await write(connection, again)
 
-        return await self.link.patiently(step)
+        written = await self.link.patiently(step)
+        self.changes.note()
+        return written
 
 
 def _fact(row: Any) -> StoredFact:

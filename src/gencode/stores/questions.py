@@ -1,4 +1,4 @@
-"""What holds for questions in every database: how they are written, and how many may wait (stores rack)."""
+"""What holds for questions in every store: how they are written, and how many may wait (stores rack)."""
 
 import logging
 from collections.abc import Sequence
@@ -9,9 +9,8 @@ import msgspec
 from gencode.core.events import unicode_text
 from gencode.core.messages import ToolCall
 from gencode.core.rules import DecidedBy
-from gencode.runtime.asking import Answer, Question, Unasked
+from gencode.runtime.asking import FOR_EVER, Answer, Question, QuestionRow, Unasked
 from gencode.runtime.owner import fate, machine_of
-from gencode.runtime.questions import FOR_EVER, Travelling
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +21,6 @@ MOST_SHOWN = 100
 MOST_ANSWERED = 20
 """So many of the last answers to a task are looked at for who gave one."""
 DEEPEST = 20
-LOST = "The question was lost"
 TOO_LONG = "It is too long to be asked"
 TOO_MANY = "Too many questions wait already"
 NOT_OURS = "The task is not run here any more"
@@ -67,11 +65,11 @@ def answerer(rows: Sequence[Any], call: ToolCall) -> str:
     return ""
 
 
-def travelling(rows: Sequence[Any]) -> list[Travelling]:
+def waiting_rows(rows: Sequence[Any]) -> list[QuestionRow]:
     """Stored questions: number, body, seconds since it was asked, seconds that are left, background, folder,
     owner. Those of a process that is known to have died are not among them; its lease goes on for a while.
     """
-    found: list[Travelling] = []
+    found: list[QuestionRow] = []
     for number, body, asked, left, background, folder, owner in rows:
         if fate(owner) == "dead":
             continue
@@ -82,7 +80,7 @@ def travelling(rows: Sequence[Any]) -> list[Travelling]:
             log.warning("question %s cannot be read and is left alone: %s", number, error)
             continue
         rest = (left if ends else None, bool(background), folder, machine_of(owner))
-        found.append(Travelling(number, question, asked, *rest))
+        found.append(QuestionRow(number, question, asked, *rest))
     return found
 
 

@@ -1,14 +1,16 @@
 """The shape of the SQLite file: how it is opened and brought up to date (stores rack)."""
 
 import os
+import secrets
 import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from gencode.core.errors import StoreTrouble
+from gencode.runtime.changes import CLOSED
 from gencode.stores.question_tables import QUESTIONS
 
 T = TypeVar("T")
@@ -16,6 +18,9 @@ Durability = Literal["normal", "power"]
 
 PATIENCE = 10.0
 """Seconds for which another process may hold the database before we give up."""
+
+_ALONE_SECONDS = 3.0
+"""So long an upgrade waits for other processes to close the database before it is refused."""
 
 _APPLICATION = 1195723331  # "GENC", so that no other program's database is taken for ours
 
@@ -158,14 +163,38 @@ _VERSION_6 = (
     "PRAGMA user_version = 6",
 )
 
+# The version of 0.2. Tables that 0.2 adds go above the two statements about the journal.
+_VERSION_7 = (
+    # A process of 0.1 that is still connected must not write: it knows neither the facts nor the budgets of
+    # 0.2. It finds no table of the old name, and its sentence about that ends with the name in this view.
+    "ALTER TABLE Events RENAME TO Journal",
+    """
+    CREATE VIEW Events AS
+    SELECT * FROM "a newer GenCode upgraded it; end this program and start the new one"
+    """,
+    "PRAGMA user_version = 7",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     *(_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4),
     (*QUESTIONS, "PRAGMA user_version = 5"),
-    _VERSION_6,
+    *(_VERSION_6, _VERSION_7),
 )
 """Step n leads from version n to version n + 1 and ends by writing that number down."""
 
 VERSION = len(MIGRATIONS)
+
+OLD_RELEASE = "0.1"
+"""The release that wrote databases of every version before this one."""
+
+
+class Migration(NamedTuple):
+    """From which version to which a database went, and the copy of it from before."""
+
+    before: int
+    after: int
+    backup: Path | None = None
+
 
 _SYNCHRONOUS: dict[Durability, str] = {
     "normal": "PRAGMA synchronous = NORMAL",
@@ -180,15 +209,17 @@ _NOT_WRITABLE = (
 )
 
 
-def migrate(path: Path) -> tuple[int, int]:
-    """Bring the database (made if it is not there) up to date; gives the versions before and after.
+def migrate(path: Path) -> Migration:
+    """Bring the database (made if it is not there) up to date, after a backup copy.
 
-    Processes that do this at once wait for each other. Blocks; call it outside of the event loop.
+    Processes that do this at once wait for each other; one of an earlier version that has the database open
+    is told in a StoreTrouble. Blocks; call it outside of the event loop.
     """
     with PlainErrors(path):
         _make_room(path)
-        with closing(_connect(path)) as connection:
-            return _patiently(lambda: _migrate(connection, path))
+        if _patiently(lambda: _found_version(path)) == VERSION:
+            return Migration(VERSION, VERSION)
+        return _upgrade(path)
 
 
 def open_pair(path: Path, durability: Durability) -> tuple[sqlite3.Connection, sqlite3.Connection]:
@@ -250,7 +281,7 @@ class PlainErrors:
         if error is None:
             return
         if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
-            raise StoreTrouble("This GenCode was closed; open it again to go on.") from None
+            raise StoreTrouble(CLOSED) from None
         if isinstance(error, sqlite3.ProgrammingError | sqlite3.IntegrityError):
             return
         if isinstance(error, sqlite3.DatabaseError):
@@ -355,18 +386,54 @@ def _patiently(step: Callable[[], T]) -> T:
         time.sleep(0.01)
 
 
-def _migrate(connection: sqlite3.Connection, path: Path) -> tuple[int, int]:
-    with Transaction(connection, "BEGIN"):
-        version = _version(connection, path)
+def _upgrade(path: Path) -> Migration:
+    from gencode.stores.upgrade import in_use, lock_out_others
+
+    until = time.monotonic() + _ALONE_SECONDS
+    while True:
+        with closing(_connect(path)) as connection:
+            try:
+                lock_out_others(connection)
+            except sqlite3.OperationalError as error:
+                if not is_busy(error):
+                    raise
+            else:
+                return _migrate(connection, path)
+        # Only with nothing open, so that several new processes do not keep each other out.
+        if _patiently(lambda: _found_version(path)) == VERSION:
+            return Migration(VERSION, VERSION)
+        if time.monotonic() > until:
+            raise in_use(path)
+        time.sleep(0.005 * (1 + secrets.randbelow(8)))
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> Migration:
+    """Take the steps that are missing, on a connection that has the database to itself."""
+    from gencode.stores.upgrade import back_up, check_leases
+
+    version = _version(connection, path)
     if version == VERSION:
-        return VERSION, VERSION
-    connection.execute("PRAGMA journal_mode = WAL")
-    with Transaction(connection):
-        version = _version(connection, path)  # again, now that nobody else can change it
-        for steps in MIGRATIONS[version:]:
-            for statement in steps:
-                connection.execute(statement)
-    return version, VERSION
+        return Migration(VERSION, VERSION)
+    backup: Path | None = None
+    if version:
+        check_leases(connection, path)
+        backup = back_up(connection, path, OLD_RELEASE)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        with Transaction(connection):
+            for steps in MIGRATIONS[version:]:
+                for statement in steps:
+                    connection.execute(statement)
+    except BaseException:
+        if backup:
+            backup.unlink()  # nothing was changed, so the next try makes its own
+        raise
+    return Migration(version, VERSION, backup)
+
+
+def _found_version(path: Path) -> int:
+    with closing(_connect(path)) as connection, Transaction(connection, "BEGIN"):
+        return _version(connection, path)
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
@@ -19,9 +19,10 @@ from gencode.core.errors import CorruptFact, StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
 from gencode.core.ids import new_id
 from gencode.core.task import Task
+from gencode.runtime.changes import Changes
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
 from gencode.stores.facts import DRAWS, adopted, drawn, first, held, letter_text, missing, taken
-from gencode.stores.folding import events_of, folded, snapshot_of
+from gencode.stores.folding import StoredFact, events_of, folded, lines_of, snapshot_of
 from gencode.stores.schema import Durability, PlainErrors, Transaction, open_pair
 from gencode.stores.steps import FOLD, RELEASE, Append, Delete, Insert, Post
 from gencode.stores.together import Pen, Step, patiently
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+WATCH_SECONDS = 0.04
+"""While somebody waits for a change, it is looked so often whether another process has written."""
+AWAY_SECONDS = 0.5
+"""And so often where the file cannot be read at this moment."""
 _FEW = 4
 """Up to so many leased tasks write at once, each in its own transaction; more of them share one."""
 
@@ -91,8 +96,47 @@ _UNHEARD = _TASKS.replace("WHERE ", "WHERE s.Posted > s.Mailed AND s.Owner IS NU
 _IDS = "SELECT Id FROM Sessions WHERE Id >= ? AND Id < ? || 'g' ORDER BY Id LIMIT 20"
 _LAST_SEQ = "SELECT CAST(LastSeq AS INTEGER) FROM Sessions WHERE Id = ?"
 _EVENTS = (
-    "SELECT Seq, CAST(At AS TEXT), CAST(Body AS BLOB) FROM Events WHERE Task = ? AND Seq > ? ORDER BY Seq"
+    "SELECT Seq, CAST(At AS TEXT), CAST(Body AS BLOB) FROM Journal WHERE Task = ? AND Seq > ? ORDER BY Seq"
 )
+
+
+class SqliteChanges(Changes):
+    """The changes of a file: one timer of the process asks SQLite for what others have committed."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__()
+        self._connection = connection
+        self._version = self._newest()
+        self._next_look: asyncio.TimerHandle | None = None
+
+    def watch(self) -> None:
+        """Notice what other processes write, for as long as changes are awaited."""
+        if self._next_look is None:
+            self._look()
+
+    def close(self) -> None:
+        """Wake everybody: nothing more is noticed."""
+        if self._next_look is not None:
+            self._next_look.cancel()
+        super().close()
+
+    def _look(self) -> None:
+        self._next_look = None
+        if not self.awaited:
+            return
+        before, self._version = self._version, self._newest()
+        if self._version is None or self._version != before:
+            self.note()
+        pause = WATCH_SECONDS if self._version is not None else AWAY_SECONDS
+        self._next_look = asyncio.get_running_loop().call_later(pause, self._look)
+
+    def _newest(self) -> int | None:
+        """A number that another one replaces with every commit of others; None where it cannot be read."""
+        try:
+            version: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
+        except sqlite3.Error:
+            return None
+        return version
 
 
 class SqliteStore:
@@ -111,7 +155,11 @@ class SqliteStore:
         self._writer, self._reader = connections
         self._cursor = self._writer.cursor()  # one for all steps: to make one costs a tenth of a commit
         self._thread = thread
-        self._pen = Pen(self._writer, self._plain_errors, thread)
+        # A commit of its own leaves the number of the connection that writes as it was. While a thread is
+        # at that one, the other connection takes every commit for somebody else's.
+        self.changes = SqliteChanges(self._writer if thread is None else self._reader)
+        """Wakes whoever waits for something new."""
+        self._pen = Pen(self._writer, self._plain_errors, thread, self.changes)
         self._leased: set[str] = set()
         self._lease_seconds = lease_seconds
         self._lease = f"{lease_seconds:+.3f} seconds"
@@ -161,19 +209,18 @@ class SqliteStore:
 
     @property
     def questions(self) -> "SqliteQuestions":
-        """Where questions lie until a person answers them."""
+        """Where questions wait until a person answers them."""
         from gencode.stores.sqlite_questions import SqliteQuestions
 
         return SqliteQuestions(self._pen, self._writer, self._reader, self._plain_errors)
 
     async def close(self) -> None:
         """Let go of the file; nothing that was appended is lost."""
+        self.changes.close()
         self._reader.close()
-        if self._thread is None:
-            self._writer.close()
-        else:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._writer.close)
-            self._thread.shutdown()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.shutdown)
+        self._writer.close()
 
     @property
     def storms(self) -> Path:
@@ -193,7 +240,7 @@ class SqliteStore:
 
     async def take(self, task: str, owner: str, instead_of: str | None = None) -> Lease:
         """Lease an existing task with a new epoch; UserMistake while somebody else's lease runs."""
-        lease = await self._patiently(lambda: self._take(task, owner, instead_of))
+        lease = await self._pen.change(lambda: self._take(task, owner, instead_of))
         self._leased.add(task)
         return lease
 
@@ -210,18 +257,18 @@ class SqliteStore:
         """Extend every lease of `owner`; the tasks that it has."""
         row = (self._lease, owner)
         return {
-            task for (task,) in await self._patiently(lambda: self._writer.execute(_RENEW, row).fetchall())
+            task for (task,) in await self._pen.change(lambda: self._writer.execute(_RENEW, row).fetchall())
         }
 
     async def release(self, lease: Lease) -> None:
         """Give the lease back at once, whatever the task's status."""
         self._leased.discard(lease.task)
         row = (lease.task, lease.epoch, lease.owner)
-        await self._patiently(lambda: self._writer.execute(RELEASE, row))
+        await self._pen.change(lambda: self._writer.execute(RELEASE, row))
 
     async def owned(self) -> list[Ownership]:
         """Every task that is leased or has not ended, its owner (empty: nobody), and whether that is over."""
-        rows = await self._patiently(lambda: self._reader.execute(_OWNED).fetchall(), reading=True)
+        rows = await self._read(lambda: self._reader.execute(_OWNED).fetchall())
         return [
             Ownership(task, owner, bool(over), late + self._lease_seconds if owner and over else 0.0)
             for task, owner, over, late in rows
@@ -230,14 +277,14 @@ class SqliteStore:
     async def ask(self, task: str, wish: Wish) -> bool:
         """Ask something of whoever holds the lease of a task; False when nobody does."""
         wanted = {"id": task, "wish": wish.value}
-        return await self._patiently(lambda: self._writer.execute(_ASK, wanted).rowcount) > 0
+        return await self._pen.change(lambda: self._writer.execute(_ASK, wanted).rowcount) > 0
 
     async def asked(self, owner: str) -> list[tuple[str, Wish]]:
         """What somebody asked of the tasks of `owner`; an interrupt is told once."""
-        rows = await self._patiently(lambda: self._reader.execute(ASKED, (owner,)).fetchall(), reading=True)
+        rows = await self._read(lambda: self._reader.execute(ASKED, (owner,)).fetchall())
         if all(wish != Wish.INTERRUPT for _, wish in rows):
             return [(task, Wish(wish)) for task, wish in rows]
-        heard = await self._patiently(lambda: self._writer.execute(_HEARD, (owner,)).fetchall())
+        heard = await self._pen.change(lambda: self._writer.execute(_HEARD, (owner,)).fetchall())
         lasting = [(task, Wish(wish)) for task, wish in rows if wish != Wish.INTERRUPT]
         return [*lasting, *((task, Wish.INTERRUPT) for (task,) in heard)]
 
@@ -265,38 +312,38 @@ class SqliteStore:
 
     async def task(self, task: str) -> Task | None:
         """The fold of a task's facts, as far as they can be read."""
-        return await self._patiently(lambda: self._task(task), reading=True)
+        return await self._read(lambda: self._task(task))
 
     async def tasks(self, query: TaskQuery) -> list[Task]:
         """The folds of the newest tasks that match, oldest first, each as far as its facts can be read.
 
         `ended_after` leaves unfinished tasks in.
         """
-        return await self._patiently(lambda: self._tasks(query), reading=True)
+        return await self._read(lambda: self._tasks(query))
 
     async def ids(self, beginning: str) -> list[str]:
         """Every task id that starts so (at most 20)."""
         start = unicode_text(beginning)
-        rows = await self._patiently(
-            lambda: self._reader.execute(_IDS, (start, start)).fetchall(), reading=True
-        )
+        rows = await self._read(lambda: self._reader.execute(_IDS, (start, start)).fetchall())
         return [row[0] for row in rows]
 
     async def events(self, task: str, after: int = 0) -> list[Event]:
         """The facts of a task with a number above `after`, in order; CorruptFact if one cannot be read."""
-        return await self._patiently(lambda: self._events(task, max(after, 0)), reading=True)
+        return await self._read(lambda: self._events(task, max(after, 0)))
+
+    async def lines(self, task: str) -> list[dict[str, Any]]:
+        """All facts of a task as objects for an export, also those of kinds that are not known here."""
+        return await self._read(lambda: lines_of(task, *self._stored(task, 0)))
 
     async def _letters(self, statement: str, whose: str) -> list[Letter]:
-        rows = await self._patiently(
-            lambda: self._reader.execute(statement, (whose,)).fetchall(), reading=True
-        )
+        rows = await self._read(lambda: self._reader.execute(statement, (whose,)).fetchall())
         return [Letter(*row) for row in rows]
 
     def _write(self, step: Step[T]) -> Awaitable[T]:
         return self._pen.write(step, together=len(self._leased) > _FEW)
 
-    def _patiently(self, step: Callable[[], T], *, reading: bool = False) -> Awaitable[T]:
-        return patiently(step, self._plain_errors, None if reading else self._thread)
+    def _read(self, step: Callable[[], T]) -> Awaitable[T]:
+        return patiently(step, self._plain_errors)
 
     def _take(self, task: str, owner: str, instead_of: str | None) -> Lease:
         with Transaction(self._writer):
@@ -349,10 +396,15 @@ class SqliteStore:
         return [state for state in states if state is not None]
 
     def _events(self, task: str, after: int) -> list[Event]:
+        rows, last = self._stored(task, after)
+        return events_of(task, rows, after, last)
+
+    def _stored(self, task: str, after: int) -> tuple[list[StoredFact], int]:
+        """The facts after a number, and the number of the last one."""
         with Transaction(self._reader, "BEGIN"):
             last = self._reader.execute(_LAST_SEQ, (task,)).fetchone()
             rows = self._reader.execute(_EVENTS, (task, after)).fetchall() if last else []
-        return events_of(task, rows, after, last[0] if last else 0)
+        return rows, last[0] if last else 0
 
 
 def _folded(

@@ -1,25 +1,23 @@
 """Questions to people and the people who are there, in the SQLite file (stores rack).
 
 A question lies there for the run that asked it: when its process has died or somebody else has the task, it
-is gone. Of all answers the first one counts, because it is the one that finds none. Nobody is called: whoever
-waits looks, and does so only when another connection has written something, or after a while.
+is gone. Of all answers the first one counts, because it is the one that finds none.
 """
 
+import json
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import unicode_text
 from gencode.core.messages import ToolCall
-from gencode.runtime.asking import Answer, NobodyThere, Unasked
+from gencode.runtime.asking import ALL, Answer, NewQuestion, NobodyThere, Presence, QuestionRow, Unasked
 from gencode.runtime.owner import fate
-from gencode.runtime.questions import ALL, Post, Presence, Travelling
 from gencode.stores.beside import Beside
 from gencode.stores.questions import (
     DEEPEST,
-    LOST,
     MOST_ANSWERED,
     MOST_SHOWN,
     MOST_WAITING,
@@ -31,7 +29,7 @@ from gencode.stores.questions import (
     answerer,
     nobody_asks,
     question_body,
-    travelling,
+    waiting_rows,
 )
 from gencode.stores.schema import PlainErrors
 from gencode.stores.together import Doing, Pen
@@ -69,6 +67,7 @@ WHERE Id = :task AND Owner = :owner AND LeaseUntil > strftime('%Y-%m-%dT%H:%M:%f
 RETURNING Number
 """
 _ANSWER_OF = "SELECT Answer FROM Questions WHERE Number = ?"
+_ANSWERS = "SELECT Number, Answer FROM Questions WHERE Number IN (SELECT value FROM json_each(?))"
 _WITHDRAW = "DELETE FROM Questions WHERE Number = ? AND Answer IS NULL"
 # What is asked at home, where the conversation is led, is for those who follow that conversation.
 _NEWS = """
@@ -104,31 +103,31 @@ _GONE = "DELETE FROM Persons WHERE Name = ? OR Until < strftime('%Y-%m-%dT%H:%M:
 
 
 class SqliteQuestions(Beside):
-    """A `QuestionBox` in tables beside the journal."""
+    """A `QuestionStore` in tables beside the journal."""
 
     def __init__(
         self, pen: Pen, writer: sqlite3.Connection, reader: sqlite3.Connection, errors: PlainErrors
     ) -> None:
         super().__init__(pen, writer, reader, errors)
-        self._looked: tuple[Presence, int, float] | None = None
+        self._looked = (0, -LOOK_SECONDS)
 
-    async def put(self, post: Post) -> int:
-        """Lay a question down; NobodyThere when it is for none."""
-        body = question_body(post.question)
+    async def put(self, new: NewQuestion) -> int:
+        """Write a question down; NobodyThere when it is for none."""
+        body = question_body(new.question)
 
         def write() -> int:
             self._writer.execute(_FORGET)
             if self._writer.execute(_COUNT).fetchone()[0] >= MOST_WAITING:
                 raise Unasked(TOO_MANY)
-            root = self._writer.execute(_ROOT, (post.question.task, DEEPEST)).fetchone()
+            root = self._writer.execute(_ROOT, (new.question.task, DEEPEST)).fetchone()
             if root is None:
                 raise Unasked(NOT_OURS)
-            if not post.home and not self._somebody_is_there(post, root[1], root[2]):
+            if not new.home and not self._somebody_is_there(new, root[1], root[2]):
                 raise NobodyThere
             row = {
-                **{"task": post.question.task, "owner": post.owner, "root": root[0], "cwd": root[1]},
-                **{"background": post.background, "home": post.home, "body": body},
-                "seconds": _after(post.seconds),
+                **{"task": new.question.task, "owner": new.owner, "root": root[0], "cwd": root[1]},
+                **{"background": new.background, "home": new.home, "body": body},
+                "seconds": _after(new.seconds),
             }
             numbered = self._writer.execute(_PUT, row).fetchall()
             if not numbered:
@@ -137,12 +136,10 @@ class SqliteQuestions(Beside):
 
         return await self._written(write)
 
-    async def answered(self, number: int, owner: str) -> Answer | None:
-        """What was answered; Unasked when the question is there no more."""
-        rows = await self._read(_ANSWER_OF, (number,))
-        if not rows:
-            raise Unasked(LOST)
-        return None if rows[0][0] is None else answer_of(rows[0][0])
+    async def answers(self, numbers: Sequence[int]) -> Mapping[int, Answer | None]:
+        """The answers to questions, None where there is none yet; those that are gone are left out."""
+        rows = await self._read(_ANSWERS, (json.dumps(list(numbers)),))
+        return {number: None if body is None else answer_of(body) for number, body in rows}
 
     async def withdraw(self, number: int) -> Answer | None:
         """Take a question back; the answer, if one came before that."""
@@ -182,25 +179,27 @@ class SqliteQuestions(Beside):
         """Say that a person is there no more."""
         await self._written(lambda: self._writer.execute(_GONE, (name,)).rowcount)
 
-    async def news(self, presence: Presence) -> Sequence[Travelling] | None:
-        """The questions for a person that wait; None while nothing was written, not for long."""
+    async def changed(self, name: str) -> bool:
+        """Whether anything was written since this was last asked, or that is a while ago."""
         [(version,)] = await self._read("PRAGMA data_version", ())
         now = time.monotonic()
-        if self._looked is not None:
-            before, known, at = self._looked
-            if (before, known) == (presence, version) and now - at < LOOK_SECONDS:
-                return None
+        known, at = self._looked
+        if version == known and now - at < LOOK_SECONDS:
+            return False
+        self._looked = (version, now)
+        return True
+
+    async def news(self, presence: Presence) -> Sequence[QuestionRow]:
+        """The questions for a person that wait."""
         wanted = {
             **{"name": presence.name, "cwd": unicode_text(presence.cwd), "background": presence.background},
             **{"follows": presence.follows, "all": ALL, "most": MOST_SHOWN},
         }
-        found = travelling(await self._read(_NEWS, wanted))
-        self._looked = (presence, version, now)
-        return found
+        return waiting_rows(await self._read(_NEWS, wanted))
 
-    async def waiting(self, cwd: str) -> Sequence[Travelling]:
+    async def waiting(self, cwd: str) -> Sequence[QuestionRow]:
         """All questions that wait, of one folder or of every one."""
-        return travelling(await self._read(_WAITING, {"cwd": unicode_text(cwd), "most": MOST_SHOWN}))
+        return waiting_rows(await self._read(_WAITING, {"cwd": unicode_text(cwd), "most": MOST_SHOWN}))
 
     async def answer(self, number: int, answer: Answer, by: str) -> None:
         """Answer a question; UserMistake when it was answered, or waits no more."""
@@ -210,14 +209,14 @@ class SqliteQuestions(Beside):
             said = self._writer.execute(_SAID, (number,)).fetchone()
             if said is not None and said[0] is not None:
                 raise UserMistake(answered_already(number, said[1]))
-            if not travelling(self._writer.execute(_ONE, (number,)).fetchall()):
+            if not waiting_rows(self._writer.execute(_ONE, (number,)).fetchall()):
                 raise UserMistake(nobody_asks(number))
             self._writer.execute(_ANSWER, (body, who, number))
 
         await self._written(write)
 
-    def _somebody_is_there(self, post: Post, cwd: str, led_by: str | None) -> bool:
-        wanted = {"owner": post.owner, "background": post.background, "cwd": cwd, "led_by": led_by}
+    def _somebody_is_there(self, new: NewQuestion, cwd: str, led_by: str | None) -> bool:
+        wanted = {"owner": new.owner, "background": new.background, "cwd": cwd, "led_by": led_by}
         return any(fate(name) != "dead" for (name,) in self._writer.execute(_THERE, wanted).fetchall())
 
     async def _written(self, do: Callable[[], T]) -> T:

@@ -39,7 +39,7 @@ _CLAIM_CHILDREN = """
 UPDATE SubSessions SET ParentSessionId = :id
 WHERE ParentSessionId IS NULL AND Id IN (SELECT Id FROM Sessions WHERE Parent = :id)
 """
-_INSERT_EVENT = "INSERT INTO Events (Task, Seq, Epoch, Kind, Body, At) VALUES (?, ?, ?, ?, ?, ?)"
+_INSERT_EVENT = "INSERT INTO Journal (Task, Seq, Epoch, Kind, Body, At) VALUES (?, ?, ?, ?, ?, ?)"
 _ADVANCE = """
 UPDATE Sessions SET LastSeq = ?, Model = ?, UpdatedAt = ?
 WHERE Id = ? AND Epoch = ? AND Owner = ? AND LastSeq = ?

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from gencode.core.errors import GenCodeError, StoreTrouble
+from gencode.runtime.changes import Changes
 from gencode.stores.schema import PATIENCE, PlainErrors, Transaction, is_busy
 
 T = TypeVar("T")
@@ -82,9 +83,16 @@ class Pen:
     """The one connection that writes."""
 
     def __init__(
-        self, connection: sqlite3.Connection, errors: PlainErrors, thread: ThreadPoolExecutor | None
+        self,
+        connection: sqlite3.Connection,
+        errors: PlainErrors,
+        thread: ThreadPoolExecutor | None,
+        changes: Changes,
     ) -> None:
+        self._connection = connection
         self._transaction = Transaction(connection)
+        self._changes = changes
+        self._rows = connection.total_changes
         self._thread = thread
         self._plain_errors = errors
         self._waiting: list[_Waiting[Any]] = []
@@ -95,7 +103,7 @@ class Pen:
     async def write(self, step: Step[T], *, together: bool) -> T:
         """Take a step in a transaction: at once, or `together` with whatever else waits in this turn."""
         if not together or self._thread is not None:
-            return await patiently(lambda: self._alone(step), self._plain_errors, self._thread)
+            return await self.change(lambda: self._alone(step))
         waiting = _Waiting(step)
         self._waiting.append(waiting)
         if self._timer is None:
@@ -109,6 +117,18 @@ class Pen:
             task.uncancel()
             task.cancel()  # it is written and must be heard of; the cancel comes with the next await
             return waiting.future.result()
+
+    async def change(self, do: Callable[[], T]) -> T:
+        """Do at once what is a transaction by itself."""
+        result = await patiently(do, self._plain_errors, self._thread)
+        self._note()
+        return result
+
+    def _note(self) -> None:
+        """Tell of what was written just now; a step that found nothing to write is none."""
+        before, self._rows = self._rows, self._connection.total_changes
+        if self._rows != before:
+            self._changes.note()
 
     def _alone(self, step: Step[T]) -> T:
         try:
@@ -156,6 +176,7 @@ class Pen:
                 if trouble is None:
                     waiting.step.undo()
             raise
+        self._note()
         for waiting, result, trouble in outcomes:
             if trouble is None:
                 waiting.future.set_result(result)
@@ -167,6 +188,7 @@ class Pen:
         try:
             with self._plain_errors:
                 waiting.future.set_result(self._alone(waiting.step))
+            self._note()
         except (GenCodeError, sqlite3.Error) as trouble:
             waiting.future.set_exception(trouble)
 

@@ -193,7 +193,7 @@ def _own_file(talk: Talk, name: str) -> str:
 async def _model(talk: Talk, typed: Typed, here: str) -> Deed:
     if not typed.rest:
         return Page("gen models", await printed(["models"], talk.gen.workspace.cwd))
-    talk.chosen = talk.gen.work.use(typed.rest)
+    talk.chosen = talk.gen.session.model.use(typed.rest)
     return Word(f"From the next turn on {visible_line(talk.chosen.name)} answers.")
 
 

@@ -115,7 +115,7 @@ def agent_line(entry: Entry, toolbox: Toolbox) -> AgentLine:
         denied=list(spec.tools.deny),
         shadowed_by=entry.shadowed_by or None,
         problem=entry.problem or None,
-        warnings=list(spec.warnings),
+        warnings=list(spec.cautions),
         project=entry.project,
         untrusted=entry.untrusted or None,
         dialect=entry.dialect,

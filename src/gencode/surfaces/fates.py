@@ -14,11 +14,9 @@ from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.visible import visible_line
 from gencode.runtime.asking import Question
 from gencode.runtime.ports import Store
-from gencode.runtime.questions import Relaying
 
 LAST_FACTS = 20
 """So many facts of an agent are looked at for what became of its question."""
-LOOK_SECONDS = 0.1
 FAREWELL_SECONDS = 2.0
 """So long the next question waits for what became of the one before it."""
 NOT_HERE = "This question is not asked here any more"
@@ -81,7 +79,7 @@ async def ended_question(store: Store, question: Question) -> EndedQuestion | No
     """What became of a question; None as long as the journal does not say."""
     task = await store.task(question.task)
     facts = await store.events(question.task, max(task.seq - LAST_FACTS, 0)) if task else []
-    by = await _who(store, question)
+    by = await store.questions.who(question.task, question.call)
     if question.inquiries and by:
         return EndedQuestion(QuestionEnd.ANSWERED, by)
     if found := [end for event in facts if (end := _ended(event, question, by))]:
@@ -133,19 +131,11 @@ async def _soon(store: Store, question: Question) -> EndedQuestion | None:
     """What became of a question, as far as it becomes known soon: at least who answered it."""
     with suppress(TimeoutError):
         async with asyncio.timeout(FAREWELL_SECONDS):
-            while True:
+            async for _ in store.changes.looks():
                 if ended := await ended_question(store, question):
                     return ended
-                await asyncio.sleep(LOOK_SECONDS)
-    by = await _who(store, question)
+    by = await store.questions.who(question.task, question.call)
     return EndedQuestion(QuestionEnd.ANSWERED, by) if by else None
-
-
-async def _who(store: Store, question: Question) -> str:
-    """Who answered a question; empty where that is not known."""
-    if not isinstance(store, Relaying):
-        return ""
-    return await store.questions.who(question.task, question.call)
 
 
 def _ended(event: Event, question: Question, by: str) -> EndedQuestion | None:

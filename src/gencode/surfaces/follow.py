@@ -263,7 +263,7 @@ def tell_stopped(gen: GenCode, *, conversations: bool = False, beside: str = "")
     working = [live for live in gen.supervisor if not live.stop.stopped and not live.task.status.ended]
     running = [each.task for each in working if each.id != beside]
     running = [each for each in running if conversations or not each.conversation]
-    commands = gen.shells.running() if gen.shells else []
+    commands = gen.session.shells.running()
     apart = [each.id for each in working if each.elsewhere]
     stopping = Stopping(_work(running, commands))
     if apart:

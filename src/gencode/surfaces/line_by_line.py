@@ -16,8 +16,8 @@ from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
 from gencode.core.status import Status
 from gencode.core.visible import visible_line
+from gencode.questions.question_desk import Audience, QuestionDesk
 from gencode.runtime.asking import Answer, Question
-from gencode.runtime.broker import Broker
 from gencode.settings import remember
 from gencode.surfaces.acts import Confirm, Deed, Page, Show, Word, act
 from gencode.surfaces.commands.opening import SCREEN_WAIT, check, opened
@@ -53,8 +53,9 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     lines = Lines()
-    broker = Broker(lines, always=remember, late=lambda why: lines.tell(Notice(why)))
-    async with opened(args, asker=broker, follows=lambda: lines.session) as gen:
+    audience = Audience(follows=lambda: lines.session)
+    desk = QuestionDesk(lines, audience=audience, always=remember, late=lambda why: lines.tell(Notice(why)))
+    async with opened(args, asker=desk) as gen:
         gen.servers.patience = SCREEN_WAIT
         for line in check(gen, args).splitlines():
             answer(line)
@@ -96,7 +97,7 @@ async def _begin(talk: Talk, args: argparse.Namespace) -> None:
 def _name_what_stops(talk: Talk) -> None:
     """Whatever still runs here ends with this process; that is said, away from the answers."""
     running = [live.task for live in talk.gen.supervisor if not live.over]
-    commands = talk.gen.shells.running() if talk.gen.shells else []
+    commands = talk.gen.session.shells.running()
     if running or commands:
         note(f"Still running, stopped now: {all_named(running, commands)}. What they have said is kept.")
 

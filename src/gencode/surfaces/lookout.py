@@ -20,9 +20,10 @@ from gencode.surfaces.view import AgentView
 if TYPE_CHECKING:
     from gencode.surfaces.talk import Talk
 
-LOOK_SECONDS = 0.5
-ROUNDS = 2
-"""In every so many rounds it is looked whether anything goes on that had ended."""
+REST_SECONDS = 0.25
+"""What is written within so long is taken in together."""
+LOOK_SECONDS = 1.0
+"""A process that dies writes nothing, and its agents end when they are looked at."""
 SLACK = timedelta(minutes=1)
 """So far the clocks of machines may differ before the end of a short run could be overlooked."""
 
@@ -37,14 +38,12 @@ class Lookout:
         """Agents that were woken here, of which nothing was heard yet; that they go on was said."""
 
     async def run(self) -> None:
-        """Look again and again, until cancelled."""
-        while True:
-            for number in range(ROUNDS):
-                await asyncio.sleep(LOOK_SECONDS)
-                await self._look_at_open()
-                if number == 0:
-                    await self._look_at_all()
-                self._talk.tell_questions()
+        """Look whenever something was written, until cancelled."""
+        async for _ in self._talk.gen.store.changes.looks(LOOK_SECONDS):
+            await self._look_at_open()
+            await self._look_at_all()
+            self._talk.tell_questions()
+            await asyncio.sleep(REST_SECONDS)
 
     async def _look_at_open(self) -> None:
         """Hear more of those that are at work elsewhere, and of the conversation itself."""

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from gencode.core.visible import exact, exact_line, visible, visible_line
-from gencode.runtime.asking import Answer, Asker, Inquiry, Question
-from gencode.runtime.broker import NOBODY, Broker
+from gencode.questions.question_desk import EVERYBODY, Audience, QuestionDesk
+from gencode.runtime.asking import NOBODY, Answer, Asker, Inquiry, Question
 from gencode.settings import remember
 from gencode.surfaces.fates import Farewell
 from gencode.surfaces.follow import Painter
@@ -104,7 +104,7 @@ def asker_for(output: str, painter: Painter) -> Asker | None:
     """Who answers questions here: the person at the terminal, or nobody."""
     if output != "text" or not somebody_is_there():
         return None
-    return TerminalBroker(TerminalPerson(painter), seconds=PATIENCE)
+    return TerminalDesk(TerminalPerson(painter), seconds=PATIENCE)
 
 
 class LinePerson:
@@ -175,11 +175,13 @@ class TerminalPerson(LinePerson):
             self._painter.hold(False)
 
 
-class TerminalBroker(Broker):
+class TerminalDesk(QuestionDesk):
     """Asks the person at a plain terminal, who is told what became of a question that went away."""
 
-    def __init__(self, person: TerminalPerson, *, seconds: float | None = None) -> None:
-        super().__init__(person, seconds=seconds, always=remember, late=note)
+    def __init__(
+        self, person: TerminalPerson, *, seconds: float | None = None, audience: Audience = EVERYBODY
+    ) -> None:
+        super().__init__(person, audience=audience, seconds=seconds, always=remember, late=note)
         self.farewell = person.farewell
 
 

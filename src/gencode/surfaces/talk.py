@@ -23,11 +23,10 @@ from gencode.core.visible import visible_line
 from gencode.delegation.reach import Verb
 from gencode.delegation.vigil import Vigil
 from gencode.runtime.ports import TaskQuery
-from gencode.runtime.questions import Relaying
 from gencode.surfaces.asked_elsewhere import AskedElsewhere
 from gencode.surfaces.family import busy
 from gencode.surfaces.figures import name_of
-from gencode.surfaces.lookout import LOOK_SECONDS, Lookout
+from gencode.surfaces.lookout import Lookout
 from gencode.surfaces.notices import Notice, ended_meanwhile, guarded, notice_of
 from gencode.surfaces.striking import INTERRUPTED, STOPPED, was_hit
 from gencode.surfaces.transcripts import MOST_KEPT, Transcript, adopt, retold
@@ -47,6 +46,8 @@ NO_PICTURES_NOW = (
     "Pictures can only be sent when a turn begins, and this one is still open, so nothing was sent: wait "
     "until it and the agents in the background are done, or cancel it, and send it again."
 )
+ENDING_SECONDS = 0.5
+"""So long a turn whose end was heard may take to be put away."""
 COURTESY_SECONDS = 2.0
 """So long whoever led the last turn is left to begin the next one before somebody else does."""
 
@@ -64,7 +65,9 @@ class Talk:
         agent: str = "",
         heard: Callable[[Event], None] = lambda _: None,
         told: Callable[[Notice], None] = lambda _: None,
+        relays: bool = True,
     ) -> None:
+        """`relays`: questions of other processes are shown where this conversation is."""
         self.gen = gen
         self.view = View()
         self.session: str | None = None
@@ -82,8 +85,7 @@ class Talk:
         self._seqs: dict[str, int] = {}
         self._chores: set[asyncio.Task[None]] = set()
         self._beginning = asyncio.Lock()
-        self.relays = isinstance(gen.store, Relaying)
-        """Whether questions of other processes are brought here."""
+        self._relays = relays
         self.asked_elsewhere = AskedElsewhere()
         self._lookout = Lookout(self)
         self._vigil = Vigil(gen.store, gen.workspace.root, gen.supervisor.liveness)
@@ -182,7 +184,7 @@ class Talk:
     @property
     def woken_ask(self) -> bool:
         """Whether an agent that is woken can ask somebody here: it may run on another machine."""
-        here = not self.gen.launcher.apart.far or self.relays
+        here = not self.gen.launcher.apart.far or self._relays
         return self.gen.settings.background_questions and here
 
     async def hits(self, task: str, verb: Verb) -> Sequence[Task]:
@@ -271,7 +273,7 @@ class Talk:
     async def rest(self) -> None:
         """Wait until no turn is open, and everything of the last one was heard."""
         while self._job is not None and self.running:
-            await self._job.wait(LOOK_SECONDS)
+            await self._job.wait(ENDING_SECONDS)
         if self._job is not None:  # what is written down and still on its way to us
             for event in await self.gen.store.events(self._job.id, self.known(self._job.id)):
                 self.take(event)
@@ -342,7 +344,7 @@ class Talk:
 
     async def _hear_more(self, session: str, *, only_letters: bool) -> None:
         if self._job is not None and self.lead is not None and self.lead.status.ended:
-            await self._job.wait(LOOK_SECONDS)
+            await self._job.wait(ENDING_SECONDS)
             if only_letters and not self._came and not await self.gen.store.waiting(session):
                 return
         if not await self._led_last():

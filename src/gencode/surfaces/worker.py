@@ -17,7 +17,7 @@ from gencode.app import GenCode, WorkOrder
 from gencode.core.errors import GenCodeError
 from gencode.core.outcome import as_json
 from gencode.core.reasons import PARENT_GONE, TOLD_TO_END
-from gencode.runtime.asking import Answer, Asker, NobodyThere, Question
+from gencode.questions.question_desk import QuestionDesk
 from gencode.surfaces.lifetime import leave, run_to_end
 from gencode.surfaces.log import start_log
 
@@ -52,28 +52,6 @@ class Caller:
             self._pipe = None
 
 
-class Outward:
-    """Asks whoever is there in other processes, once the journal is open through which that is done."""
-
-    def __init__(self) -> None:
-        self._asker: Asker | None = None
-
-    def open(self, gen: GenCode) -> None:
-        """Ask through the journal of this GenCode, if questions travel there."""
-        from gencode.delegation.far_asking import FarAsker
-        from gencode.runtime.questions import Relaying
-
-        if isinstance(gen.store, Relaying):
-            self._asker = asker = FarAsker(gen.store, gen.store.questions)
-            asker.owner = gen.supervisor.owner
-
-    async def ask(self, question: Question) -> Answer:
-        """What a person says; NobodyThere where there is none."""
-        if self._asker is None:
-            raise NobodyThere
-        return await self._asker.ask(question)
-
-
 def main() -> int:
     """Run the task of the order; 0 when it ended and that is written down."""
     caller = Caller()
@@ -90,11 +68,9 @@ def main() -> int:
 
 
 async def _run(order: WorkOrder, caller: Caller) -> int:
-    asker = Outward()
     # Whoever is there says whether they want to be asked by agents in the background.
     settings = {**order.flags, "background_questions": True}
-    async with GenCode.open(order.cwd, settings=settings, asker=asker) as gen:
-        asker.open(gen)
+    async with GenCode.open(order.cwd, settings=settings, asker=QuestionDesk(here=False)) as gen:
         job = await gen.take_on(order.handover)
         if order.handover.bound and not order.handover.background:
             job.let_go()

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from gencode.runtime.away.lodging import Guest, Lodging, lodge
 from gencode.runtime.away.packing import Packer
 from gencode.runtime.away.parcel import Parcel, Returned
+from gencode.runtime.fleet import Lack
 
 TASK = "0123abcd"
 
@@ -18,7 +19,7 @@ class Office:
     def __init__(self) -> None:
         self.packs: dict[str, bytes] = {}
         self.back: dict[str, tuple[Returned, bytes]] = {}
-        self.hindered: list[tuple[str, str, str]] = []
+        self.hindered: list[tuple[str, str, str, Lack]] = []
         self.lodgings: list[Lodging] = []
         self.kept = 0
         self.owner = "me"
@@ -51,8 +52,8 @@ class Office:
         self.back[task] = (replace(work, taken=True), body)
         return not work.taken
 
-    async def hinder(self, task: str, worker: str, why: str) -> None:
-        self.hindered.append((task, worker, why))
+    async def hinder(self, task: str, worker: str, why: str, lacks: Lack) -> None:
+        self.hindered.append((task, worker, why, lacks))
 
     async def forget(self) -> None:
         self.packs.clear()

@@ -203,7 +203,7 @@ def _covered(unit: Unit, guard: str, rules: BashRules, *, plan: bool) -> Finding
     if unit.echoed:
         return Finding(_ALLOW, "plain shell", unit)
     if guard and (plan or unit.exact is None or unit.exact not in rules.exact):  # step 4
-        return Finding(_ASK, "guard in plan" if plan else "guard", unit, detail=guard)
+        return Finding(_ASK, "plan guard" if plan else "guard", unit, detail=guard)
     if not plan:
         if rules.allow:  # step 5
             return Finding(_ALLOW, "rule", unit, rules.allow)

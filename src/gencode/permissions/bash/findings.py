@@ -19,7 +19,7 @@ Cause = Literal[
     "opaque",
     "plan",
     "guard",
-    "guard in plan",
+    "plan guard",
     "uncovered",
     "dontAsk",
     "read-only",
@@ -103,7 +103,7 @@ def _reason(finding: Finding) -> str:
             return f"the rule {rule} might match, for nobody can tell what it runs: {finding.detail}"
         case "plan":
             return f"plan mode only reads, and {finding.unit.more_than_read}"
-        case "guard" | "guard in plan":
+        case "guard" | "plan guard":
             return finding.detail
         case "dontAsk":
             return "the mode dontAsk allows what no rule forbids"
@@ -134,14 +134,14 @@ def _unlifted(findings: Sequence[Finding]) -> str:
             return _removing(finding.rule)
         if finding.cause == "plan":
             return "another permission mode than plan"
-        if finding.cause == "guard in plan":
+        if finding.cause == "plan guard":
             return "nothing lifts this in plan mode"
     return "nothing lifts this: no rule can name these words exactly"
 
 
 def _offers(findings: Sequence[Finding]) -> Iterable[Rule] | None:
     """The allow rules that together lift all findings; None where there are none. None is offered in vain."""
-    if any(finding.rule or finding.cause in ("plan", "guard in plan") for finding in findings):
+    if any(finding.rule or finding.cause in ("plan", "plan guard") for finding in findings):
         return None
     offers: dict[Rule, None] = {}
     for finding in findings:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from gencode.core.errors import UserMistake
 from gencode.runtime.away.checkout import FSCK, has, is_whole, unpacked
 from gencode.runtime.away.parcel import Parcel, Parcels, Unfit
+from gencode.runtime.fleet import Lack
 from gencode.runtime.worktrees.git import Git, quiet_git, trouble
 from gencode.runtime.worktrees.making import turn
 from gencode.runtime.worktrees.place import MIRRORS, made_folder, repository_folder, worktrees_folder
@@ -46,6 +47,10 @@ _FETCHING = {
 
 class Unreachable(UserMistake):
     """What a task needs cannot be had here and now; another worker, or a later try, may have it."""
+
+    def __init__(self, message: str, lacks: Lack = Lack.OTHER) -> None:
+        super().__init__(message)
+        self.lacks = lacks
 
 
 class Mirror:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.spec import Original
+from gencode.runtime.fleet import Lack
 
 MOST_PACK = 32 << 20
 """So many bytes of one pack go through the database."""
@@ -126,7 +127,7 @@ class Parcels(Protocol):
         """Note that what a task changed was taken over; False where that was known."""
         ...
 
-    async def hinder(self, task: str, worker: str, why: str) -> None:
+    async def hinder(self, task: str, worker: str, why: str, lacks: Lack) -> None:
         """Note why a worker cannot run a task."""
         ...
 

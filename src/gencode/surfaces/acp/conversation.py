@@ -24,7 +24,7 @@ from gencode.core.ids import stamp
 from gencode.core.visible import visible_line
 from gencode.delegation.supervisor import CLOSING
 from gencode.places import workspace_at
-from gencode.runtime.broker import Broker
+from gencode.questions.question_desk import QuestionDesk
 from gencode.settings import gen_home, remember
 from gencode.surfaces.acp import choosing, commands
 from gencode.surfaces.acp.addresses import Addresses
@@ -198,7 +198,7 @@ class Conversation:
 
     def use(self, model: str) -> None:
         """Let another model answer from the next turn on."""
-        self.gen.work.use(model)
+        self.gen.session.model.use(model)
         self._model = model
         self._tell_choices()
 
@@ -216,15 +216,15 @@ class Conversation:
         settings = flags(wish.args)
         if wish.servers:
             settings["mcp_servers"] = wish.servers
-        asker = Broker(self._person, always=remember)
+        # An editor shows questions of what it runs itself.
+        asker = QuestionDesk(self._person, audience=None, always=remember)
         tools = self._buffers.over(TOOLS)
         async with GenCode.open(self.folder, settings=settings, tools=tools, asker=asker) as gen:
             gen.servers.patience = SCREEN_WAIT
             told = check(gen, wish.args)
-            self._model = gen.settings.model or gen.usual[0]
+            self._model = gen.settings.model or gen.session.model.usual[0]
             self._chosen = (str(gen.root.policy.mode), self._model)
-            talk = Talk(gen, heard=self._hear, told=self._tell)
-            talk.relays = False  # an editor shows questions of what it runs itself
+            talk = Talk(gen, heard=self._hear, told=self._tell, relays=False)
             self._narrator.lead(talk)
             self._talk = talk
             work = [asyncio.create_task(talk.listen()), asyncio.create_task(self.out.pump())]

@@ -17,7 +17,7 @@ from gencode.core.visible import visible_line
 from gencode.delegation.waits import Waits
 from gencode.delegation.watch import Tell, tell_nobody
 from gencode.delegation.withdrawing import give_up
-from gencode.runtime.fleet import Dispatching, Outlook
+from gencode.runtime.fleet import Dispatching, NoWorker, Outlook
 from gencode.surfaces.plain import Notes, note
 
 T = TypeVar("T")
@@ -26,22 +26,27 @@ MOST_ASKED = 20
 """Of so many tasks it is found out what they wait for."""
 PATIENCE = 2.0
 """So many seconds workers have to look at a task for which one of them is free."""
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.5
+"""Workers come and go without a change in the journal, so it is looked so often besides."""
 
 
 async def awaited(gen: GenCode, task: Outcome, patience: float = PATIENCE) -> str:
     """What a task waits for that no worker has begun with; empty where one has, or none is needed."""
+    seen = await _outlook(gen, task, patience)
+    return visible_line(seen.words) if seen is not None else ""
+
+
+async def _outlook(gen: GenCode, task: Outcome, patience: float) -> Outlook | None:
     store = gen.store
     if task.status is not Status.PENDING or not isinstance(store, Dispatching):
-        return ""
+        return None
     until = time.monotonic() + patience
+    changed = store.changes.count
     seen = await store.outlook(task.agent_id)
     while seen == Outlook() and time.monotonic() < until:  # a worker begins with it or says what it lacks
-        await asyncio.sleep(LOOK_SECONDS)
+        changed = await store.changes.after(changed, LOOK_SECONDS)
         seen = await store.outlook(task.agent_id)
-    if seen is None:
-        return ""
-    return visible_line(seen.words)
+    return seen
 
 
 @asynccontextmanager
@@ -93,9 +98,9 @@ async def handing_over(gen: GenCode, doing: Awaitable[T]) -> T:
 
 async def all_awaited(gen: GenCode, tasks: Sequence[Outcome]) -> list[str]:
     """What these tasks wait for, a line for each reason that there is something to be said about."""
-    told = Counter([await awaited(gen, task, 0.0) for task in tasks[-MOST_ASKED:]])
+    seen = Counter([await _outlook(gen, task, 0.0) for task in tasks[-MOST_ASKED:]])
     return [
-        f"{'1 task waits' if count == 1 else f'{count} tasks wait'} for {what}"
-        for what, count in told.items()
-        if ":" in what
+        f"{'1 task waits' if count == 1 else f'{count} tasks wait'} for {visible_line(each.words)}"
+        for each, count in seen.items()
+        if each is not None and each.reason is not NoWorker.NOT_YET
     ]

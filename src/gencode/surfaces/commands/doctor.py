@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode import __version__
-from gencode.app import SCHEMA_VERSION, GenCode, find_ripgrep, forgetful, open_store
+from gencode.app import SCHEMA_VERSION, GenCode, database_users, find_ripgrep, forgetful, open_store
 from gencode.core.changes import named
 from gencode.core.errors import GenCodeError
 from gencode.core.extras import installing
@@ -143,8 +143,16 @@ def _database(path: Path) -> Check:
         return Check("database", "problem", f"{path} is damaged: {health}", "sqlite3 gencode.db .recover")
     if broken:
         return Check("database", "problem", f"{path} has {broken} facts that cannot be read", "gen task show")
-    old = "" if found == SCHEMA_VERSION else "gen migrate"
-    return Check("database", "ok", f"{path}, version {found} of {SCHEMA_VERSION}, sound", old)
+    detail = f"{path}, version {found} of {SCHEMA_VERSION}, sound"
+    return Check("database", "ok", detail) if found == SCHEMA_VERSION else _old_database(path, detail)
+
+
+def _old_database(path: Path, detail: str) -> Check:
+    """What an upgrade will do, and who has to end before it."""
+    detail += "; it is upgraded when it is next used, after a backup copy"
+    users = database_users(path)
+    way = f"end {', '.join(users)}, then gen migrate" if users else "gen migrate"
+    return Check("database", "ok", detail, way)
 
 
 async def _fleet(url: str) -> list[Check]:
@@ -165,7 +173,8 @@ async def _fleet(url: str) -> list[Check]:
         return [Check("database", "problem", newer, "upgrade GenCode")]
     if seen.version < seen.newest:
         old = f"{seen.address} has version {seen.version} of {seen.newest}"
-        return [Check("database", "ok", old, "gen migrate")]
+        way = "gen migrate" if not seen.version else "end its workers, back it up (pg_dump), then gen migrate"
+        return [Check("database", "ok", old, way)]
     found = [Check("database", "ok", f"{seen.address}, version {seen.version}, shared")]
     waiting = "1 task waits" if seen.waiting == 1 else f"{seen.waiting} tasks wait"
     queue = f"{waiting} for a worker, {seen.running} {'runs' if seen.running == 1 else 'run'}"
@@ -182,8 +191,9 @@ async def _fleet(url: str) -> list[Check]:
     for task in seen.stuck:
         taken = f"taken {task.takes} times, " if task.takes else ""
         why = f"{task.task} of {task.agent} in {task.cwd}: {taken}nobody at it for {task.seconds:.0f} s"
-        because = f" ({task.why})" if task.why else ""
-        way = f"{task.way}; or gen task stop {task.task}" if task.way else f"gen task stop {task.task}"
+        outlook = task.outlook
+        because = f" ({outlook.why})" if outlook.why else ""
+        way = f"{outlook.way}; or gen task stop {task.task}" if outlook.way else f"gen task stop {task.task}"
         found.append(Check("stuck task", "missing", why + because, way))
     for work in seen.returned:
         files = "1 file" if work.files == 1 else f"{work.files} files"
@@ -195,9 +205,9 @@ async def _fleet(url: str) -> list[Check]:
 
 def _unreadable(connection: sqlite3.Connection) -> int:
     """How many rows of the journal are no JSON any more."""
-    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'Events'").fetchone():
+    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'Journal'").fetchone():
         return 0
-    count: int = connection.execute("SELECT count(*) FROM Events WHERE NOT json_valid(Body)").fetchone()[0]
+    count: int = connection.execute("SELECT count(*) FROM Journal WHERE NOT json_valid(Body)").fetchone()[0]
     return count
 
 

@@ -17,7 +17,6 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.core.wire import wire, wire_line
-from gencode.delegation.cache import AGAIN
 from gencode.delegation.earlier import is_here
 from gencode.delegation.live import Live
 from gencode.delegation.reach import SENT_BACK, STOP_SECONDS, Verb
@@ -293,9 +292,8 @@ def tell_outcome(outcome: RunOutcome, code: int, servers: Sequence[ServerReport]
         return code
     if outcome.result and not sys.stdout.isatty():  # a terminal has seen it in its panel
         answer(outcome.result)
-    for warning in outcome.evidence.warnings:
-        if warning.startswith(AGAIN):
-            note(f"It was {visible_line(warning)}.")
+    if earlier := outcome.answered_from:
+        note(f"It was answered from the journal: task {earlier}; nothing it rests on has changed.")
     tell_refused(outcome.refused or ())
     tell_ending(outcome)
     return code

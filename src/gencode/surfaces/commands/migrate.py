@@ -23,15 +23,18 @@ def run(args: argparse.Namespace) -> int:
         from gencode.fleet import migrate_shared
 
         where, before, after = run_to_end(migrate_shared(told.database_url))
+        backup = None
     else:
         where = str(database())
-        before, after = migrate(database())
+        before, after, backup = migrate(database())
     if "json" in args:
-        answer_json({"database": where, "before": before, "after": after})
+        answer_json({"database": where, "before": before, "after": after, "backup": backup and str(backup)})
     elif before == after:
         answer(f"The database {where} is up to date (version {after}).")
     else:
         answer(f"The database {where} went from version {before} to version {after}.")
+        if backup:
+            answer(f"A copy from before is {backup}.")
     return 0
 
 

@@ -52,7 +52,9 @@ def main_model(gen: GenCode) -> ModelLine:
     except UserMistake as mistake:
         return ModelLine(asked, None, str(mistake))
     why = f"{asked!r} was chosen by --model, GEN_MODEL or settings.toml" if asked else why_usual(gen)
-    return ModelLine(asked or gen.usual[0], resolved.name, why, gen.switchboard.price(resolved.name))
+    return ModelLine(
+        asked or gen.session.model.usual[0], resolved.name, why, gen.switchboard.price(resolved.name)
+    )
 
 
 def _line(gen: GenCode, name: str) -> ModelLine:
@@ -71,7 +73,11 @@ def _line(gen: GenCode, name: str) -> ModelLine:
 
 def _tier(gen: GenCode, name: str) -> ModelLine:
     alias = f"the same as {ALIASES[name]}" if name in ALIASES else "a tier"
-    source = "set in settings.toml" if ALIASES.get(name, name) in gen.settings.models else gen.usual[1]
+    source = (
+        "set in settings.toml"
+        if ALIASES.get(name, name) in gen.settings.models
+        else gen.session.model.usual[1]
+    )
     try:
         model = gen.models.resolve(name).name
         return ModelLine(name, model, f"{alias}; {source}", gen.switchboard.price(model))

@@ -2,8 +2,8 @@
 
 import argparse
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from gencode.app import SCREEN_WAIT as SCREEN_WAIT
@@ -43,27 +43,16 @@ async def opened(
     without: tuple[str, ...] = (),
     store: Store | None = None,
     asker: Asker | None = None,
-    follows: Callable[[], str] | None = None,
 ) -> AsyncGenerator[GenCode, None]:
-    """GenCode in the folder and with the settings that were typed.
-
-    Where somebody can be asked, others may answer, and what is asked elsewhere in the conversation that is
-    followed is asked here.
-    """
+    """GenCode in the folder and with the settings that were typed."""
     folder, typed = getattr(args, "cwd", "."), flags(args, without=without)
-
-    def opener(person: Asker | None) -> AbstractAsyncContextManager[GenCode]:
-        return GenCode.open(folder, settings=typed, store=store, asker=person)
-
-    if asker is None:
-        async with opener(None) as gen:
+    async with GenCode.open(folder, settings=typed, store=store, asker=asker) as gen:
+        if asker is None:
             yield gen
-        return
-    from gencode.surfaces.far_questions import asked_anywhere, no_conversation
-    from gencode.surfaces.person import TerminalBroker
+            return
+        from gencode.surfaces.person import TerminalDesk
 
-    async with asked_anywhere(opener, asker, follows or no_conversation) as gen:
-        if not isinstance(asker, TerminalBroker):
+        if not isinstance(asker, TerminalDesk):
             yield gen
             return
         asker.farewell.open(gen.store)
@@ -136,7 +125,7 @@ def servers_untrusted(gen: GenCode) -> str:
 
 def why_usual(gen: GenCode) -> str:
     """Which model answers although none was named, why, and how to choose another."""
-    name, why = gen.usual
+    name, why = gen.session.model.usual
     if name == "offline":
         cause = why or "No model is configured"
         return f"{cause}, so the built-in offline search model answers; to use another, {CONNECT}."

@@ -6,18 +6,15 @@ import contextlib
 import msgspec
 from msgspec.structs import replace
 
-from gencode.app import GenCode
 from gencode.core.errors import UserMistake
-from gencode.delegation.far_asking import shown_from, who_answers
-from gencode.runtime.asking import Answer
-from gencode.runtime.questions import ALL, Travelling, check_answer, reaches_of
+from gencode.questions.question_desk import Audience, shown_from, who_answers
+from gencode.runtime.asking import ALL, Answer, QuestionRow, check_answer, reaches_of
 from gencode.surfaces.commands.opening import opened
-from gencode.surfaces.far_questions import box_of, far_questions
 from gencode.surfaces.follow import painter_for
 from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.person import (
     Keyboard,
-    TerminalBroker,
+    TerminalDesk,
     TerminalPerson,
     chosen,
     inquiry_text,
@@ -28,10 +25,9 @@ from gencode.surfaces.plain import answer, answer_json, note, seconds
 from gencode.surfaces.questions import allows
 
 WAITING = (
-    "Waiting for questions of agents in this folder, also of those in the background; "
+    "Waiting for questions of agents in {where}, also of those in the background; "
     "Ctrl-C or Ctrl-D leaves, and answers nothing."
 )
-WAITING_ALL = WAITING.replace("this folder", "every folder")
 NONE_WAITS = "No question waits here at this moment, so what you typed answers none."
 NO_ALONE = "A no says no more than that, and --why: --for, --network and --words go with a yes."
 
@@ -44,12 +40,11 @@ def asked(args: argparse.Namespace) -> int:
 
 
 async def _asked(args: argparse.Namespace) -> int:
+    if "json" not in args and somebody_is_there():
+        await _asked_here(args, everywhere="all" in args)
+        return 0
     async with opened(args) as gen:
-        box = box_of(gen)
-        if "json" not in args and somebody_is_there():
-            await _asked_here(gen, everywhere="all" in args)
-            return 0
-        found = await box.waiting("" if "all" in args else str(gen.workspace.cwd))
+        found = await gen.store.questions.waiting("" if "all" in args else str(gen.workspace.cwd))
         if "json" in args:
             answer_json({"questions": [_told(each) for each in found]})
         elif not found:
@@ -59,17 +54,15 @@ async def _asked(args: argparse.Namespace) -> int:
     return 0
 
 
-async def _asked_here(gen: GenCode, *, everywhere: bool) -> None:
+async def _asked_here(args: argparse.Namespace, *, everywhere: bool) -> None:
     """Ask the person at the terminal until they leave; leaving answers nothing."""
     keyboard = Keyboard(unasked=lambda _line: note(NONE_WAITS))
     person = TerminalPerson(painter_for("text", verbose=False), keyboard)
-    note(WAITING_ALL if everywhere else WAITING)
-    keyboard.open()
-    broker = TerminalBroker(person)
-    broker.farewell.open(gen.store)
-    async with far_questions(gen, broker, background=True, everywhere=everywhere, follows=lambda: ALL):
+    audience = Audience(follows=lambda: ALL, background=True, everywhere=everywhere)
+    async with opened(args, asker=TerminalDesk(person, audience=audience)):
+        note(WAITING.format(where="every folder" if everywhere else "this folder"))
+        keyboard.open()
         await keyboard.left.wait()
-    await broker.farewell.close()
 
 
 def answered(args: argparse.Namespace) -> int:
@@ -84,12 +77,12 @@ async def _answered(args: argparse.Namespace) -> int:
     why = getattr(args, "why", "")
     said = Answer(allow, getattr(args, "reach", "call"), why, network="network" in args, words=words)
     async with opened(args) as gen:
-        box = box_of(gen)
-        waiting = next((each for each in await box.waiting("") if each.number == args.number), None)
+        rows = gen.store.questions
+        waiting = next((each for each in await rows.waiting("") if each.number == args.number), None)
         if waiting is not None:
             check_answer(waiting.question, said)
             said = replace(said, words=tuple(map(chosen, words, waiting.question.inquiries)))
-        await box.answer(args.number, said, who_answers())
+        await rows.answer(args.number, said, who_answers())
     if "json" in args:
         answer_json({"number": args.number, "allow": allow})
     else:
@@ -97,7 +90,7 @@ async def _answered(args: argparse.Namespace) -> int:
     return 0
 
 
-def _told(each: Travelling) -> dict[str, object]:
+def _told(each: QuestionRow) -> dict[str, object]:
     question = shown_from(each)
     return {
         **msgspec.to_builtins(question),
@@ -109,7 +102,7 @@ def _told(each: Travelling) -> dict[str, object]:
     }
 
 
-def _text(each: Travelling) -> str:
+def _text(each: QuestionRow) -> str:
     question = shown_from(each)
     head = f"{each.number}  task {question.task}, {seconds(each.asked)} ago"
     if question.inquiries:

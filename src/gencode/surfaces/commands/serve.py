@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from gencode.core.errors import UserMistake
 from gencode.core.extras import installing
-from gencode.runtime.questions import ALL
 from gencode.surfaces.commands.opening import SCREEN_WAIT, check, flags, opened
 from gencode.surfaces.lifetime import run_to_end
 from gencode.surfaces.plain import note
@@ -38,18 +37,18 @@ def _is_there(name: str) -> bool:
 
 async def _serve(args: argparse.Namespace, keys: "Keys") -> int:
     from gencode.surfaces.http.listening import Wish
-    from gencode.surfaces.http.serving import Bell, Serving, new_broker
+    from gencode.surfaces.http.serving import Bell, Serving, new_desk
 
     host = _address(getattr(args, "bind", "127.0.0.1"))
     names = tuple(_host_name(name) for name in getattr(args, "allow_host", []))
     wish = Wish(keys, host, getattr(args, "port", 0), names)
     bell = Bell()
-    broker = new_broker(bell)
-    async with opened(args, asker=broker, follows=lambda: ALL) as gen:
+    desk = new_desk(bell)
+    async with opened(args, asker=desk) as gen:
         gen.servers.patience = SCREEN_WAIT
         if told := check(gen, args):
             note(told)
-        serving = Serving(gen, broker, bell, wish, flags=flags(args), json="json" in args)
+        serving = Serving(gen, desk, bell, wish, flags=flags(args), json="json" in args)
         return await serving.run()
 
 

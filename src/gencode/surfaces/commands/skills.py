@@ -60,7 +60,7 @@ def skill_line(entry: SkillEntry) -> SkillLine:
         hidden=skill.hidden,
         shadowed_by=entry.shadowed_by or None,
         problem=entry.problem or None,
-        warnings=list(skill.warnings),
+        warnings=list(skill.cautions),
         project=entry.project,
         untrusted=entry.untrusted or None,
     )

@@ -115,7 +115,7 @@ async def get_health(site: Site, asked: Asked[Nothing, Nothing]) -> Health:
         rights=[right for right in RIGHTS if right in asked.rights],
         running=len(gen.supervisor),
         streams=len(site.hub),
-        questions=len(site.broker.waiting()),
+        questions=len(site.desk.waiting()),
         cursor=str(site.hub.cursor),
     )
 

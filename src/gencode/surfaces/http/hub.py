@@ -1,8 +1,8 @@
 """Who hears of what over HTTP: the facts of all tasks, whichever process writes them (surfaces, server).
 
-Durable facts are read from the journal, in the order of the commits: at once when the bus says that there is
-something new, and ten times a second for those of other processes. Passing facts come from the bus, and from
-who watches over what other processes run.
+Durable facts are read from the journal, in the order of the commits, when the bus says that something is new
+and when the store says that another process has written. Passing facts come from the bus, and from whoever
+watches over what other processes run.
 What is new is encoded once and handed to everybody in one piece. Who does not keep up is let go of; it comes
 back with the id of the last fact it saw and is told the rest.
 """
@@ -26,7 +26,8 @@ from gencode.surfaces.http.protocol import Wire
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.1
+HELD_SECONDS = 0.1
+"""After so long it is looked again at a fact that the bus has not told of yet."""
 BATCH_SECONDS = 0.016
 LONGEST_BATCH = 0.05
 REST = 3
@@ -130,6 +131,7 @@ class Hub:
         self._cost = 0.0
         self._greeted = time.monotonic()
         self._chronicle = store.chronicle
+        self._changes = store.changes
         self.parents = Parents(store)
         self._clients: set[Client] = set()
         self._pending: list[Piece] = []
@@ -173,6 +175,7 @@ class Hub:
         """Tell everybody what is new."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._hear())
+            group.create_task(self._watch())
             group.create_task(self._follow())
 
     def join(self, task: str = "", *, brief: bool = False) -> Client:
@@ -235,11 +238,16 @@ class Hub:
         finally:
             listener.close()
 
+    async def _watch(self) -> None:
+        """Notice what is written by other processes."""
+        async for _ in self._changes.looks():
+            self._news.set()
+
     async def _follow(self) -> None:
         """Read what was written, by whichever process, and tell it together with the rest."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(HELD_SECONDS if self._held else ALIVE_SECONDS):
                     await self._news.wait()
             self._news.clear()
             self._cost = 0.0
@@ -249,6 +257,7 @@ class Hub:
             except GenCodeError as trouble:
                 log.warning("the journal could not be followed: %s", trouble)
                 await asyncio.sleep(1)
+                self._news.set()
             self._flush()
             self._greet()
             await asyncio.sleep(min(max(BATCH_SECONDS, self._cost * REST), LONGEST_BATCH))

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from contextlib import suppress
 from pathlib import Path
 
 from gencode.app import GenCode
@@ -114,28 +113,38 @@ class Inbox:
                 await asyncio.sleep(LOOK_SECONDS)
                 taken = turn.taken()
             self._hub.missed = True
-            while True:
-                await self._look_after()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._hear_ends())
+                group.create_task(self._hear_letters())
 
-    async def _look_after(self) -> None:
+    async def _hear_ends(self) -> None:
+        """Look after the chats of whose conversations, or agents, something was heard."""
         event: Event | None = None
-        with suppress(TimeoutError):
-            async with asyncio.timeout(0 if self._hub.missed else LOOK_SECONDS):
-                event = await self._hub.notable.get()
-        try:
-            if self._hub.missed:
-                self._hub.missed = False
-                for line in self._chats.all():
-                    await self._look(line.session)
-                    await self._send_on(line)
-            if event is not None:
-                await self._after(event)
-                return
-            for session in await self._gen.store.tasks(UNHEARD):
-                if self._chats.of(session.id):
-                    await self._look(session.id)
-        except GenCodeError as trouble:
-            log.warning("the chats could not be looked after: %s", trouble)
+        while True:
+            try:
+                if self._hub.missed:
+                    self._hub.missed = False
+                    for line in self._chats.all():
+                        await self._look(line.session)
+                        await self._send_on(line)
+                if event is not None:
+                    await self._after(event)
+            except GenCodeError as trouble:
+                log.warning("the chats could not be looked after: %s", trouble)
+            event = await self._hub.notable.get()
+
+    async def _hear_letters(self) -> None:
+        """Begin a turn wherever a letter came to a conversation at rest; where that failed, again later."""
+        changes = self._gen.store.changes
+        while True:
+            seen = changes.count
+            try:
+                for session in await self._gen.store.tasks(UNHEARD):
+                    if self._chats.of(session.id):
+                        await self._look(session.id)
+            except GenCodeError as trouble:
+                log.warning("the letters to chats could not be looked for: %s", trouble)
+            await changes.after(seen, LOOK_SECONDS if self._pauses else None)
 
     async def _after(self, event: Event) -> None:
         """A conversation said something, or work that one sent has ended."""

@@ -8,9 +8,8 @@ from msgspec import Struct
 from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.core.rules import Decision
-from gencode.runtime.asking import Answer, Inquiry, Reach
-from gencode.runtime.broker import Waiting
-from gencode.runtime.questions import RUNS_COMMANDS, check_answer, reaches_of
+from gencode.questions.question_desk import PendingQuestion
+from gencode.runtime.asking import RUNS_COMMANDS, Answer, Inquiry, Reach, check_answer, reaches_of
 from gencode.surfaces.http.endpoints import Asked, Name, Nothing, Text, endpoint
 from gencode.surfaces.http.guard import Refused
 from gencode.surfaces.http.site import Site
@@ -74,7 +73,7 @@ class Answered(Struct, frozen=True):
 
 @endpoint("GET /api/questions", "view", "The questions that wait for a person", answer=OpenQuestions)
 async def list_questions(site: Site, asked: Asked[Nothing, Nothing]) -> OpenQuestions:
-    return OpenQuestions([_open(each) for each in site.broker.waiting()])
+    return OpenQuestions([_open(each) for each in site.desk.waiting()])
 
 
 @endpoint("POST /api/questions/{number}", "answer", "Answer a question", body=NewAnswer, answer=Answered)
@@ -85,13 +84,13 @@ async def answer_question(site: Site, asked: Asked[Nothing, NewAnswer]) -> Answe
     answer = Answer(said.allow, said.reach, said.why, network=said.network, words=words)
     check_answer(waiting.question, answer)
     try:
-        await site.broker.answered(waiting.number, answer)
+        await site.desk.answer(waiting.number, answer)
     except UserMistake:
         raise Refused(404, GONE) from None  # somebody else was quicker, here or in another process
     return Answered(waiting.number)
 
 
-def _open(waiting: Waiting) -> OpenQuestion:
+def _open(waiting: PendingQuestion) -> OpenQuestion:
     question = waiting.question
     return OpenQuestion(
         number=waiting.number,
@@ -117,9 +116,9 @@ def _stamped(moment: float) -> str:
     return stamp(datetime.fromtimestamp(moment, UTC))
 
 
-def _waiting(site: Site, number: str) -> Waiting:
+def _waiting(site: Site, number: str) -> PendingQuestion:
     """The question of this number; one that was answered, or that an earlier server asked, is gone."""
-    for each in site.broker.waiting():
+    for each in site.desk.waiting():
         if str(each.number) == number:
             return each
     raise Refused(404, GONE)

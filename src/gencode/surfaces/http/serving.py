@@ -10,7 +10,8 @@ from typing import Any
 from gencode.app import GenCode
 from gencode.core.visible import visible_line
 from gencode.delegation.vigil import Vigil
-from gencode.runtime.broker import Broker, Waiting
+from gencode.questions.question_desk import Audience, PendingQuestion, QuestionDesk
+from gencode.runtime.asking import ALL
 from gencode.settings import gen_home, remember
 from gencode.surfaces.follow import tell_stopped
 from gencode.surfaces.http.chats import Chats
@@ -38,15 +39,16 @@ class Bell:
 
     hub: Hub | None = None
 
-    def ring(self, waiting: Sequence[Waiting]) -> None:
+    def ring(self, waiting: Sequence[PendingQuestion]) -> None:
         """The questions that wait now."""
         if self.hub is not None:
             self.hub.say("QuestionsChanged", {"waiting": [each.number for each in waiting]})
 
 
-def new_broker(bell: Bell) -> Broker:
+def new_desk(bell: Bell) -> QuestionDesk:
     """Where questions wait for whoever answers them over HTTP."""
-    return Broker(None, seconds=PATIENCE, always=remember, heard=bell.ring)
+    audience = Audience(follows=lambda: ALL)
+    return QuestionDesk(audience=audience, seconds=PATIENCE, always=remember, changed=bell.ring)
 
 
 class Serving:
@@ -55,7 +57,7 @@ class Serving:
     def __init__(
         self,
         gen: GenCode,
-        broker: Broker,
+        desk: QuestionDesk,
         bell: Bell,
         wish: Wish,
         *,
@@ -72,7 +74,7 @@ class Serving:
         outbox = gen.secretary.outbox
         outbox.register(WEB, WebChannel(self._hub))
         self._inbox = Inbox(gen, self._hub, chats, outbox)
-        self.site = Site(gen, broker, self._hub, chats, self._inbox)
+        self.site = Site(gen, desk, self._hub, chats, self._inbox)
         liveness = gen.supervisor.liveness
         self._vigil = Vigil(gen.store, gen.workspace.root, liveness, self._hub.pass_on)
         self._ended = asyncio.Event()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from gencode.app import GenCode
-from gencode.runtime.broker import Broker
+from gencode.questions.question_desk import QuestionDesk
 from gencode.surfaces.http.chats import Chats
 from gencode.surfaces.http.hub import Hub
 from gencode.surfaces.http.inbox import Inbox
@@ -14,7 +14,7 @@ class Site:
     """One server at work."""
 
     gen: GenCode
-    broker: Broker
+    desk: QuestionDesk
     hub: Hub
     chats: Chats
     inbox: Inbox

@@ -20,8 +20,7 @@ from pydantic import ValidationError
 
 from gencode.core.rules import DecidedBy
 from gencode.core.visible import exact_line, visible
-from gencode.runtime.asking import Answer, Inquiry, Question
-from gencode.runtime.broker import silence
+from gencode.runtime.asking import Answer, Inquiry, Question, silence
 from gencode.surfaces.questions import (
     NOT_ANSWERED,
     Choice,

@@ -21,8 +21,8 @@ from gencode.core.events import Event
 from gencode.core.rules import Mode
 from gencode.core.visible import visible
 from gencode.delegation.reach import Verb
+from gencode.questions.question_desk import Audience, QuestionDesk
 from gencode.runtime.asking import Asker
-from gencode.runtime.broker import Broker
 from gencode.settings import remember
 from gencode.surfaces.acts import act, strike
 from gencode.surfaces.completing import Offer, Words, files_below, offers
@@ -94,7 +94,8 @@ class TerminalApp(AttentiveApp):
         self.history = history or History()
         self.paper = Paper(dark=dark)
         self.theme = "textual-dark" if dark else "textual-light"
-        self.broker = Broker(ScreenPerson(self), always=remember, late=self._too_late)
+        audience = Audience(follows=self._followed)
+        self.desk = QuestionDesk(ScreenPerson(self), audience=audience, always=remember, late=self._too_late)
         self.talk: Talk | None = None
         self.opening = "opening…"
         self.trouble: BaseException | None = None
@@ -136,7 +137,7 @@ class TerminalApp(AttentiveApp):
     async def _serve(self) -> None:
         """Keep GenCode open until somebody leaves."""
         asyncio.get_running_loop().set_exception_handler(self._strayed)
-        async with self._opener(self.broker) as gen:
+        async with self._opener(self.desk) as gen:
             talk = Talk(gen, agent=self._agent, heard=self._heard, told=self.tell)
             lasting = [asyncio.create_task(talk.listen())]
             lasting[0].add_done_callback(self._served)
@@ -208,13 +209,17 @@ class TerminalApp(AttentiveApp):
             if isinstance(screen, TranscriptScreen):
                 screen.dirty = True
 
+    def _followed(self) -> str:
+        """The conversation that is looked at, if there is one."""
+        return (self.talk.session if self.talk else None) or ""
+
     def _too_late(self, why: str) -> None:
         self.tell(Notice(visible(why), "warning"))
 
     def notice_lines(self) -> list[Text]:
         """The lines for the person that are still shown."""
         if self.talk is not None:
-            self._board.clear(self.talk, self.broker.waiting())
+            self._board.clear(self.talk, self.desk.waiting())
         return self._board.lines(self.size.width)
 
     def _frame(self) -> None:
@@ -343,7 +348,7 @@ class TerminalApp(AttentiveApp):
         """End the app; what would be stopped by that is named first."""
         gen = self.talk.gen if self.talk else None
         running = [live.task for live in gen.supervisor] if gen else []
-        commands = gen.shells.running() if gen and gen.shells else []
+        commands = gen.session.shells.running() if gen else ()
         if running or commands:
             text = f"Still running here: {named(running, commands)}. What they have said is kept."
             again = isinstance(self.screen, ConfirmScreen)

@@ -1,5 +1,6 @@
 """Questions of agents as dialogs: whether a call may run, and what an agent wants to know."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -15,8 +16,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from gencode.core.visible import visible
-from gencode.runtime.asking import Answer, Inquiry, Question
-from gencode.runtime.broker import NOBODY
+from gencode.runtime.asking import NOBODY, Answer, Inquiry, Question
 from gencode.surfaces import questions
 from gencode.surfaces.fates import unanswered
 from gencode.surfaces.tui.attention import GuardedDialog
@@ -57,6 +57,8 @@ class QuestionScreen(GuardedDialog[Answer]):
         self._paper = paper
         self._waiting = waiting
         self._parting = False
+        self.left = asyncio.Event()
+        """Set once it is on no screen any more."""
         self._body = VerticalScroll(classes="body asks")
         self._head = Sheet(self._head_text(), paper)
         self._gone = Static(classes="gone", markup=False)
@@ -86,6 +88,10 @@ class QuestionScreen(GuardedDialog[Answer]):
         self._gone.display = False
         self.set_interval(LOOK_SECONDS, self.look)
         self.call_after_refresh(self.look)
+
+    def on_unmount(self) -> None:
+        """It has gone."""
+        self.left.set()
 
     def look(self) -> None:
         """Say how it stands now: what else waits, what is out of sight, whether keys count."""

@@ -7,7 +7,7 @@ from textwrap import wrap
 from rich.text import Text
 
 from gencode.core.visible import visible_line
-from gencode.runtime.broker import Waiting
+from gencode.questions.question_desk import PendingQuestion
 from gencode.surfaces.notices import Notice
 from gencode.surfaces.talk import Talk
 
@@ -29,7 +29,7 @@ class Board:
         """One more line; the oldest gives way where there are too many."""
         self._notices = [*self._notices[1 - MOST :], (time.monotonic(), notice)]
 
-    def clear(self, talk: Talk, waiting: Sequence[Waiting]) -> None:
+    def clear(self, talk: Talk, waiting: Sequence[PendingQuestion]) -> None:
         """Take away what says that a question waits elsewhere: it is shown here, or waits no more."""
         self._shown |= {each.question.task for each in waiting}
         over = talk.asked_elsewhere.first is None

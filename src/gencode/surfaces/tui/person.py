@@ -4,12 +4,12 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from gencode.core.errors import GenCodeError
 from gencode.runtime.asking import Answer, Question
-from gencode.runtime.broker import said_nothing
 from gencode.surfaces.fates import ended_question, told
 from gencode.surfaces.notices import Notice
 from gencode.surfaces.tui import asking
-from gencode.surfaces.tui.asking import LOOK_SECONDS, NO, AskScreen, InquiryScreen
+from gencode.surfaces.tui.asking import NO, AskScreen, InquiryScreen
 
 if TYPE_CHECKING:
     from gencode.surfaces.tui.app import TerminalApp
@@ -32,16 +32,16 @@ class ScreenPerson:
             async with asyncio.timeout(2 * asking.PARTING_SECONDS):
                 await self._parted.wait()
         shown = InquiryScreen if question.inquiries else AskScreen
-        screen = shown(question, app.paper, lambda: len(app.broker.waiting()))
+        screen = shown(question, app.paper, lambda: len(app.desk.waiting()))
         if isinstance(screen, InquiryScreen):
-            screen.stay = app.broker.stay
+            screen.stay = app.desk.stay
         app.bell()
         try:
             answer = await app.ask(screen) or NO
         except asyncio.CancelledError:
             self._part(screen)
             raise
-        if said_nothing(answer):
+        if answer.silent:
             app.tell(Notice(LEFT_OPEN, task=question.task))
         return answer
 
@@ -56,16 +56,19 @@ class ScreenPerson:
 
     async def _see_off(self, screen: AskScreen | InquiryScreen) -> None:
         """Say what became of a question as soon as the journal knows, until it has gone."""
-        app, ended = self._app, None
+        telling = asyncio.create_task(self._tell_end(screen))
         try:
-            while app.is_running and screen in app.screen_stack:
-                store = app.talk.gen.store if app.talk else None
-                if (
-                    store is not None
-                    and not ended
-                    and (ended := await ended_question(store, screen.question))
-                ):
-                    screen.tell(told(ended, screen.question))
-                await asyncio.sleep(LOOK_SECONDS)
+            await screen.left.wait()
         finally:
+            telling.cancel()
             self._parted.set()
+        await asyncio.wait([telling])
+
+    async def _tell_end(self, screen: AskScreen | InquiryScreen) -> None:
+        if (talk := self._app.talk) is None:
+            return
+        async for _ in talk.gen.store.changes.looks():
+            with suppress(GenCodeError):  # then it is not known yet
+                if ended := await ended_question(talk.gen.store, screen.question):
+                    screen.tell(told(ended, screen.question))
+                    return

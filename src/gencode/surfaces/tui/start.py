@@ -5,7 +5,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from pathlib import Path
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace, folder: Path) -> int:
     def opener(asker: Asker) -> "AbstractAsyncContextManager[GenCode]":
-        return _opened(args, asker, lambda: followed(app))
+        return _opened(args, asker)
 
     app = TerminalApp(
         opener,
@@ -69,12 +69,10 @@ def _end(app: TerminalApp, told: list[int], number: int) -> None:
 
 
 @asynccontextmanager
-async def _opened(
-    args: argparse.Namespace, asker: Asker, follows: Callable[[], str]
-) -> "AsyncGenerator[GenCode, None]":
+async def _opened(args: argparse.Namespace, asker: Asker) -> "AsyncGenerator[GenCode, None]":
     """GenCode, loaded only when the first frame is on the screen."""
     opening = await asyncio.to_thread(import_module, "gencode.surfaces.commands.opening")
-    async with opening.opened(args, asker=asker, follows=follows) as gen:
+    async with opening.opened(args, asker=asker) as gen:
         gen.servers.patience = opening.SCREEN_WAIT
         yield gen
 
@@ -98,11 +96,6 @@ async def run_due(talk: Talk) -> None:
     from gencode.surfaces.scheduling import scheduler_of
 
     await scheduler_of(talk.gen, lambda text: talk.tell(Notice(text, "result"))).run()
-
-
-def followed(app: TerminalApp) -> str:
-    """The conversation that is looked at, if there is one."""
-    return (app.talk.session if app.talk else None) or ""
 
 
 def is_dark(colours: str) -> bool:

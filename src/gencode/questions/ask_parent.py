@@ -1,8 +1,8 @@
-"""Questions of agents: to the agent that sent them first, then to a person, and in the end to nobody.
+"""Asks the parent of an agent first, then a person, and in the end nobody.
 
-The agent above may be at work in any process of the same database. It hears a question as a letter, and the
-first letter that it writes after that is the answer. Who is not at work is not asked, and never woken for it.
-Who has heard it, has nothing left to say and only waits for those that ask, leaves it.
+The parent may be at work in any process of the same store. It reads the question as a message, and the first
+message that it sends back after that is the answer. A parent that is not at work is neither asked nor woken.
+One that has read the question, has nothing left to say and only waits for those that ask, leaves it.
 """
 
 import asyncio
@@ -35,13 +35,12 @@ from gencode.runtime.asking import (
     Asker,
     Inquiry,
     NobodyThere,
-    Parking,
     Patience,
-    Punctual,
     Question,
     Reply,
+    TimedAsker,
+    silence,
 )
-from gencode.runtime.broker import silence
 from gencode.runtime.deaf import apart
 from gencode.runtime.ports import Store, TaskQuery
 
@@ -55,65 +54,71 @@ ASKING = Decision(Action.ASK, "An agent asks for a decision.")
 ANSWERS_WITH = "SendMessage"
 ASKS_WITH = "AskUserQuestion"
 AT_WORK = (Status.PENDING, Status.RUNNING)
-OF_REST_ABOVE = 0.5
-OF_REST = 0.75
+SHARE_OF_PARENT = 0.5
+SHARE_OF_PERSON = 0.75
 """So much of the time that is left to an agent a question may take, so that it can go on with the default."""
 LOOK_SECONDS = 0.5
 """So often is looked whether the agent that was asked may still answer."""
 
 
-class Above(Struct, frozen=True):
-    """The agent that is asked first; one that `waits` for who asks has to be let go to hear it."""
+class Parent(Struct, frozen=True):
+    """The agent that is asked first; one that `waits` for its child has to be let go to read the question."""
 
     task: str
     agent: str
     waits: bool
 
 
-class Asked(Struct, frozen=True):
-    """A question on its way: who asks, who is asked, the number of the letter, the last fact before it."""
+class AskedParent(Struct, frozen=True):
+    """A question to a parent: the task that asks, the number of the message, the last event before it."""
 
-    by: str
-    above: str
+    child: str
+    parent: str
     number: int
     before: int
 
 
-class Inquiring:
-    """Carries questions to whoever can answer them.
+class AskParent:
+    """Carries what an agent wants to know to whoever can answer it.
 
-    `patience` is how many seconds an agent has for that, and how many a person.
+    A parent has `parent_seconds` for that, and then a person `person_seconds`.
     """
 
     def __init__(
-        self, store: Store, supervisor: Supervisor, reach: Reach, watch: Watch, patience: tuple[float, float]
+        self,
+        store: Store,
+        supervisor: Supervisor,
+        watch: Watch,
+        parent_seconds: float,
+        person_seconds: float,
     ) -> None:
         self._store = store
         self._supervisor = supervisor
-        self._reach = reach
         self._watch = watch
-        self._agents, self._persons = patience
+        self._reach = Reach(store, supervisor, watch)
+        self._parent_seconds = parent_seconds
+        self._person_seconds = person_seconds
 
     async def ask(
         self, origin: Origin, inbox: Arrivals, inquiries: Sequence[Inquiry], call: ToolCall
     ) -> Reply:
-        """The answers, from the agent above if it gives them in time, else from the person."""
+        """The answers, from the parent if it gives them in time, else from a person."""
         job = self._supervisor.find(origin.task or "")
-        alone = isinstance(job, Job) and job.seat.gate.background and not origin.disturb
+        alone = isinstance(job, Job) and job.seat.gate.approvals.unattended
         waited = job is not None and not job.task.background
-        above = await self._above(job) if isinstance(job, Job) else None
-        if isinstance(job, Job) and above is not None:
-            with origin.asker.parking() if isinstance(origin.asker, Parking) else nullcontext():
-                if await self._answered_above(job, above, inbox, inquiries):
-                    return Reply(by=f"The agent {above.agent}", later=True)
-        nobody = Reply(by=SILENCE if above else NOBODY, silent=True)
+        parent = await self._parent(job) if isinstance(job, Job) else None
+        if isinstance(job, Job) and parent is not None:
+            with origin.asker.parking() if isinstance(origin.asker, TimedAsker) else nullcontext():
+                if await self._answered_by(job, parent, inbox, inquiries):
+                    return Reply(by=f"The agent {parent.agent}", later=True)
+        nobody = Reply(by=SILENCE if parent else NOBODY, silent=True)
         if origin.asker is None or alone:
             return nobody
         question = Question(
             *(origin.task or "", origin.lineage[-1], call, ASKING, origin.lineage),
             inquiries=tuple(inquiries),
             waited=waited,
-            patience=Patience(self._persons, self._share(job, OF_REST)),
+            patience=Patience(self._person_seconds, self._share(job, SHARE_OF_PERSON)),
         )
         try:
             answer = await _asked(origin.asker, question)
@@ -131,49 +136,49 @@ class Inquiring:
         end = end_of(asks, self._supervisor.find)
         return None if end is None else max(end - time.monotonic(), 0.0) * share
 
-    async def _above(self, job: Job) -> Above | None:
-        """The agent that sent this one, if it is at work, here or elsewhere, and can answer."""
-        sender = job.task.parent
-        if sender is None or job.task.imported:  # what a file says of its sender gives no rights
+    async def _parent(self, job: Job) -> Parent | None:
+        """The parent of a task, if it is at work, here or elsewhere, and can answer."""
+        parent_id = job.task.parent
+        if parent_id is None or job.task.imported:  # what a file says of its parent gives no rights
             return None
-        here = self._supervisor.find(sender)
+        here = self._supervisor.find(parent_id)
         if isinstance(here, Job):
             waits = job.sent_back is not None
-            return Above(here.id, here.seat.agent, waits) if ANSWERS_WITH in here.seat.toolbox else None
+            return Parent(here.id, here.seat.agent, waits) if ANSWERS_WITH in here.seat.toolbox else None
         try:
-            found = await self._at_work(sender)
-            events, _ = await facts_of(self._store, sender)
+            found = await self._at_work(parent_id)
+            events, _ = await facts_of(self._store, parent_id)
         except StoreTrouble as trouble:
-            log.warning("task %s cannot be asked: %s", sender, trouble)
+            log.warning("task %s cannot be asked: %s", parent_id, trouble)
             return None
         if found is None or ANSWERS_WITH not in tools_of(events):
             return None
         open_calls = {each.id for each in unanswered(transcript_of(events))}
-        return Above(found.id, found.agent, not job.task.background and job.task.call in open_calls)
+        return Parent(found.id, found.agent, not job.task.background and job.task.call in open_calls)
 
-    async def _answered_above(
-        self, job: Job, above: Above, inbox: Arrivals, inquiries: Sequence[Inquiry]
+    async def _answered_by(
+        self, job: Job, parent: Parent, inbox: Arrivals, inquiries: Sequence[Inquiry]
     ) -> bool:
-        """Whether the agent above answers with a letter. Who waits for this one is let go, to hear it."""
+        """Whether the parent answers with a message; one that waits for this agent is let go to read it."""
         known = [each.number for each in await self._store.waiting(job.id)]
         after = max(known, default=job.task.mailed)
-        share = self._share(job, OF_REST_ABOVE)
-        seconds = self._agents if share is None else min(self._agents, share)
+        share = self._share(job, SHARE_OF_PARENT)
+        seconds = self._parent_seconds if share is None else min(self._parent_seconds, share)
         try:
-            found = await self._store.task(above.task)
-            number = await self._reach.post(above.task, asked_words(job, inquiries, seconds), job.id)
+            found = await self._store.task(parent.task)
+            number = await self._reach.post(parent.task, asked_words(job, inquiries, seconds), job.id)
         except UserMistake as mistake:
-            log.info("task %s is not asked: %s", above.task, mistake)
+            log.info("task %s is not asked: %s", parent.task, mistake)
             return False
-        if above.waits:
+        if parent.waits:
             await self._supervisor.send_back(job)
-        asked = Asked(job.id, above.task, number, found.seq if found else 0)
+        asked = AskedParent(job.id, parent.task, number, found.seq if found else 0)
         until = time.monotonic() + seconds
         last = False
         while True:
-            while (came := inbox.next_from(above.task, after)) is not None:
+            while (came := inbox.next_from(parent.task, after)) is not None:
                 after = came
-                if await self._has_heard(above.task, number):
+                if await self._has_heard(parent.task, number):
                     return True
             if last:
                 return False
@@ -182,9 +187,9 @@ class Inquiring:
                 for letter in await self._store.waiting(job.id):  # it may have said so just before its end
                     inbox.put(letter)
 
-    async def _comes(self, inbox: Arrivals, asked: Asked, after: int, until: float) -> bool:
+    async def _comes(self, inbox: Arrivals, asked: AskedParent, after: int, until: float) -> bool:
         """Wait for a letter of the one that was asked; False when it leaves it, or its time is up."""
-        letter = asyncio.ensure_future(inbox.letter_from(asked.above, after))
+        letter = asyncio.ensure_future(inbox.letter_from(asked.parent, after))
         gone = asyncio.ensure_future(self._left(asked))
         try:
             left = max(until - time.monotonic(), 0)
@@ -195,7 +200,7 @@ class Inquiring:
             gone.cancel()
             await asyncio.gather(letter, gone, return_exceptions=True)
 
-    async def _left(self, asked: Asked) -> None:
+    async def _left(self, asked: AskedParent) -> None:
         """Wait until who was asked is not at work any more, or has nothing left to say to it.
 
         One whose process dies is not at work.
@@ -203,21 +208,21 @@ class Inquiring:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             try:
-                found = await self._at_work(asked.above)
+                found = await self._at_work(asked.parent)
                 if found is None or (found.mailed >= asked.number and await self._leaves(asked)):
                     return
             except StoreTrouble as trouble:
-                log.warning("it is not known whether task %s is at work: %s", asked.above, trouble)
+                log.warning("it is not known whether task %s is at work: %s", asked.parent, trouble)
 
-    async def _leaves(self, asked: Asked) -> bool:
+    async def _leaves(self, asked: AskedParent) -> bool:
         """Whether who has heard a question is done, and waits for nobody but those that ask."""
-        events, _ = await facts_of(self._store, asked.above, asked.before)
+        events, _ = await facts_of(self._store, asked.parent, asked.before)
         said = [each.fact.message for each in events if isinstance(each.fact, MessageAdded)]
         reply = said[-1] if said else None
         if not isinstance(reply, AssistantMessage) or reply.calls or reply.partial:
             return False
-        for task in await self._store.tasks(TaskQuery(parent=asked.above, statuses=AT_WORK)):
-            if task.id != asked.by and not await self._asks(task.id):
+        for task in await self._store.tasks(TaskQuery(parent=asked.parent, statuses=AT_WORK)):
+            if task.id != asked.child and not await self._asks(task.id):
                 return False
         return True
 
@@ -248,7 +253,7 @@ async def _asked(asker: Asker, question: Question) -> Answer:
     Who does not even heed that it is over takes no more of what is left to the agent.
     """
     patience = question.patience
-    seconds = patience.most if isinstance(asker, Punctual) else patience.in_all(inf)
+    seconds = patience.most if isinstance(asker, TimedAsker) else patience.in_all(inf)
     slack = None if seconds is None else min(1.0, seconds / 10)
     clock = asyncio.timeout(None if seconds is None or slack is None else seconds + slack)
     try:
@@ -261,7 +266,7 @@ async def _asked(asker: Asker, question: Question) -> Answer:
 
 
 def asked_words(job: Job, inquiries: Sequence[Inquiry], seconds: float) -> str:
-    """The questions as the agent above reads them."""
+    """The questions as the parent reads them."""
     lines: list[str] = []
     for number, each in enumerate(inquiries, start=1):
         lines.append(f"{number}. {each.question}")

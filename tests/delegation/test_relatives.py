@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gencode import GenCode
-from gencode.delegation.kinship import Kinship
+from gencode.delegation.relatives import TaskTree
 from gencode.delegation.supervisor import Job
 from gencode.providers.scripted import ScriptedProvider
 from gencode.testing import call, says
@@ -28,7 +28,7 @@ MAIN, FIRST, SECOND, BELOW, STRANGER = "0000000a", "0000000b", "0000000c", "0000
     ],
 )
 def test_children_are_own_and_parents_and_siblings_are_kin(target: str, relations: tuple[str, ...]) -> None:
-    family = Kinship()
+    family = TaskTree()
     for task, parent in ((MAIN, None), (FIRST, MAIN), (SECOND, MAIN), (BELOW, FIRST), (STRANGER, None)):
         family.learn(task, parent)
     found = tuple(family.relation(each, target) for each in (MAIN, FIRST, SECOND, BELOW, STRANGER))
@@ -40,7 +40,7 @@ async def test_a_conversation_knows_its_own_agents_also_after_a_restart(tmp_path
     script = ScriptedProvider.of({"main": [send, says("done"), says("again")], "Explore": [says("seen")]})
 
     def relations(job: Job, *tasks: str) -> list[str]:
-        return [job.seat.gate.relation(task) for task in tasks]
+        return [job.seat.gate.relatives.relation(task) for task in tasks]
 
     async with GenCode.open(tmp_path, model=script) as gen:
         job = await gen.start_turn("go")

@@ -1,13 +1,19 @@
-"""Who asked for which task: the family tree by which an agent's own tasks are told from everybody else's."""
+"""The relatives of a task: which tasks and background commands an agent may name, and whose they are."""
+
+from collections.abc import Awaitable, Callable, Sequence
 
 from gencode.core.ids import clean_id
 from gencode.runtime.gate import Relation
+from gencode.runtime.shells import Shells
 
 MOST_NAMED = 10
 """So many siblings an agent is told of."""
+MOST_LISTED = 10
+SHELL_PREFIX = "shell_"
+"""What the ids of commands in the background begin with."""
 
 
-class Kinship:
+class TaskTree:
     """The tasks this process knows, each with the one that asked for it. Only whole ids are recognised."""
 
     __slots__ = ("_agents", "_parents")
@@ -56,3 +62,41 @@ class Kinship:
         if parent is not None and parent in (other, self._parents[other]):
             return "kin"
         return "foreign"
+
+
+class TaskRelatives:
+    """The relatives of one task. `learn` looks in the store for a task that is not known here."""
+
+    __slots__ = ("_learn", "_shells", "_task", "_tree")
+
+    def __init__(
+        self,
+        tree: TaskTree,
+        task: str,
+        shells: Callable[[], Shells],
+        learn: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._tree = tree
+        self._task = task
+        self._shells = shells
+        self._learn = learn
+
+    def relation(self, target: str) -> Relation:
+        """What a task or command is to the agent."""
+        if target.startswith(SHELL_PREFIX):
+            return "own" if target in self._shells().of(self._task) else "foreign"
+        return self._tree.relation(self._task, target)
+
+    def own(self, target: str) -> Sequence[str]:
+        """The latest of its own, tasks or commands, whichever kind `target` is of."""
+        if target.startswith(SHELL_PREFIX):
+            return list(self._shells().of(self._task))[::-1][:MOST_LISTED]
+        return self._tree.children(self._task)[:MOST_LISTED]
+
+    def in_reach(self) -> Sequence[str]:
+        """Its parent and its latest siblings, to whom it may write if its file says so."""
+        return self._tree.in_reach(self._task)
+
+    async def meet(self, target: str) -> None:
+        """Learn of a task that another process may have started."""
+        await self._learn(target)

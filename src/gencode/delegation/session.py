@@ -1,0 +1,126 @@
+"""A session: what everything that is asked for in one open GenCode shares."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from gencode.core.events import CommandEnded
+from gencode.core.spec import Workspace
+from gencode.delegation.origin import Origin
+from gencode.permissions.calls import Approval
+from gencode.permissions.chain import Chain, Root
+from gencode.permissions.given import Given
+from gencode.runtime.asking import Asker
+from gencode.runtime.bus import Bus
+from gencode.runtime.models import Model, ModelRegistry
+from gencode.runtime.seen import FileVersions
+from gencode.runtime.stop import Stop
+
+if TYPE_CHECKING:
+    from gencode.runtime.shells import Shell, Shells, Walls
+
+
+class WorkspaceSource(Protocol):
+    """The folder of a session."""
+
+    def current(self) -> Workspace:
+        """The folder as it is now, with the files in it that hooks and servers start."""
+        ...
+
+
+class MainModel:
+    """The model that leads conversations: the one that was chosen last, or named, or else the usual one."""
+
+    def __init__(self, models: ModelRegistry, named: str, own: Model | None) -> None:
+        """`own` is a program's provider, which answers every agent."""
+        self._models = models
+        self._named = named
+        self._current = own
+        self.usual: tuple[str, str] = ("offline", "")
+        """The model that answers when none is named, and why it is that one."""
+
+    @property
+    def current(self) -> Model:
+        """The model of the next turn."""
+        if self._current is None or self._current.absent:
+            self._current = self._models.resolve(self._named or self.usual[0])
+        return self._current
+
+    def use(self, name: str) -> Model:
+        """Let another model lead conversations, and what they start, from the next turn on."""
+        self._current = self._models.resolve(name)
+        return self._current
+
+
+class SessionShells:
+    """The commands of a session; nothing of them is loaded before the first."""
+
+    def __init__(self, home: Path, walls: "Walls", *, network: bool, bus: Bus) -> None:
+        self._home = home
+        self._walls: Walls = walls
+        self._network = network
+        self._bus = bus
+        self.started: Shells | None = None
+
+    def all(self) -> "Shells":
+        """The one that runs them."""
+        if self.started is None:
+            from gencode.runtime.shells import Shells
+
+            self.started = Shells(
+                self._home, self._walls, network=self._network, when_ended=self._command_ended
+            )
+        return self.started
+
+    def running(self) -> "Sequence[Shell]":
+        """The commands in the background that have not ended."""
+        return self.started.running() if self.started is not None else ()
+
+    async def close(self) -> None:
+        """Stop every command that still runs."""
+        if self.started is not None:
+            await self.started.close()
+
+    def _command_ended(self, shell: "Shell") -> None:
+        ended = shell.run
+        fact = CommandEnded(shell.id, ended.command, ended.exit, str(shell.file))
+        self._bus.tell(shell.order.task, fact)
+
+
+class Session(Struct, frozen=True, eq=False, kw_only=True):
+    """What everything that is asked for in one open GenCode shares.
+
+    `own_policy`: permissions were named for this very session, and take the place of those a task had.
+    `once` is what is approved once in a session, `given` the rules that a person's answers gave to all of it.
+    `background_questions` lets those of background agents reach the person too.
+    """
+
+    root: Root
+    model: MainModel
+    workspace: WorkspaceSource
+    stop: Stop
+    shells: SessionShells
+    asker: Asker | None = None
+    own_policy: bool = False
+    background_questions: bool = False
+    once: set[Approval]
+    given: Given
+    files: FileVersions
+
+    def origin(self) -> Origin:
+        """The place of whoever opened the session."""
+        return Origin(
+            chain=Chain(self.root),
+            model=self.model.current,
+            workspace=self.workspace.current(),
+            stop=self.stop,
+            session=self.stop,
+            asker=self.asker,
+            disturb=self.background_questions,
+            given=self.given,
+            shells=self.shells.all,
+            answered=self.once,
+            files=self.files,
+        )

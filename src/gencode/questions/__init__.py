@@ -1,0 +1,1 @@
+"""Questions of agents: to their parent first, then to people, wherever these are."""

@@ -1,0 +1,670 @@
+"""The question desk: where agents of a process ask people, and where people of a process are asked.
+
+Every question is a row in the store. It is shown to whoever is here at once, and to people of other processes
+as soon as these look; the first answer that is written to the row applies, and is checked again where the
+question was asked. While the store is away a question is still asked here.
+"""
+
+import asyncio
+import getpass
+import logging
+import secrets
+import socket
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from math import floor
+from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.errors import GenCodeError, StoreTrouble, UserMistake
+from gencode.core.rules import DecidedBy
+from gencode.runtime.asking import (
+    FOR_EVER,
+    NOBODY,
+    Answer,
+    Away,
+    NewQuestion,
+    NobodyThere,
+    Patience,
+    Presence,
+    Question,
+    QuestionRow,
+    QuestionStore,
+    Unasked,
+    check_answer,
+    kept_there,
+    silence,
+)
+from gencode.runtime.ports import Store
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+NUMBERS = 10**15
+"""So many numbers there are for questions; JavaScript can count that far."""
+TYPING_SECONDS = 30.0
+"""Who types an answer has at least so long until the next key."""
+PATIENCE = 600.0
+"""Seconds after which a question that is asked only elsewhere is a no, unless it says how long it waits."""
+LOOK_SECONDS = 0.05
+HERE_SECONDS = 15.0
+"""A person of whom nothing was heard for so long is taken for gone."""
+HERE_WAIT = 5.0
+"""So long it may take at most until others know that somebody can be asked here."""
+SHORTEST_PAUSE = 1.0
+LONGEST_PAUSE = 8.0
+"""Where the store cannot be used (it may be read-only), it is tried again after so many seconds."""
+LONGEST_PREVIEW = 100_000
+DEEPEST = 20
+GONE = "The question was answered elsewhere, or its agent has ended: this answer does not count."
+LATE = "The question was answered already, by {by}: this answer does not count."
+LOST = "The question was lost"
+
+
+class Person(Protocol):
+    """Somebody at a screen."""
+
+    async def answer(self, question: Question) -> Answer:
+        """Show one question and wait; cancelled when it was answered elsewhere or is no longer asked."""
+        ...
+
+
+class PendingQuestion(Struct, frozen=True):
+    """A question that has no answer yet.
+
+    Its number is drawn by lot: an answer to a question of an earlier process meets none that waits now.
+    `since` is the moment (in seconds since 1970) at which the agent asked it, wherever that was.
+    """
+
+    number: int
+    question: Question
+    since: float
+
+
+class _Open:
+    """A question that waits here, with its deadline.
+
+    `given` is the first answer; `elsewhere`: it was read from the row, so it is not written there. `late`
+    says why an answer that was given here came too late (empty: it applies). `row` is the number of its row,
+    once it has one; a `deaf` one is not looked up any more.
+    """
+
+    def __init__(self, number: int, question: Question, seconds: float | None) -> None:
+        away = question.away
+        self.pending = PendingQuestion(number, question, (away.since if away else None) or time.time())
+        loop = asyncio.get_running_loop()
+        self.given: asyncio.Future[Answer] = loop.create_future()
+        self.late: asyncio.Future[str] = loop.create_future()
+        self.row: int | None = None
+        self.elsewhere = False
+        self.deaf = False
+        patience = question.patience
+        self._seconds = seconds if patience.seconds is None else patience.seconds
+        self._began = time.monotonic()
+        self._last = None if patience.most is None else self._began + patience.most
+        self._ends: float | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self._end_at(self._last)
+
+    def begin(self) -> Question:
+        """It is shown from now on; the question, with the moment at which it ends."""
+        self._began = time.monotonic()
+        if self._seconds is not None:
+            self._end_at(self._began + self._seconds)
+        return self.pending.question
+
+    def stay(self) -> Question:
+        """Somebody is at an answer; the question, with the moment at which it ends now."""
+        soon = time.monotonic() + TYPING_SECONDS
+        if self._ends is not None and self._ends < soon:
+            self._end_at(soon)
+        return self.pending.question
+
+    def take(self, answer: Answer) -> None:
+        """An answer that was read from its row applies."""
+        if not self.given.done():
+            self.elsewhere = True
+            self.given.set_result(answer)
+
+    def fail(self, trouble: BaseException) -> None:
+        """It cannot be asked."""
+        if not self.given.done():
+            self.given.set_exception(trouble)
+
+    @property
+    def over(self) -> bool:
+        """Whether it is settled which answer applies, or nobody waits for one any more."""
+        return self.late.done()
+
+    def close(self) -> None:
+        """Nobody waits for an answer any more."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self.given.cancel()
+        self.late.cancel()
+
+    def _end_at(self, moment: float | None) -> None:
+        if moment is None:
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._ends = moment if self._last is None else min(moment, self._last)
+        left = self._ends - time.monotonic()
+        self._alarm = asyncio.get_running_loop().call_later(left, self._over)
+        # Rounded down: what a person reads is never later than the end.
+        question = replace(self.pending.question, until=floor((time.time() + left) * 10) / 10)
+        self.pending = replace(self.pending, question=question)
+
+    def _over(self) -> None:
+        waited = (self._ends or self._began) - self._began
+        if not self.given.done():
+            self.given.set_result(silence(waited))
+
+
+def no_conversation() -> str:
+    """What is followed where no conversation is looked at."""
+    return ""
+
+
+def as_asked(question: Question) -> Question:
+    """A question that is shown as it was asked."""
+    return question
+
+
+class Audience(Struct, frozen=True):
+    """Which questions of agents in other processes are shown here.
+
+    Those of the conversation that is led here and of the one that `follows` names are, and those of work in
+    this folder that belongs to no conversation; `everywhere` means every folder. Agents in the background are
+    heard where the settings, or `background`, say so.
+    """
+
+    follows: Callable[[], str] = no_conversation
+    background: bool | None = None
+    everywhere: bool = False
+
+
+EVERYBODY = Audience()
+
+
+class QuestionDesk:
+    """Asks people on behalf of all agents of a process; GenCode opens it with the store.
+
+    A `person` at a screen is shown one question at a time, in the order they came; without one, programs see
+    all that are `waiting` and `answer` them. With `here=False` nobody is here at all, and agents ask only
+    whoever is there in other processes. An `audience` of None is shown nothing that others ask.
+
+    `seconds` is how long a question may stay unanswered once it is shown if it has no patience of its own
+    (None: for ever), `always` writes a rule where every later session finds it, `changed` is told whenever
+    the waiting questions change, `late` why an answer that was given here does not apply. `shown_as` is how
+    questions are put to people in other processes.
+    """
+
+    def __init__(
+        self,
+        person: Person | None = None,
+        *,
+        here: bool = True,
+        audience: Audience | None = EVERYBODY,
+        seconds: float | None = None,
+        always: Callable[[str], None] | None = None,
+        changed: Callable[[Sequence[PendingQuestion]], None] | None = None,
+        late: Callable[[str], None] | None = None,
+        shown_as: Callable[[Question], Question] = as_asked,
+    ) -> None:
+        self.parked = 0
+        """How many agents wait for an answer, so that others may work in their place."""
+        self._person = person
+        self._here = here
+        self._audience = audience if here else None
+        self._seconds = seconds if here or seconds is not None else PATIENCE
+        self._always = always
+        self._changed = changed
+        self._late = late
+        self._shown_as = shown_as
+        self._turn = asyncio.Lock()
+        self._waiting: dict[int, _Open] = {}
+        self._asked: set[_Open] = set()
+        self._shown: dict[int, asyncio.Task[None]] = {}
+        self._handed_over: set[int] = set()
+        self._done: set[int] = set()
+        self._chores: set[asyncio.Task[None]] = set()
+        self._store: Store | None = None
+        self._rows: QuestionStore | None = None
+        self._owner = ""
+        self._presence: Callable[[], Presence] | None = None
+        self._said_at = 0.0
+        self._looked_as: Presence | None = None
+        self._look_anew = True
+        self._looking: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def open(self, store: Store, owner: str) -> AsyncGenerator[None]:
+        """Ask on behalf of the tasks of `owner`, whose questions are rows of this store."""
+        self._store, self._rows, self._owner = store, store.questions, owner
+        try:
+            yield
+        finally:
+            while self._chores:  # no question may stay in the store that nobody asks any more
+                await asyncio.wait(self._chores)
+            self._stop_looking()
+            self._store = self._rows = None
+
+    @asynccontextmanager
+    async def attend(self, folder: str, *, background: bool) -> AsyncGenerator[None]:
+        """Show here what agents of other processes ask in this folder, and let others know of that."""
+        audience, rows = self._audience, self._rows
+        if audience is None or rows is None:
+            yield
+            return
+        place = "" if audience.everywhere else folder
+        wanted = background if audience.background is None else audience.background
+        self._presence = lambda: Presence(self._owner, place, wanted, audience.follows())
+        with suppress(TimeoutError, GenCodeError):
+            async with asyncio.timeout(HERE_WAIT):  # who is not known to be here is not asked
+                await self._say_here(rows, self._presence())
+        self._look_on()
+        try:
+            yield
+        finally:
+            self._presence = None
+            self._show(())
+            with suppress(GenCodeError):
+                await asyncio.shield(rows.gone(self._owner))
+
+    # People and programs that are here.
+
+    def waiting(self) -> Sequence[PendingQuestion]:
+        """The questions that have no answer yet, the oldest first."""
+        return [each.pending for each in self._waiting.values()]
+
+    def stay(self, question: Question) -> Question:
+        """Somebody types an answer to a question: it is not taken away; the question as it stands now."""
+        asked = (question.task, question.call.id)
+        for each in self._waiting.values():
+            if (each.pending.question.task, each.pending.question.call.id) == asked:
+                return each.stay()
+        return question
+
+    async def answer(self, number: int, answer: Answer) -> None:
+        """Answer a waiting question; UserMistake when it waits no more, or somebody was quicker."""
+        if number not in self._waiting or self._waiting[number].given.done():
+            waits = ", ".join(map(str, self._waiting)) or "none"
+            raise UserMistake(f"No question {number} is waiting; waiting are: {waits}.")
+        late = self._waiting[number].late
+        self._waiting[number].given.set_result(answer)
+        await asyncio.wait([late])
+        if why := GONE if late.cancelled() else late.result():
+            raise UserMistake(why)
+
+    # Agents that are here.
+
+    async def ask(self, question: Question) -> Answer:
+        """What the first one says who answers; a no with the reason where nobody does in time.
+
+        NobodyThere where there is nobody who could.
+        """
+        store, rows = self._store, self._rows
+        if store is None or rows is None:
+            raise NobodyThere
+        seconds = self._longest(question)
+        each = _Open(self._drawn(), question, self._seconds)
+        self._asked.add(each)
+        self._do(self._write_down(store, rows, each, seconds))
+        try:
+            with self.parking(), self._listed(each) if self._here else nullcontext():
+                answer = await self._given(each)
+                return answer if each.elsewhere else await self._settle(rows, each, answer)
+        finally:
+            self._asked.discard(each)
+            each.close()
+            if each.row is not None:
+                self._do(_withdraw(rows, each.row))
+
+    @contextmanager
+    def parking(self) -> Generator[None]:
+        """While an agent waits for an answer."""
+        self.parked += 1
+        try:
+            yield
+        finally:
+            self.parked -= 1
+
+    def _longest(self, question: Question) -> float:
+        """So many seconds a question that is asked now may wait at most.
+
+        A person is shown one at a time, and only then its time begins.
+        """
+        own = question.patience
+        seconds = self._seconds if own.seconds is None else own.seconds
+        if seconds is not None and self._person is not None:
+            seconds *= len(self._waiting) + 1
+        return min(each for each in (seconds, own.most, FOR_EVER) if each is not None)
+
+    async def _write_down(self, store: Store, rows: QuestionStore, each: "_Open", seconds: float) -> None:
+        """Write the row of a question; again and again while the store is away, as long as it waits."""
+        mark, pause = secrets.token_hex(8), SHORTEST_PAUSE
+        while not each.over:
+            try:
+                path, background = await family(store, each.pending.question)
+                told = self._shown_as(_bounded(replace(each.pending.question, path=path)))
+                new = NewQuestion(told, self._owner, background, seconds, self._here, mark)
+                each.row = await rows.put(new)
+            except Unasked as why:
+                log.info("a question is not asked elsewhere: %s", why)
+                if self._here:
+                    return
+                if isinstance(why, NobodyThere):
+                    each.fail(why)
+                else:
+                    each.take(unasked(why))
+                return
+            except GenCodeError as trouble:
+                log.info("a question is not asked elsewhere for now: %s", trouble)
+                await asyncio.wait([each.late], timeout=pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+            else:
+                self._look_on()
+                if each.over:
+                    await _withdraw(rows, each.row)
+                return
+
+    async def _settle(self, rows: QuestionStore, each: "_Open", answer: Answer) -> Answer:
+        """What applies when somebody here has answered, or nobody has; who comes too late is told."""
+        applies, late = answer, ""
+        if each.row is not None:  # else nobody else can have seen it yet
+            try:
+                applies, late = await self._first(rows, each, each.row, answer)
+                each.row = None
+            except Unasked as lost:  # somebody else has its task by now
+                applies, late = unasked(lost), GONE
+                each.row = None
+            except GenCodeError as trouble:
+                log.info("an answer counts only here: %s", trouble)
+        self._tell_late(each, late)
+        if not late:
+            self._keep(each.pending.question, answer)
+        return applies
+
+    async def _first(
+        self, rows: QuestionStore, each: "_Open", number: int, answer: Answer
+    ) -> tuple[Answer, str]:
+        """The first answer to a question, and what is told to whoever gave this one if it is not that."""
+        if answer.silent:
+            earlier = await self._surely(lambda: rows.withdraw(number))
+        else:
+            earlier = await rows.settle(number, answer, who_answers())
+        valid = None if earlier is None else self._checked(each, earlier)
+        if valid is None:
+            return answer, ""
+        if answer.silent:
+            return valid, ""
+        by = ""
+        with suppress(GenCodeError):
+            by = await rows.who(each.pending.question.task, each.pending.question.call)
+        return valid, LATE.format(by=by or "somebody elsewhere")
+
+    async def _surely(self, do: Callable[[], Awaitable[T]]) -> T:
+        """Do something with the store; where nobody is here, nothing else decides, so it is waited for."""
+        pause = SHORTEST_PAUSE
+        while True:
+            try:
+                return await do()
+            except GenCodeError as trouble:
+                if self._here:
+                    raise
+                log.warning("it is not known what was answered: %s", trouble)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _checked(self, each: "_Open", said: Answer) -> Answer | None:
+        """An answer from elsewhere as it applies; one that says more than was asked is not heard here."""
+        try:
+            check_answer(each.pending.question, said)
+        except UserMistake as mistake:
+            log.warning("an answer from elsewhere does not count: %s", mistake)
+            return None if self._here else unasked(mistake)
+        return kept_there(said)
+
+    # People who are here, whoever asks.
+
+    async def _given(self, each: "_Open") -> Answer:
+        """The first answer, from here or read from the row; silence once its time is over."""
+        if self._person is None:
+            each.begin()
+            return await each.given
+        shown = asyncio.ensure_future(self._shown_to(self._person, each))
+        shown.add_done_callback(lambda done: _hand_over(done, each.given))
+        try:
+            return await each.given
+        finally:
+            shown.cancel()
+            await asyncio.wait([shown])
+
+    async def _shown_to(self, person: Person, each: "_Open") -> Answer:
+        """What the person says once it is the turn of this question."""
+        async with self._turn:
+            return await person.answer(each.begin())
+
+    @contextmanager
+    def _listed(self, each: "_Open") -> Generator[None]:
+        """While a question waits for those who are here."""
+        number = each.pending.number
+        self._waiting[number] = each
+        self._tell_changed()
+        try:
+            yield
+        finally:
+            each.close()
+            del self._waiting[number]
+            self._tell_changed()
+
+    def _drawn(self) -> int:
+        while (number := secrets.randbelow(NUMBERS)) in self._waiting:
+            pass
+        return number
+
+    def _tell_changed(self) -> None:
+        if self._changed is not None:
+            self._changed(self.waiting())
+
+    def _tell_late(self, each: "_Open", why: str) -> None:
+        """Tell whoever answered here whether that came too late."""
+        each.late.set_result(why)
+        if why and self._late is not None:
+            self._late(why)
+
+    def _keep(self, question: Question, answer: Answer) -> None:
+        if answer.allow and answer.reach == "always" and self._always:
+            for rule in question.rules:
+                self._always(rule)
+
+    # What is new in the store: answers to what is asked here, and questions of others.
+
+    def _look_on(self) -> None:
+        """Look from now on, if nobody does yet."""
+        self._look_anew = True
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.get_running_loop().create_task(self._keep_looking())
+            self._looking.add_done_callback(_logged)
+
+    def _stop_looking(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+
+    async def _keep_looking(self) -> None:
+        """Look as long as there is something to look for."""
+        pause = LOOK_SECONDS
+        while (rows := self._rows) is not None and (self._presence is not None or self._unanswered()):
+            try:
+                if self._presence is not None:
+                    await self._say_here(rows, self._presence())
+                if await rows.changed(self._owner) or self._look_anew or self._looked_as != self._now():
+                    self._look_anew = True
+                    await self._look(rows)
+                    self._look_anew = False
+                pause = LOOK_SECONDS
+            except GenCodeError as trouble:
+                if pause == LOOK_SECONDS:
+                    log.warning("questions of other processes cannot be looked up: %s", trouble)
+                pause = min(max(2 * pause, SHORTEST_PAUSE), LONGEST_PAUSE)
+            await asyncio.sleep(pause)
+
+    async def _look(self, rows: QuestionStore) -> None:
+        if asked := self._unanswered():
+            said = await rows.answers(tuple(asked))
+            for number, each in asked.items():
+                self._hear(each, number in said, said.get(number))
+        self._looked_as = self._now()
+        if self._looked_as is not None:
+            self._show(await rows.news(self._looked_as))
+
+    def _now(self) -> Presence | None:
+        return None if self._presence is None else self._presence()
+
+    def _unanswered(self) -> dict[int, "_Open"]:
+        """The questions of agents that are here to which an answer from elsewhere may come."""
+        waits = (each for each in self._asked if not (each.deaf or each.given.done()))
+        return {each.row: each for each in waits if each.row is not None}
+
+    def _hear(self, each: "_Open", there: bool, said: Answer | None) -> None:
+        """Take in what the row of a question says."""
+        if there and said is None:
+            return
+        answer = self._checked(each, said) if said is not None else None
+        if said is None and not self._here:
+            answer = unasked(Unasked(LOST))
+        each.deaf = answer is None
+        if answer is not None:
+            each.take(answer)
+
+    async def _say_here(self, rows: QuestionStore, presence: Presence) -> None:
+        now = time.monotonic()
+        if now - self._said_at > HERE_SECONDS / 3:
+            await rows.here(presence, HERE_SECONDS)
+            self._said_at = now
+
+    def _show(self, found: Sequence[QuestionRow]) -> None:
+        """Ask what is new, and ask no more what was answered elsewhere or nobody waits for.
+
+        What was answered here and is being handed over is not withdrawn: it was heard.
+        """
+        waiting = {each.number for each in found}
+        gone = [number for number in self._shown if number not in waiting | self._handed_over]
+        for number in gone:
+            self._shown.pop(number).cancel()
+        self._done &= waiting
+        for each in found:
+            if each.number not in self._shown and each.number not in self._done:
+                self._shown[each.number] = self._do(self._ask_for_others(each))
+
+    async def _ask_for_others(self, row: QuestionRow) -> None:
+        """Ask here what an agent of another process asks, and hand the answer over."""
+        each = _Open(self._drawn(), shown_from(row), self._seconds)
+        number, late = row.number, ""
+        self._done.add(number)
+        try:
+            with self._listed(each):
+                answer = await self._given(each)
+                if answer.silent or (rows := self._rows) is None:
+                    return
+                self._handed_over.add(number)
+                try:
+                    await rows.answer(number, answer, who_answers())
+                except UserMistake as mistake:
+                    log.warning("an answer could not be handed over: %s", mistake)
+                    late = str(mistake)
+                    if isinstance(mistake, StoreTrouble):
+                        self._done.discard(number)  # it is asked again
+                self._tell_late(each, late)
+                if not late:
+                    self._keep(row.question, answer)
+        finally:
+            self._handed_over.discard(number)
+            self._shown.pop(number, None)
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Do something beside; the desk is not closed before it is done."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)
+        task.add_done_callback(_logged)
+        return task
+
+
+async def family(store: Store, question: Question) -> tuple[tuple[str, ...], bool]:
+    """The agents from the first one down to the one that asks, and whether any works in the background."""
+    names: list[str] = []
+    background = False
+    task: str | None = question.task
+    while task and len(names) < DEEPEST:
+        found = await store.task(task)
+        if found is None:
+            break
+        names.append(found.agent)
+        asks = task == question.task
+        background = background or (found.background and not (asks and question.waited))
+        task = found.parent
+    path = tuple(reversed(names))
+    return path if len(path) > len(question.path) else question.path, background
+
+
+def shown_from(row: QuestionRow) -> Question:
+    """A question as it is shown away from where it was asked: with the place, and its times."""
+    left = None if row.left is None else round(row.left, 1)
+    now = time.time()
+    until = None if left is None else round(now + left, 1)
+    away = Away(row.folder, row.place, row.background, left, round(now - row.asked, 1))
+    return replace(row.question, away=away, patience=Patience(most=left), until=until)
+
+
+def who_answers() -> str:
+    """Who answers from here, for whoever comes too late."""
+    try:
+        return f"{getpass.getuser()} on {socket.gethostname()}"
+    except (OSError, KeyError):
+        return f"somebody on {socket.gethostname()}"
+
+
+def unasked(why: UserMistake) -> Answer:
+    """What stands for the answer to a question that nobody could be asked."""
+    return Answer(False, why=str(why).removesuffix("."), by=DecidedBy.NOBODY)
+
+
+def _bounded(question: Question) -> Question:
+    """With what would change cut where nobody reads on; the call itself is never cut."""
+    if len(question.preview) <= LONGEST_PREVIEW:
+        return question
+    rest = len(question.preview) - LONGEST_PREVIEW
+    return replace(
+        question,
+        preview=f"{question.preview[:LONGEST_PREVIEW]}\n… {rest:,} more characters that are not shown",
+    )
+
+
+async def _withdraw(rows: QuestionStore, number: int) -> None:
+    """A question that nobody waits for any more disappears; if that fails, with its time."""
+    with suppress(GenCodeError):
+        await rows.withdraw(number)
+
+
+def _hand_over(shown: "asyncio.Future[Answer]", given: "asyncio.Future[Answer]") -> None:
+    """What the person at the screen did applies, unless somebody else was quicker."""
+    if given.done():
+        return
+    if shown.cancelled():
+        given.set_result(NOBODY)
+    elif error := shown.exception():
+        given.set_exception(error)
+    else:
+        given.set_result(shown.result())
+
+
+def _logged(done: "asyncio.Task[None]") -> None:
+    """A fault of what is done beside is written to the log."""
+    if not done.cancelled() and (error := done.exception()) is not None:
+        log.error("the question desk has a fault", exc_info=error)

@@ -1,0 +1,112 @@
+"""runtime: wakes whoever waits for something new in a store, whichever process wrote it.
+
+Take the `count` before you look and wait with it afterwards; then no change between the two is missed:
+
+    seen = store.changes.count
+    while not await found():
+        seen = await store.changes.after(seen)
+
+Being woken means that something was written, by anybody and about anything, or that this cannot be known
+while the store is away: look again. What was never written, such as the death of a process, wakes nobody.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+
+from gencode.core.errors import StoreTrouble
+
+SPACING_SECONDS = 0.03
+"""The first change wakes at once; those that follow within so long wake together."""
+EACH_SECONDS = 0.0001
+"""So much longer for each who waits, because each of them looks."""
+CLOSED = "This GenCode was closed; open it again to go on."
+
+
+class Changes:
+    """Counts what is written to a store. One of them serves all who wait in a process."""
+
+    def __init__(self) -> None:
+        self._noted = 0
+        self._told = 0
+        """Up to which number those who waited were woken."""
+        self._woke = -math.inf
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    @property
+    def count(self) -> int:
+        """How many changes are known by now; it only grows."""
+        return self._noted
+
+    def note(self) -> None:
+        """Something was written."""
+        self._noted += 1
+        if self._waiting:
+            self._wake_soon()
+
+    async def after(self, seen: int, seconds: float | None = None) -> int:
+        """Wait for a change after so many were `seen`, or for so many seconds; the count then.
+
+        StoreTrouble once the store is closed.
+        """
+        if self._closed:
+            raise StoreTrouble(CLOSED)
+        if self._told <= seen:
+            woken = asyncio.get_running_loop().create_future()
+            self._waiting.add(woken)
+            try:
+                if self._noted > seen:
+                    self._wake_soon()
+                self.watch()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await woken
+            finally:
+                self._waiting.discard(woken)
+        if self._closed:
+            raise StoreTrouble(CLOSED)
+        return self._noted
+
+    async def looks(self, seconds: float | None = None) -> AsyncGenerator[None, None]:
+        """When to look: now, and after every change, or so many seconds; it ends when the store is closed."""
+        while not self._closed:
+            seen = self._noted
+            yield
+            with suppress(StoreTrouble):
+                await self.after(seen, seconds)
+
+    @property
+    def awaited(self) -> bool:
+        """Whether anybody waits for a change."""
+        return bool(self._waiting)
+
+    def watch(self) -> None:
+        """Notice what other processes write, for as long as changes are awaited."""
+
+    def close(self) -> None:
+        """Wake everybody: nothing more is noticed."""
+        self._closed = True
+        self._wake()
+
+    def _wake_soon(self) -> None:
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            pause = self._woke + SPACING_SECONDS + len(self._waiting) * EACH_SECONDS - loop.time()
+            if pause > 0:
+                self._timer = loop.call_later(pause, self._wake)
+            else:
+                self._wake()
+
+    def _wake(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._waiting:
+            self._woke = asyncio.get_running_loop().time()
+        self._told = self._noted
+        for woken in self._waiting:
+            if not woken.done():
+                woken.set_result(None)
