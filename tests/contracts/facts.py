@@ -109,7 +109,7 @@ created = st.builds(
     grant=st.none() | st.sampled_from(Mode),
 )
 started = st.builds(TaskStarted, words, words, several_words, several_words)
-queued = st.builds(TaskQueued, words, woken=st.booleans())
+queued = st.builds(TaskQueued, words)
 tasks = st.builds(NamedTask, words, words)
 files = st.lists(st.builds(ChangedFile, words, st.just("added"), st.none() | counts, counts), max_size=1)
 changes = st.one_of(

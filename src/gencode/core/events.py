@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import msgspec
 from msgspec import Struct
 
-from gencode.core.budget import Budget, Part
+from gencode.core.budget import Budget
 from gencode.core.changes import Changes, Superseded, with_changes
 from gencode.core.errors import CorruptFact
 from gencode.core.messages import FileChange, Message, Usage, UserMessage
@@ -53,16 +53,12 @@ class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
     worktree: str = ""
     isolated: bool = False
     forked: str = ""
-    fits: bool = False
-    """Whether each call has to fit into its budget, because somebody else may exceed one above it."""
     tools: ToolChoice | None = None
     """What its agent's file said of tools; a task that goes on gets no others."""
     model: str = ""
     """The model that was chosen for it, so that it goes on with that even if it never began."""
     clone: Copied | None = None
     """What its folder was a clone of: what is refused there is refused to it wherever it goes on."""
-    woken: bool = False
-    """Whether it spends only parts of the budgets above it; until it has got one it counts in none."""
 
 
 class TaskForked(Fact, tag="TaskForked", frozen=True, omit_defaults=True):
@@ -84,8 +80,6 @@ class TaskStarted(Fact, tag="TaskStarted", frozen=True, omit_defaults=True):
     """What it may spend from now on, where that was said anew."""
     was: Status = Status.PENDING
     """The status it had before; of one that had to wait for its turn to go on, that of its last end."""
-    woken: bool = False
-    """Whether nobody above it is at work here, so that it spends only parts of their budgets."""
     handed: str = ""
     """When it was its turn, where it had to wait for that."""
     output_schema: dict[str, Any] | None = None
@@ -102,7 +96,6 @@ class TaskQueued(Fact, tag="TaskQueued", frozen=True, omit_defaults=True):
 
     model: str = ""
     budget: Budget | None = None
-    woken: bool = False
     output_schema: dict[str, Any] | None = None
 
 
@@ -216,16 +209,16 @@ class WorkReturned(Fact, tag="WorkReturned", frozen=True, omit_defaults=True):
     withdraws: tuple[str, ...] = ()
 
 
-class BudgetShared(Fact, tag="BudgetShared", frozen=True):
-    """Agents below the task in other processes may spend these parts of what its budget leaves."""
-
-    parts: tuple[Part, ...]
-
-
 class BudgetSet(Fact, tag="BudgetSet", frozen=True):
-    """The task, which is at rest, may spend so much from now on, with everything below it."""
+    """The task may spend so much from now on, with everything below it."""
 
     budget: Budget
+
+
+class ObsoleteFact(Fact, tag="ObsoleteFact", frozen=True):
+    """A fact of an earlier version that changes nothing about the task any more; `was` is its kind."""
+
+    was: str
 
 
 class TextArrived(Fact, tag="TextArrived", frozen=True):
@@ -302,8 +295,8 @@ DurableFact = (
     | TaskImported
     | TaskEnded
     | ChangesMoved
-    | BudgetShared
     | BudgetSet
+    | ObsoleteFact
 )
 PassingFact = (
     TextArrived

@@ -8,11 +8,13 @@ import msgspec
 from msgspec.structs import replace
 
 from gencode.core.changes import BRANCHES, ToldChanges, ToldLine, is_in_use, with_changes
+from gencode.core.errors import CorruptFact
 from gencode.core.events import (
     CallDecided,
     ChangesMoved,
     DurableFact,
     MessageAdded,
+    ObsoleteFact,
     StoredFact,
     TaskCreated,
     TaskEnded,
@@ -26,10 +28,32 @@ from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, DecidedBy, Decision, Policy, Rule, RuleOrigin, RuleSource
 from gencode.core.status import Status
 
+OBSOLETE = frozenset({"BudgetShared"})
+"""The kinds of facts that 0.1 wrote down and that nobody needs any more."""
+
+
+class _Kind(msgspec.Struct):
+    kind: str = ""
+
+
+_kinds = msgspec.json.Decoder(_Kind)
+
 
 def stored_fact(body: bytes | str) -> DurableFact:
     """Read a stored fact in today's terms; CorruptFact says what is wrong with one that cannot be read."""
-    return translated(decode_fact(body))
+    try:
+        return translated(decode_fact(body))
+    except CorruptFact:
+        if (kind := _kind(body)) in OBSOLETE:
+            return ObsoleteFact(kind)
+        raise
+
+
+def _kind(body: bytes | str) -> str:
+    try:
+        return _kinds.decode(body).kind
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return ""
 
 
 def translated(fact: StoredFact) -> DurableFact:

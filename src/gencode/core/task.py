@@ -8,18 +8,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.answers import Answers
-from gencode.core.budget import Budget, Part
+from gencode.core.budget import Budget
 from gencode.core.changes import Changes, after_move, with_changes
 from gencode.core.errors import CorruptFact
 from gencode.core.events import (
     AnyFact,
     BudgetSet,
-    BudgetShared,
     CallDecided,
     ChangesMoved,
     CostEstimated,
     Event,
     MessageAdded,
+    ObsoleteFact,
     TaskBackgrounded,
     TaskCreated,
     TaskEnded,
@@ -138,15 +138,10 @@ class Task(Struct, frozen=True, gc=False, omit_defaults=True):
     forked: str = ""
     again: str = ""
     """The earlier task whose answer was given as its own."""
-    fits: bool = False
-    """Whether each of its calls has to fit into what it was sent with to another process."""
     tools: ToolChoice | None = None
     clone: Copied | None = None
     stalled: float = 0.0
     """For how many seconds it had been silent when that was last noticed; 0 once it speaks again."""
-    woken: bool = False
-    """Whether it spends only parts of the budgets above it; `parts` are those of its own."""
-    parts: tuple[Part, ...] = ()
     queued_at: str = ""
     """Since when it waits for its turn to go on, or did when it last had to."""
     handed: str = ""
@@ -281,8 +276,6 @@ def _created(task_id: str, at: str, seq: int, fact: TaskCreated) -> Task:
         worktree=fact.worktree,
         isolated=fact.isolated,
         forked=fact.forked,
-        fits=fact.fits,
-        woken=fact.woken,
         tools=fact.tools,
         clone=fact.clone,
         chosen_model=fact.model,
@@ -306,6 +299,8 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
             return replace(task, evidence=replace(task.evidence, refused=refused))
         case TaskBackgrounded():
             return replace(task, background=True)
+        case ObsoleteFact():
+            return task
         case TaskForked(messages=messages):
             return replace(task, place=last_place(messages))
         case CostEstimated(usage):
@@ -325,8 +320,6 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
             if not task.status.ended:
                 _impossible(event, "the task has not ended")
             return replace(task, changes=after_move(task.changes, change, supersedes, task.id))
-        case BudgetShared():
-            return replace(task, parts=fact.parts)
         case BudgetSet(budget):
             return replace(task, budget=budget)
         case _:
@@ -370,8 +363,6 @@ def _going_on(task: Task, fact: TaskStarted | TaskQueued) -> Task:
         stalled=0.0,
         closing=(),
         evidence=replace(task.evidence, warnings=kept) if gone else task.evidence,
-        woken=fact.woken,
-        fits=task.fits and not task.status.ended,
         answers=Answers(),
         past=past,
     )

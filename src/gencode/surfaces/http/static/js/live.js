@@ -18,7 +18,7 @@ const FACTS = [
   "TaskForked",
   "TaskImported",
   "ChangesMoved",
-  "BudgetShared",
+  "ObsoleteFact",
   "BudgetSet",
   "TranscriptCompacted",
   "QueueMoved",
