@@ -14,6 +14,7 @@ from gencode.core.events import (
     DurableFact,
     Event,
     ObsoleteFact,
+    StoredFact,
     TaskCreated,
     TaskEnded,
     TaskImported,
@@ -171,7 +172,7 @@ def _ours(line: dict[str, Any]) -> DurableFact | None:
     if str(line["kind"]) not in DURABLE_KINDS:
         return None
     fields = {name: each for name, each in line.items() if name not in ("task", "seq", "at")}
-    return translated(msgspec.convert(fields, type=DurableFact))
+    return translated(msgspec.convert(fields, type=StoredFact))
 
 
 def _foreign(line: dict[str, Any]) -> DurableFact | None:
