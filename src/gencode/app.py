@@ -138,6 +138,15 @@ def _started(
     return started_by(lines, folder) if lines else Started()
 
 
+def _desk(asker: Asker | None) -> "QuestionDesk | None":
+    """The question desk, where people are asked; nothing of it is loaded where nobody can be."""
+    if asker is None:
+        return None
+    from gencode.questions.question_desk import QuestionDesk
+
+    return asker if isinstance(asker, QuestionDesk) else None
+
+
 class GuardedWorkspace:
     """The folder of a session, with the files in it that hooks and servers start."""
 
@@ -164,15 +173,6 @@ class GuardedWorkspace:
             found = _started(self._workspace.root, specs, self._tables, self._files, self._hooks)
             self._known = agents, msgspec.structs.replace(self._workspace, started=found.files)
         return self._known[1]
-
-
-def _desk(asker: Asker | None) -> "QuestionDesk | None":
-    """The question desk, where people are asked; nothing of it is loaded where nobody can be."""
-    if asker is None:
-        return None
-    from gencode.questions.question_desk import QuestionDesk
-
-    return asker if isinstance(asker, QuestionDesk) else None
 
 
 class Surroundings(msgspec.Struct, frozen=True, eq=False):

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,7 @@ from gencode.core.events import MessageAdded, TaskEnded, TaskStarted
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.delegation.crash_recovery import close_unclaimed
-from gencode.delegation.waits import Vigil
-from gencode.fleet import Shape, Worker
+from gencode.fleet import Shape, UnclaimedTasks, Worker
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_survey import survey
 from tests.fleet.driving import Fleet, ended, submit
@@ -72,16 +70,15 @@ class Watching:
     def __init__(self, store: FleetStore, **least: float) -> None:
         self.clock = 0.0
         self.judges = True
-        give = partial(close_unclaimed, store)
-        self.vigil = Vigil(store, give, lambda: self.judges, lambda: self.clock, **least)
+        self.unclaimed = UnclaimedTasks(store, lambda: self.judges, lambda: self.clock, **least)
 
     async def pass_by(self, seconds: float) -> list[str]:
         """The tasks that end in this time."""
-        gone = await self.vigil.look()
+        gone = await self.unclaimed.look()
         until = self.clock + seconds
         while self.clock < until:
             self.clock += min(50.0, until - self.clock)
-            gone += await self.vigil.look()
+            gone += await self.unclaimed.look()
         return gone
 
 

@@ -23,6 +23,7 @@ from gencode.core.events import TaskCreated
 from gencode.core.ids import moment
 from gencode.core.reasons import Cause, EndReason
 from gencode.core.task import Task
+from gencode.runtime.fleet import Outlook
 from gencode.runtime.ports import Handover, WaitPart
 from gencode.runtime.purse import BudgetSpent
 from gencode.runtime.stop import Stop
@@ -327,6 +328,40 @@ class DeadlineAlarm:
             timed.overdue = cause
             timed.stop.stop(cause)
             raise Stopped(cause) from None
+
+
+class UnclaimedTimer:
+    """Counts for how long no worker that was there could take a task, as far as anybody looked.
+
+    It begins anew when one could. It stands still while the database is away, since nobody sees workers then,
+    and while one that could not before is too busy to look again.
+    """
+
+    LONGEST_GAP = 60.0
+    """Of a longer time between two looks nobody knows who was there."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last: float | None = None
+        self._lasted = 0.0
+
+    def is_over(self, seen: Outlook | None) -> bool:
+        """One more look; whether it has been so for as long as the task is waited for."""
+        now, last = self._clock(), self._last
+        if seen is None or seen.most is None:
+            self._last, self._lasted = None, 0.0
+            return False
+        if seen.unclear:
+            self.pause()
+            return False
+        if last is not None and now - last <= self.LONGEST_GAP:
+            self._lasted += now - last
+        self._last = now
+        return self._lasted >= seen.most
+
+    def pause(self) -> None:
+        """A look was not possible, or told nothing."""
+        self._last = None
 
 
 class TimeSpent(BudgetSpent):

@@ -25,8 +25,7 @@ from gencode.delegation.accounts import spent_by, total_of
 from gencode.delegation.crash_recovery import close_if_orphan, close_unclaimed, stop_anywhere, time_out
 from gencode.delegation.live import GRACE_SECONDS, Live
 from gencode.delegation.liveness import Liveness
-from gencode.delegation.waits import FindOutlook, Waits
-from gencode.delegation.watch import LOOK_SECONDS, QUEUES, WAITS, retry
+from gencode.delegation.watch import LOOK_SECONDS, QUEUES, WAITS, FindOutlook, WorkerWait, retry
 from gencode.runtime.bus import Bus
 from gencode.runtime.fleet import Queued
 from gencode.runtime.ports import Elsewhere, Lease, Store, Wish
@@ -156,7 +155,7 @@ class Remote(Followed):
         self._process: Elsewhere | None = None
         self._unanswered = Unanswered()
         self._returning: asyncio.Task[None] | None = None
-        self._waits = Waits(self.tell)
+        self._waits = WorkerWait(self.tell)
         self._calling_off: Cause | None = None
 
     @property

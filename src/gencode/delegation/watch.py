@@ -9,13 +9,14 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from gencode.core.errors import Conflict, CorruptFact, StoreAway, UserMistake
+from gencode.core.errors import Conflict, CorruptFact, GenCodeError, StoreAway, UserMistake
 from gencode.core.events import Event, PassingFact, ProgressMade
 from gencode.core.reasons import Cause, EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.crash_recovery import close_if_orphan
-from gencode.runtime.fleet import Dispatching
+from gencode.delegation.deadline import UnclaimedTimer
+from gencode.runtime.fleet import Dispatching, NoWorker, Outlook
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.runtime.stop import Stop
 
@@ -25,6 +26,9 @@ LOOK_SECONDS = 0.5
 """A process that dies writes nothing, so whoever waits for its task looks so often besides."""
 AWAY_SECONDS = 300.0
 """So long a database may be away; then who waits for an agent hears that, and goes on without it."""
+QUIET_SECONDS = 2.0
+"""For so long it is not said that no worker is at a task: most are begun at once."""
+OUTLOOK_SECONDS = 1.5
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0
 WAITS = "waits for the database, which cannot be reached; the agent itself may be at work"
@@ -39,6 +43,8 @@ WOKEN = (
 )
 OUT_OF_TIME = Cause(EndReason.TIME_LIMIT, "it was waited for long enough")
 
+FindOutlook = Callable[[], Awaitable[Outlook | None]]
+"""Finds out what a task waits for that no worker is at."""
 Tell = Callable[[PassingFact], None]
 """Hears that the database is away."""
 
@@ -86,6 +92,51 @@ async def as_awaited(store: Store, tasks: Sequence[Task]) -> list[Task]:
     woken = {*ended} - await store.over(ended)
     waits = partial(replace, status=Status.PENDING, result="", output=None, error=None, ended_at=None)
     return [waits(task) if task.id in woken else task for task in tasks]
+
+
+class WorkerWait:
+    """Tells what a task waits for that no worker is at, and when to wait for that no longer."""
+
+    def __init__(
+        self, tell: Callable[[PassingFact], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._tell = tell
+        self._clock = clock
+        self._next = clock() + QUIET_SECONDS
+        self._seen: Outlook | None = None
+        self._told: Outlook | None = None
+        self._timer = UnclaimedTimer(clock)
+
+    async def look(self, outlook: FindOutlook | None, *, quiet: bool) -> str:
+        """Look why a task is `quiet`, if it may not have begun; what is so twice in a row is said.
+
+        Why it has to end, where it was waited for long enough.
+        """
+        now = self._clock()
+        if outlook is None or (quiet and now < self._next):
+            return ""
+        if not quiet:
+            self._next, self._seen = now + QUIET_SECONDS, None
+            self._timer.is_over(None)
+            return ""
+        self._next = now + OUTLOOK_SECONDS
+        before, self._seen = self._seen, None
+        try:
+            self._seen = seen = await outlook()
+        except GenCodeError:  # it is looked again, and whoever follows the task says what is wrong
+            self._timer.pause()
+            return ""
+        told = replace(seen, unclear=False) if seen else None
+        if seen and seen.reason is not NoWorker.NOT_YET and seen == before and told != self._told:
+            self._told = told
+            self._tell(ProgressMade(f"waits for {_in_full(seen)}", note=True))
+        return seen.end if self._timer.is_over(seen) and seen else ""
+
+
+def _in_full(seen: Outlook) -> str:
+    if seen.most is None:
+        return seen.words
+    return f"{seen.words}; if none comes within {seen.most:.10g} s, it ends"
 
 
 class Watch:

@@ -75,9 +75,9 @@ class MemoryStore:
         self._draw = draw
         self._tray: MemoryTray | None = None
         self._agenda: MemoryAgenda | None = None
+        self._questions: MemoryQuestions | None = None
         self.changes = Changes()
         """Wakes whoever waits for something new."""
-        self._questions: MemoryQuestions | None = None
         self.chronicle = MemoryChronicle(lambda: [record.state for record in self._records.values()])
         """The facts of all tasks in one order."""
         self.claims = MemoryClaims(self._owner_of)
@@ -111,7 +111,7 @@ class MemoryStore:
         """Where questions wait until a person answers them; nothing of it is loaded before somebody asks."""
         from gencode.stores.memory_questions import MemoryQuestions
 
-        self._questions = self._questions or MemoryQuestions(self._task_now)
+        self._questions = self._questions or MemoryQuestions(self._task_now, self.changes)
         return self._questions
 
     async def close(self) -> None:

@@ -192,7 +192,7 @@ class PostgresStore:
         """Where questions wait until a person answers them."""
         from gencode.stores.pg_questions import PostgresQuestions
 
-        return PostgresQuestions(self.link, self._ear)
+        return PostgresQuestions(self.link, self.changes)
 
     @property
     def chronicle(self) -> "PostgresChronicle":

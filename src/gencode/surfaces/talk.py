@@ -331,7 +331,7 @@ class Talk:
         """The questions that waited already when the conversation was opened."""
         for agent in list(self.view.agents.values()):
             if not agent.status.ended and self.gen.supervisor.find(agent.id) is None:
-                for event in await self.gen.store.events(agent.id, 0):
+                for event in (await self.gen.journal(agent.id))[0]:
                     self.asked_elsewhere.hear(event)
 
     def _after_end(self, task: str) -> None:

@@ -15,8 +15,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.delegation.crash_recovery import close_unclaimed
-from gencode.delegation.waits import Waits
-from gencode.delegation.watch import Tell, tell_nobody
+from gencode.delegation.watch import Tell, WorkerWait, tell_nobody
 from gencode.runtime.fleet import Dispatching, NoWorker, Outlook
 from gencode.surfaces.plain import Notes, note
 
@@ -66,7 +65,7 @@ async def aloud(gen: GenCode, task: Task) -> AsyncGenerator[Tell, None]:
             note(f"[{visible_line(task.agent)}] {visible_line(fact.text)}")
 
     async def look() -> None:
-        waits = Waits(tell)
+        waits = WorkerWait(tell)
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if why := await waits.look(find_outlook, quiet=True):
