@@ -1,4 +1,4 @@
-"""Budgets that several processes spend from: random trees on shared databases, and real kills."""
+"""Budgets of several processes: random trees on shared databases, and kills of real processes."""
 
 import asyncio
 import os
