@@ -17,14 +17,14 @@ from gencode.core.prices import Price
 from gencode.core.reasons import Cause, EndReason
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, TaskRequest, Workspace
+from gencode.delegation.crash_recovery import close_orphans, close_task
 from gencode.delegation.foresight import Foresight
 from gencode.delegation.forks import At, Fork
 from gencode.delegation.handle import Asking, Handle, Words, request
 from gencode.delegation.history import History
 from gencode.delegation.launcher import Launcher, Means
 from gencode.delegation.live import Job, Live
-from gencode.delegation.orphans import close_orphans, close_task
-from gencode.delegation.pulse import Liveness
+from gencode.delegation.liveness import Timing
 from gencode.delegation.records import Records
 from gencode.delegation.said import a_text, check_opening, own_tools
 from gencode.delegation.seating import Customs, Seating
@@ -138,6 +138,15 @@ def _started(
     return started_by(lines, folder) if lines else Started()
 
 
+def _desk(asker: Asker | None) -> "QuestionDesk | None":
+    """The question desk, where people are asked; nothing of it is loaded where nobody can be."""
+    if asker is None:
+        return None
+    from gencode.questions.question_desk import QuestionDesk
+
+    return asker if isinstance(asker, QuestionDesk) else None
+
+
 class GuardedWorkspace:
     """The folder of a session, with the files in it that hooks and servers start."""
 
@@ -164,15 +173,6 @@ class GuardedWorkspace:
             found = _started(self._workspace.root, specs, self._tables, self._files, self._hooks)
             self._known = agents, msgspec.structs.replace(self._workspace, started=found.files)
         return self._known[1]
-
-
-def _desk(asker: Asker | None) -> "QuestionDesk | None":
-    """The question desk, where people are asked; nothing of it is loaded where nobody can be."""
-    if asker is None:
-        return None
-    from gencode.questions.question_desk import QuestionDesk
-
-    return asker if isinstance(asker, QuestionDesk) else None
 
 
 class Surroundings(msgspec.Struct, frozen=True, eq=False):
@@ -281,8 +281,8 @@ class GenCode:
                 stack.push_async_callback(store.close)
             engine = engine_for(store, gen_home(), workspace.cwd, flags, policy) if alone else None
             telling = await stack.enter_async_context(Telling(chosen.telemetry, chosen.telemetry_content))
-            liveness = Liveness(chosen.stall_seconds, chosen.silence_seconds)
-            supervising = Supervisor(store, Slots(chosen.max_agents, chosen.agent_caps), liveness)
+            timing = Timing(chosen.stall_seconds, chosen.silence_seconds)
+            supervising = Supervisor(store, Slots(chosen.max_agents, chosen.agent_caps), timing)
             desk = _desk(asker)
             if desk is not None:
                 await stack.enter_async_context(desk.open(store, supervising.owner))

@@ -10,7 +10,6 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from functools import partial
 from typing import Any, NoReturn
 
 import msgspec
@@ -20,17 +19,15 @@ from gencode import __version__
 from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import Fenced, GenCodeError, StoreTrouble, UserMistake
-from gencode.core.events import TaskEnded
 from gencode.core.ids import new_id
 from gencode.core.reasons import PARENT_GONE, Cause, EndReason
 from gencode.core.status import Status
 from gencode.delegation.accounts import NO_BUDGET, tightest
-from gencode.delegation.lifeline import Lifeline
+from gencode.delegation.crash_recovery import close_leased, close_task, close_unclaimed
+from gencode.delegation.deadline import UnclaimedTimer
 from gencode.delegation.live import Live
+from gencode.delegation.liveness import LeaseRenewal
 from gencode.delegation.lodgings import House, Lodgings, Wanted
-from gencode.delegation.orphans import close_task
-from gencode.delegation.waits import Vigil
-from gencode.delegation.withdrawing import give_up, not_begun
 from gencode.engines.luggage import FarOrder, read_order
 from gencode.engines.offers import Needs
 from gencode.engines.pgqueuer import Later, Serving, Share, ensure_queue, prune, reconcile
@@ -40,10 +37,9 @@ from gencode.room import Room
 from gencode.room import Shape as Shape
 from gencode.runtime.away.mirror import Unreachable
 from gencode.runtime.away.parcel import Unfit
-from gencode.runtime.fleet import Dispatch, Lack, WorkerCard, lacking
+from gencode.runtime.fleet import Dispatch, Lack, Outlook, WorkerCard, lacking
 from gencode.runtime.ports import Handover, Lease
 from gencode.runtime.purse import BudgetSpent
-from gencode.stores.opening import LEASE_SECONDS as LEASE_SECONDS
 from gencode.stores.opening import open_postgres as open_postgres
 from gencode.stores.pg_copy import copy_to as copy_to
 from gencode.stores.pg_fleet import CLOSED_SECONDS, FleetStore
@@ -58,6 +54,8 @@ RECONCILE_SECONDS = 30.0
 PRUNE_SECONDS = 3_600.0
 STOPPED = Cause(EndReason.LEASE_LOST, "its worker could not renew its lease")
 HANDED_BACK = Cause(EndReason.CLOSING, "its worker was told to end")
+DAY_SECONDS = 86_400.0
+"""So long at least what nobody waits for is left to workers that may come: some are there by day only."""
 HARD_END = 70
 _LAST_MOMENT = 0.15
 """The part of the lease time that everything has to stop; after it the process ends as a whole."""
@@ -72,6 +70,52 @@ async def migrate_shared(url: str) -> tuple[str, int, int]:
         return store.link.address, before, after
     finally:
         await store.close()
+
+
+class UnclaimedTasks:
+    """Ends the tasks that no worker could take for too long, also where whoever sent them is gone.
+
+    That is as long as a task may take, and at `least` so long; nothing is looked at while it cannot `judge`.
+    """
+
+    def __init__(
+        self,
+        store: FleetStore,
+        judge: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+        least: float = DAY_SECONDS,
+    ) -> None:
+        self._store = store
+        self._judge = judge
+        self._clock = clock
+        self._least = least
+        self._timers: dict[str, UnclaimedTimer] = {}
+
+    async def look(self) -> list[str]:
+        """Look at all that nobody has been at for a while; the tasks that have ended by that."""
+        if not self._judge():
+            self._pause()
+            return []
+        try:
+            late = await self._store.overdue(2 * self._store.lease_seconds)
+            found = await self._store.outlooks([each.task for each in late])
+        except GenCodeError:
+            self._pause()
+            raise
+        seen = {task: self._at_least(each) for task, each in found.items()}
+        self._timers = {task: self._timers.get(task) or UnclaimedTimer(self._clock) for task in seen}
+        over = [task for task, timer in self._timers.items() if timer.is_over(seen[task])]
+        ended = [task for task in over if await close_unclaimed(self._store, task, seen[task].end)]
+        for task in ended:  # it may be sent again before the next look
+            del self._timers[task]
+        return ended
+
+    def _at_least(self, seen: Outlook) -> Outlook:
+        return seen if seen.most is None else replace(seen, most=max(seen.most, self._least))
+
+    def _pause(self) -> None:
+        for timer in self._timers.values():
+            timer.pause()
 
 
 class Worker:
@@ -90,9 +134,9 @@ class Worker:
         self._repertoire = known = Repertoire(shape.agents)
         share = Share(known.names, shape.most, caps, self._parked, self._fits, known.meet)
         self._serving = Serving(store, share, self.run)
-        self.lifeline = Lifeline(self._renew, shape.lease_seconds, self._lost)
+        self.leases = LeaseRenewal(self._renew, shape.lease_seconds, self._lost)
         self._reluctance = Reluctance()
-        self._vigil = Vigil(store, partial(give_up, store), lambda: self.can_judge)
+        self._unclaimed = UnclaimedTasks(store, lambda: self.can_judge)
         house = House(self.name, shape.workspace, shape.home, shape.folders, shape.walls)
         self._lodgings = Lodgings(store, store.parcels, house)
         self.last_word: Callable[[], None] = lambda: None
@@ -111,14 +155,14 @@ class Worker:
         """Whether it can say what no worker could take: after a cut, others have to report again first, and
         while this one drains, the one that comes in its place may not be there yet.
         """
-        return self.lifeline.settled and not self._draining
+        return self.leases.settled and not self._draining
 
     async def work(self) -> None:
         """Take tasks until told to drain and the last one has ended."""
         await self._learn_agents()
         await self._store.report(self.card)
         loop = asyncio.get_running_loop()
-        chores = [loop.create_task(self.lifeline.run()), loop.create_task(self._reconcile())]
+        chores = [loop.create_task(self.leases.run()), loop.create_task(self._reconcile())]
         try:
             await self._serving.serve()
         finally:
@@ -180,7 +224,7 @@ class Worker:
         sender = _sender(order)
         if not sender or not await self._store.deserted([sender], 0):
             return False
-        if not self.lifeline.settled or not await self._store.deserted([sender], silent=CLOSED_SECONDS):
+        if not self.leases.settled or not await self._store.deserted([sender], silent=CLOSED_SECONDS):
             raise Later("whoever waits for it was cut off a moment ago")
         try:
             await close_task(self._store, task, self.name, why=PARENT_GONE)
@@ -279,7 +323,7 @@ class Worker:
 
     async def _let_go(self) -> None:
         """Stop the tasks whose sender waited for them and is gone."""
-        if not self._bound or not self.lifeline.settled:
+        if not self._bound or not self.leases.settled:
             return
         gone = await self._store.deserted([sender for _, sender in self._bound.values()])
         for job, sender in list(self._bound.values()):
@@ -295,14 +339,11 @@ class Worker:
             raise Later("somebody else is at it", self._shape.lease_seconds / 3)
         spent = isinstance(why, BudgetSpent)
         cause = Cause(EndReason.BUDGET if spent else EndReason.NOT_STARTED, str(why))
-        if now.status is Status.RUNNING:
-            await close_task(self._store, found.task, self.name, why=cause)
-            return
-        lease = await self._store.take(found.task, self.name)
-        facts = await not_begun(self._store, lease.state, now.prompt)
         status = Status.LIMIT_REACHED if spent else Status.FAILED
-        ended = TaskEnded(status, error=str(cause), reason=cause.reason)
-        await self._store.append(lease, [*facts, ended], last=True)
+        if now.status is Status.RUNNING:
+            status = Status.INTERRUPTED
+        lease = await self._store.take(found.task, self.name)
+        await close_leased(self._store, lease, cause, status, prompt=now.prompt)
 
     def _is_sent_on(self, order: FarOrder) -> bool:
         """Whether a task was sent by one that runs here: the two know each other only as strangers do."""
@@ -347,7 +388,7 @@ class Worker:
                     pruned = time.monotonic()
                     await prune(self._store)
                     await self._store.parcels.forget()
-                if ended := await self._vigil.look():
+                if ended := await self._unclaimed.look():
                     log.warning("no worker could take these in time, they have ended: %s", ", ".join(ended))
                 if missing := await reconcile(self._store):
                     log.warning("put back into the queue: %s", ", ".join(missing))

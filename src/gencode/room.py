@@ -26,9 +26,9 @@ from gencode.questions.question_desk import QuestionDesk
 from gencode.runtime.asking import Question
 from gencode.runtime.away.packing import Around
 from gencode.runtime.fleet import BUDGETS
+from gencode.runtime.owner import LEASE_SECONDS
 from gencode.runtime.ports import Handover
 from gencode.runtime.shells import Walls
-from gencode.stores.opening import LEASE_SECONDS
 from gencode.stores.pg_fleet import FleetStore
 
 log = logging.getLogger(__name__)

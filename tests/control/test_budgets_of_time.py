@@ -89,6 +89,22 @@ async def test_the_turns_of_a_conversation_share_its_seconds(tmp_path: Path) -> 
             await opened.work.hear(opened.agents.main(), session)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "status"), [(None, 1.0, Status.TIMED_OUT), (1.0, 60.0, Status.COMPLETED)]
+)
+async def test_a_turn_at_work_has_the_seconds_that_its_session_is_given_meanwhile(
+    tmp_path: Path, before: float | None, after: float, status: Status
+) -> None:
+    slow = says("done", delay_ms=1_500)
+    async with scripted(tmp_path, main=[slow]) as opened:
+        opened.work.bound(Budget(seconds=before))
+        job = await opened.start_turn("go")
+        opened.work.bound(Budget(seconds=after))
+        outcome = await opened.outcome(job)
+    told = None if status is Status.COMPLETED else refusal(job.id, "the session")
+    assert (outcome.status, outcome.error) == (status, told)
+
+
 def test_other_processes_count_the_same_seconds_and_say_how_many_are_spent(
     tmp_path: Path, home: Path
 ) -> None:

@@ -16,7 +16,7 @@ from gencode.core.events import BudgetShared, DurableFact, Event, TaskCreated, T
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.orphans import close_task
+from gencode.delegation.crash_recovery import close_task
 from gencode.delegation.slices import part_of
 from gencode.runtime.claims import Claim
 from gencode.runtime.owner import new_owner

@@ -15,7 +15,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.reasons import stop_cause
 from gencode.delegation import petitions
-from gencode.delegation.orphans import BUSY, taken_up
+from gencode.delegation.liveness import BUSY, lease_task
 from gencode.runtime.owner import new_owner
 from gencode.testing import says
 from tests.control.test_last_parts import forks as forked
@@ -69,9 +69,9 @@ def test_a_stop_frees_a_task_at_rest_that_a_process_has_which_does_not_answer(
             await opened.store.take(task, new_owner())  # as if it hung while it summed up
             leases_run_out(home)
             with pytest.raises(UserMistake) as busy:
-                await taken_up(opened.store, task, "me")
+                await lease_task(opened.store, task, "me")
             await opened.launcher.reach.stop(task, stop_cause("it hangs"))
-            await opened.store.release(await taken_up(opened.store, task, "me"))
+            await opened.store.release(await lease_task(opened.store, task, "me"))
             return str(busy.value)
 
     assert asyncio.run(freed()) == BUSY.format(task=task)

@@ -14,7 +14,7 @@ from gencode.core.budget import Budget
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Trace
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
-from gencode.delegation import ends
+from gencode.delegation import deadline
 from gencode.delegation.live import Job
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
@@ -203,7 +203,7 @@ async def test_an_agent_ends_a_while_before_the_one_that_waits_for_it(
 async def test_so_does_one_in_a_process_of_its_own(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ends, "SHARE_LEFT", 0.7)  # a process needs time to begin
+    monkeypatch.setattr(deadline, "SHARE_LEFT", 0.7)  # a process needs time to begin
     write_agent(home / ".gen" / "agents", "lead", "LS, Task(Explore, Plan)")
     apart = call("Task", subagent_type="Plan", prompt="look", isolation="process")
     lead = [says("", GOOD, apart), says("one of two")]
@@ -219,7 +219,7 @@ async def test_so_does_one_in_a_process_of_its_own(
 async def test_one_that_waits_in_line_for_its_process_still_ends_before_the_one_that_waits_for_it(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ends, "SHARE_LEFT", 0.5)
+    monkeypatch.setattr(deadline, "SHARE_LEFT", 0.5)
     write_agent(home / ".gen" / "agents", "lead", "LS, Task(Explore, Plan)")
     apart = call("Task", subagent_type="Plan", prompt="look", isolation="process")
     lead = [says("", GOOD, apart, apart), says("one of three")]
@@ -291,13 +291,13 @@ async def test_the_time_in_line_is_not_taken_from_who_it_sends_to_the_background
 
 def ends_of(gen: GenCode) -> list[float]:
     """When the time of each agent at work is up."""
-    return [live.ends for live in gen.supervisor if isinstance(live, Job) and live.ends]
+    return [live.deadline.at for live in gen.supervisor if live.deadline.at]
 
 
 async def test_that_while_is_short_however_long_it_may_take(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ends, "MOST_LEFT_SECONDS", 0.5)
+    monkeypatch.setattr(deadline, "MOST_LEFT_SECONDS", 0.5)
     write_agent(home / ".gen" / "agents", "lead", "Task(Plan)")
     async with scripted(
         tmp_path,

@@ -19,15 +19,7 @@ from gencode.core.reasons import Cause
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.delegation import apart
-from gencode.delegation.heartbeat import (
-    BLIND_SECONDS,
-    LATE_SECONDS,
-    LOOK_SECONDS,
-    Heartbeat,
-    silent_process,
-    unended,
-)
-from gencode.delegation.pulse import Liveness
+from gencode.delegation.liveness import ProcessLiveness, Timing, not_ended_in_time, silent_process
 from gencode.engines import process as engine
 from gencode.runtime.bus import Listener
 from gencode.runtime.owner import new_owner
@@ -35,6 +27,7 @@ from gencode.runtime.ports import Ownership
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
 
+TIMING = Timing(20.0, 60.0)
 WAITS = {"stall_seconds": 1.0, "silence_seconds": 2.0}
 WHY = "its process gave no sign of life for"
 
@@ -122,20 +115,20 @@ class Leases(MemoryStore):
 
 
 class Looks:
-    """A heartbeat that is looked at by a clock of the test, and what it told."""
+    """A process that is looked at by a clock of the test, and what was told of it."""
 
     def __init__(self, store: Leases, task: str, seconds: float | None) -> None:
         self._now = 0.0
-        self._task = task
-        self._heartbeat = Heartbeat(store, Liveness(20.0, 60.0), seconds, lambda: self._now)
         self.told: list[PassingFact] = []
+        told, clock = self.told.append, lambda: self._now
+        self._process = ProcessLiveness(store, task, TIMING, seconds, told, clock)
 
     async def after(self, *pauses: float) -> Cause | None:
         """What the last of several looks came to, each after a pause."""
         why = None
         for pause in pauses:
             self._now += pause
-            why = await self._heartbeat.look(self._task, self.told.append)
+            why = await self._process.look()
         return why
 
 
@@ -150,8 +143,8 @@ async def test_one_that_lives_may_take_as_long_as_it_may_and_a_little_longer(
     leases: tuple[Leases, str],
 ) -> None:
     looks = Looks(*leases, seconds=30.0)
-    assert await looks.after(*[LOOK_SECONDS] * int(30 + LATE_SECONDS - 1)) is None
-    assert (await looks.after(LOOK_SECONDS), looks.told) == (unended(30.0), [])
+    assert await looks.after(*[1.0] * int(30 + TIMING.late - 1)) is None
+    assert (await looks.after(1.0), looks.told) == (not_ended_in_time(30.0), [])
 
 
 async def test_silence_is_told_once_and_ends_with_the_next_sign_of_life(leases: tuple[Leases, str]) -> None:
@@ -159,11 +152,11 @@ async def test_silence_is_told_once_and_ends_with_the_next_sign_of_life(leases: 
     looks = Looks(store, task, None)
     for _ in range(2):
         store.renewed = False
-        assert await looks.after(*[LOOK_SECONDS] * 59) is None
+        assert await looks.after(*[1.0] * 60) is None  # the first of them only begins the silence
         store.renewed = True
-        assert await looks.after(LOOK_SECONDS) is None
+        assert await looks.after(1.0) is None
     store.renewed = False
-    assert await looks.after(*[LOOK_SECONDS] * 60) == silent_process(60.0)
+    assert await looks.after(*[1.0] * 61) == silent_process(60.0)
     assert looks.told == [TaskStalled(20.0)] * 3
 
 
@@ -175,4 +168,4 @@ async def test_who_was_suspended_itself_gives_others_time_to_show_that_they_live
     store.renewed = False
     assert (await looks.after(100_000.0), looks.told) == (None, [])
     store.renewed = True
-    assert await looks.after(*[BLIND_SECONDS] * 100) is None
+    assert await looks.after(*[TIMING.longest_gap] * 100) is None

@@ -8,7 +8,6 @@ from gencode import GenCode
 from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.task import transcript_of
-from gencode.runtime.asking import Asker
 from tests.fleet.driving import Fleet, Process, put_script
 from tests.postgres import Postgres
 from tests.runtime.worktrees.yard import TEN, commit, git
@@ -40,7 +39,7 @@ class Country(Fleet):
         number = self.owners()[task]
         return next(each for each in self.workers if each.number == number)
 
-    def gen(self, asker: Asker | None = None, **settings: Any) -> AbstractAsyncContextManager[GenCode]:
+    def gen(self, asker: Any = None, **settings: Any) -> AbstractAsyncContextManager[GenCode]:
         named = {"database_url": self.url, "permission_mode": "acceptEdits", **settings}
         return GenCode.open(self.folder, model=f"scripted:{self.script}", settings=named, asker=asker)
 

@@ -15,7 +15,7 @@ from gencode.core.reasons import stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.delegation import steady
+from gencode.delegation import watch
 from gencode.delegation.apart import CUT_SHORT
 from gencode.delegation.live import Live
 from gencode.delegation.remote import Remote
@@ -55,8 +55,10 @@ class Deaf(FleetStore):
 
     lost = 2
 
-    async def submit(self, fact: TaskCreated, order: bytes, enqueue: Enqueue, named: str = "") -> str:
-        task = await super().submit(fact, order, enqueue, named)
+    async def submit(
+        self, fact: TaskCreated, order: bytes, enqueue: Enqueue, named: str = "", session: str = ""
+    ) -> str:
+        task = await super().submit(fact, order, enqueue, named, session)
         self.lost -= 1
         if self.lost >= 0:
             raise StoreAway("it did not answer")
@@ -66,8 +68,10 @@ class Deaf(FleetStore):
 class Muted(FleetStore):
     """A database that queues everything and of which no answer to that is heard."""
 
-    async def submit(self, fact: TaskCreated, order: bytes, enqueue: Enqueue, named: str = "") -> str:
-        await super().submit(fact, order, enqueue, named)
+    async def submit(
+        self, fact: TaskCreated, order: bytes, enqueue: Enqueue, named: str = "", session: str = ""
+    ) -> str:
+        await super().submit(fact, order, enqueue, named, session)
         raise StoreAway("it did not answer")
 
     async def hand_on(self, task: str, keeper: str, order: bytes, enqueue: Enqueue) -> None:
@@ -112,7 +116,7 @@ async def sending(fleet: Fleet, store: FleetStore) -> AsyncGenerator[tuple[GenCo
         await store.close()
 
 
-async def told(listener: Listener, words: str = steady.WAITS) -> None:
+async def told(listener: Listener, words: str = watch.WAITS) -> None:
     async for event in listener:
         if event.fact == ProgressMade(words, note=True):
             return
@@ -156,7 +160,7 @@ async def test_an_agent_is_queued_once_however_often_the_answer_is_lost(fleet: F
 async def test_an_agent_that_may_be_queued_is_called_off_when_nobody_tries_any_more(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, away: float
 ) -> None:
-    monkeypatch.setattr(steady, "AWAY_SECONDS", away)
+    monkeypatch.setattr(watch, "AWAY_SECONDS", away)
     store = await Muted.open(fleet.url)
     fleet.write({"main": [{"calls": [{"name": "Task", "input": SENT}]}, {"text": "main done"}]})
     model, settings = f"scripted:{fleet.folder}/script.json", {"allow": ["Task"]}
@@ -189,8 +193,7 @@ async def test_an_agent_that_waited_for_its_turn_and_may_be_queued_is_called_off
         found = await store.dispatched(lease.task)
         return found is not None and found.order is not None
 
-    remote = Remote(lease.state, stop := Stop(), begin, store, Bus(store.events))
-    remote.lease = lease
+    remote = Remote(lease.state, stop := Stop(), begin, store, Bus(store.events), lease=lease)
     following = asyncio.ensure_future(remote.follow("keeper"))
     await until(queued, "it is queued")
     stop.stop(stop_cause("enough"))
@@ -202,7 +205,7 @@ async def test_an_agent_that_waited_for_its_turn_and_may_be_queued_is_called_off
 async def test_the_result_of_an_agent_that_could_not_be_followed_any_more_comes_by_itself(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steady, "AWAY_SECONDS", 0.5)
+    monkeypatch.setattr(watch, "AWAY_SECONDS", 0.5)
     store = await Uncertain.open(fleet.url)
     async with sending(fleet, store) as (gen, job, gate):
         [sub] = [each.agent_id for each in await gen.tasks(job.id)]
@@ -247,7 +250,7 @@ async def test_what_nobody_waits_for_is_queued_too_when_the_database_is_there_ag
         fleet.postgres.stop()
         try:
             giving = asyncio.ensure_future(gen.work.detach(TaskRequest("Explore", "look")))
-            await asyncio.wait_for(told(listener, steady.QUEUES), PATIENCE)
+            await asyncio.wait_for(told(listener, watch.QUEUES), PATIENCE)
         finally:
             fleet.postgres.start()
         found = await gen.find(await giving)

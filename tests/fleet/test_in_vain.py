@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,8 @@ from gencode import GenCode
 from gencode.core.events import MessageAdded, TaskEnded, TaskStarted
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.delegation.waits import Vigil
-from gencode.delegation.withdrawing import give_up
-from gencode.fleet import Shape, Worker
+from gencode.delegation.crash_recovery import close_unclaimed
+from gencode.fleet import Shape, UnclaimedTasks, Worker
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_survey import survey
 from tests.fleet.driving import Fleet, ended, submit
@@ -72,16 +70,15 @@ class Watching:
     def __init__(self, store: FleetStore, **least: float) -> None:
         self.clock = 0.0
         self.judges = True
-        give = partial(give_up, store)
-        self.vigil = Vigil(store, give, lambda: self.judges, lambda: self.clock, **least)
+        self.unclaimed = UnclaimedTasks(store, lambda: self.judges, lambda: self.clock, **least)
 
     async def pass_by(self, seconds: float) -> list[str]:
         """The tasks that end in this time."""
-        gone = await self.vigil.look()
+        gone = await self.unclaimed.look()
         until = self.clock + seconds
         while self.clock < until:
             self.clock += min(50.0, until - self.clock)
-            gone += await self.vigil.look()
+            gone += await self.unclaimed.look()
         return gone
 
 
@@ -128,7 +125,7 @@ async def test_what_nobody_waits_for_is_left_to_workers_that_come_by_day_and_is_
     assert await watching.pass_by(1_000) == []
     [stuck] = [each for each in (await survey(narrow.url)).stuck if each.task == task]
     assert stuck.outlook.why == "no worker that is there takes tasks of Explore"
-    assert await give_up(store, task, "it is in the way of other tests")
+    assert await close_unclaimed(store, task, "it is in the way of other tests")
 
 
 async def test_a_worker_that_drains_or_was_cut_off_ends_nothing_and_goes_on_to_count_later(
@@ -168,21 +165,21 @@ async def test_a_task_that_cannot_be_read_is_not_taken_again_and_again_to_be_end
     await store.release(lease)
     await store.link.fetch("UPDATE gen_journal SET body = '{' WHERE task = $1 AND seq = 2", task)
     before = await store.dispatched(task)
-    assert not await give_up(store, task, "no worker took it")
+    assert not await close_unclaimed(store, task, "no worker took it")
     assert before is not None and (await store.dispatched(task), before.free) == (before, True)
 
 
 async def test_what_a_worker_has_or_has_done_is_not_ended_for_it(narrow: Fleet) -> None:
     async with narrow.open() as gen:
         [done] = await ended(gen, await submit(gen, 1, "Plan"))
-        assert not await give_up(gen.store, done.id, "no worker took it")
+        assert not await close_unclaimed(gen.store, done.id, "no worker took it")
         [held] = await submit(gen, 1, "Explore")
         lease = await gen.store.take(held, "a worker")
-        assert not await give_up(gen.store, held, "no worker took it")
+        assert not await close_unclaimed(gen.store, held, "no worker took it")
         await gen.store.append(lease, [TaskStarted()])
         await gen.store.release(lease)
-        assert await give_up(gen.store, held, "no worker took it")
-        assert not await give_up(gen.store, held, "no worker took it")
+        assert await close_unclaimed(gen.store, held, "no worker took it")
+        assert not await close_unclaimed(gen.store, held, "no worker took it")
         now = await gen.watch.task(held)
         assert await gen.watch.task(done.id) == done
     why = f"no worker took it. To go on with it after that: gen task resume {held} 'go on'"

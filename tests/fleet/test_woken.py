@@ -19,9 +19,8 @@ from gencode.core.reasons import EndReason, stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
-from gencode.delegation.steady import WAITS
-from gencode.delegation.watch import Watch
-from gencode.delegation.withdrawing import give_up
+from gencode.delegation.crash_recovery import close_unclaimed
+from gencode.delegation.watch import WAITS, Watch
 from gencode.engines.luggage import read_order
 from gencode.fleet import MOST_TAKES, Shape, Worker
 from gencode.runtime.ports import TaskQuery
@@ -78,10 +77,10 @@ async def test_what_a_task_is_told_is_heard_once_also_when_no_worker_came_in_tim
     fleet.write({"*": [{"text": "done"}]})
     async with fleet.open() as gen:
         [task] = await submit(gen, 1, "Explore")
-        assert await give_up(gen.store, task, "nobody came")
+        assert await close_unclaimed(gen.store, task, "nobody came")
         for words in ("again", "thrice"):
             await gen.detach(TaskRequest("", words, resume=task, background=True))
-            assert await give_up(gen.store, task, "nobody came")
+            assert await close_unclaimed(gen.store, task, "nobody came")
         await gen.detach(TaskRequest("", "at last", resume=task, background=True))
         fleet.start(1)
         [found] = await ended(gen, [task])

@@ -4,13 +4,14 @@ import pytest
 
 from tests.house.source import Module, exists, imports, package
 
-LINE = ["core", "permissions", "runtime", "delegation", "questions"]
+LINE = ["core", "permissions", "budgets", "runtime", "delegation", "questions"]
 RACKS = ["agents", "tools", "providers", "stores", "engines", "mcp", "telemetry"]
 ENTRY = {"__init__", "__main__"}
 
 ALLOWED: dict[str, set[str]] = {
     **{room: {*LINE[: LINE.index(room)], room} for room in LINE},
-    **{rack: {"core", "permissions", "runtime", rack} for rack in RACKS},
+    "budgets": {"core", "budgets"},
+    **{rack: {"core", "permissions", "budgets", "runtime", rack} for rack in RACKS},
     "settings": {"core", "permissions", "settings"},
     "places": {"core", "settings", "places"},
     "app": {*LINE, *RACKS, "settings", "places", "app"},

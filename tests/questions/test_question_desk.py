@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pytest
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from tests.contracts.questions import OWNER, about, running
 from tests.waiting import until
 
 Desks = Callable[..., Awaitable[QuestionDesk]]
+Rows = TypeVar("Rows", bound=MemoryQuestions)
 YES = Answer(True)
 NO = Answer(False, why="not now")
 
@@ -224,6 +225,18 @@ async def test_a_number_of_another_process_meets_no_question(desks: Desks) -> No
     assert (len(set(found)), min(found) > len(found), max(found) < 2**53) == (100, True, True)
 
 
+class Odd(MemoryStore, Generic[Rows]):
+    """A store with questions of its own kind."""
+
+    def __init__(self, kind: type[Rows]) -> None:
+        super().__init__()
+        self.odd = kind(self._task_now, self.changes)
+
+    @property
+    def questions(self) -> MemoryQuestions:
+        return self.odd
+
+
 class Hesitant(MemoryQuestions):
     """Questions of a store that never says whether an answer was the first one."""
 
@@ -232,13 +245,8 @@ class Hesitant(MemoryQuestions):
 
 
 async def test_who_answers_what_is_withdrawn_meanwhile_is_told(desks: Desks) -> None:
-    class Slow(MemoryStore):
-        @property
-        def questions(self) -> MemoryQuestions:
-            return hesitant
-
-    store = Slow()
-    hesitant = Hesitant(store._task_now)  # pyright: ignore[reportPrivateUsage]
+    store = Odd(Hesitant)
+    hesitant = store.odd
     desk = await desks(store=store)
     task = await running(store, OWNER)
     asked = asyncio.create_task(desk.ask(about(task)))
@@ -289,13 +297,8 @@ async def test_while_the_store_is_away_a_question_is_asked_here_and_written_down
 ) -> None:
     monkeypatch.setattr(question_desk, "SHORTEST_PAUSE", 0.01)
 
-    class Shaky(MemoryStore):
-        @property
-        def questions(self) -> MemoryQuestions:
-            return rows
-
-    store = Shaky()
-    rows = Away(store._task_now)  # pyright: ignore[reportPrivateUsage]
+    store = Odd(Away)
+    rows = store.odd
     await rows.here(Presence("me", "/a", background=True), 60.0)
     desk = await desks(store=store, here=here)
     task = await running(store, OWNER)
@@ -314,13 +317,7 @@ async def test_while_the_store_is_away_a_question_is_asked_here_and_written_down
 
 
 async def test_an_answer_here_applies_at_once_while_the_store_is_away(desks: Desks) -> None:
-    class Shaky(MemoryStore):
-        @property
-        def questions(self) -> MemoryQuestions:
-            return rows
-
-    store = Shaky()
-    rows = Away(store._task_now)  # pyright: ignore[reportPrivateUsage]
+    store = Odd(Away)
     desk = await desks(store=store)
     asked = asyncio.create_task(desk.ask(about(await running(store, OWNER))))
     await turns(20)

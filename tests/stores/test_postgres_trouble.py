@@ -176,7 +176,7 @@ async def test_a_reply_that_got_lost_is_neither_written_twice_nor_taken_for_a_lo
     child = await store.create(TaskCreated(parent=lease.task), "me")
     assert await store.post(child.task, "hello", "user") == 1
     await store.append(lease, [TaskEnded(Status.COMPLETED, "done", reason=EndReason.FINISHED)], last=True)
-    assert losses == 4
+    assert losses == 5  # one of them when it was looked up whether a budget is above the child
     events = await other.events(lease.task)
     assert [event.seq for event in events] == [1, 2, 3, 4]
     assert replay(events) == lease.state == await other.task(lease.task)

@@ -25,19 +25,6 @@ async def test_nobody_is_there_whose_process_died(store: SqliteStore) -> None:
         await store.questions.put(post(about(task)))
 
 
-async def test_who_looks_again_is_told_nothing_until_something_was_written(
-    store: SqliteStore, path: Path
-) -> None:
-    task = await running(store)
-    await store.questions.here(ME, 60.0)
-    looking = store.questions
-    assert await looking.changed(ME.name)
-    other = await SqliteStore.open(path)
-    await other.questions.put(post(about(task)))
-    assert await looking.changed(ME.name)
-    await other.close()
-
-
 async def test_questions_go_with_the_task_that_is_deleted(store: SqliteStore, path: Path) -> None:
     task = await running(store)
     await store.questions.here(ME, 60.0)

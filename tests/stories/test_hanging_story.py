@@ -20,15 +20,15 @@ from tests.waiting import Gate, wait_until
 
 from gencode.app import GenCode
 from gencode.core.status import Status
-from gencode.delegation.heartbeat import BLIND_SECONDS
-from gencode.delegation.pulse import Liveness
-from gencode.delegation.vigil import Vigil
+from gencode.delegation.crash_recovery import close_hanging
+from gencode.delegation.liveness import FolderLiveness, Timing
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.talk import Talk
 from gencode.testing import call, says
 
 NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes cannot be told apart")
 pytestmark = NEEDS_PROC
+TIMING = Timing(20.0, 60.0)
 SILENT = 200
 LEASE = 15
 RAN_OUT = """
@@ -184,17 +184,19 @@ def running(folder: Path) -> int:
 
 
 class Looks:
-    """A vigil over a folder, by a clock of the test."""
+    """Looks at a folder by a clock of the test, and closes what hangs there."""
 
     def __init__(self, opened: GenCode, root: Path) -> None:
         self._now = 0.0
-        self._vigil = Vigil(opened.store, root, Liveness(20.0, 60.0), clock=lambda: self._now)
+        self._store = opened.store
+        self._folder = FolderLiveness(opened.store, root, TIMING, clock=lambda: self._now)
 
     async def after(self, *pauses: float) -> None:
         """Look several times, each after a pause."""
         for pause in pauses:
             self._now += pause
-            await self._vigil.look()
+            for hanging in await self._folder.look():
+                await close_hanging(self._store, hanging)
 
 
 async def test_a_detached_task_whose_process_hangs_is_timed_out_by_whoever_saw_it_hang_for_long(
@@ -204,10 +206,10 @@ async def test_a_detached_task_whose_process_hangs_is_timed_out_by_whoever_saw_i
     with suspended(home, process):
         async with GenCode.open(tmp_path) as opened:
             elsewhere, here = Looks(opened, tmp_path / "other"), Looks(opened, tmp_path)
-            await elsewhere.after(*[BLIND_SECONDS] * 20)
-            await here.after(100_000.0, *[BLIND_SECONDS] * 11)  # as if the machine had slept
+            await elsewhere.after(*[TIMING.longest_gap] * 20)
+            await here.after(100_000.0, *[TIMING.longest_gap] * 11)  # as if the machine had slept
             before = (await opened.get(task)).status, is_gone(process)
-            await here.after(BLIND_SECONDS)
+            await here.after(TIMING.longest_gap)
             after, left = await opened.get(task), await opened.store.owned()
         assert (before, is_gone(process), left) == ((Status.RUNNING, False), True, [])
     why = "its process gave no sign of life for 60 s; it was killed"
@@ -224,9 +226,9 @@ async def test_a_detached_task_whose_process_hangs_has_no_more_time_than_it_was_
     with suspended(home, process):
         async with GenCode.open(tmp_path) as opened:
             looks = Looks(opened, tmp_path)
-            await looks.after(*[BLIND_SECONDS] * 9)
+            await looks.after(*[TIMING.longest_gap] * 9)
             before = (await opened.get(task)).status
-            await looks.after(BLIND_SECONDS)
+            await looks.after(TIMING.longest_gap)
             after = await opened.get(task)
         assert (before, is_gone(process)) == (Status.RUNNING, True)
     why = "it took longer than 30 s, and its process did not end it; it was killed"
@@ -246,7 +248,7 @@ async def test_with_a_detached_task_those_are_timed_out_that_wait_in_line_in_its
     wait_until(lambda: " pending (1. in line) " in gen("task", "list", cwd=tmp_path).out, "one waits")
     with suspended(home, process):
         async with GenCode.open(tmp_path) as opened:
-            await Looks(opened, tmp_path).after(*[BLIND_SECONDS] * looks)
+            await Looks(opened, tmp_path).after(*[TIMING.longest_gap] * looks)
             ended = [each.status for each in await opened.store.tasks(TaskQuery())]
         assert (ended, is_gone(process)) == ([Status.TIMED_OUT] * 3, True)
 
@@ -286,9 +288,9 @@ async def test_who_wakes_up_in_time_and_a_conversation_that_a_person_suspended_a
             looks = Looks(opened, tmp_path)
             with suspended(home, leader.pid):
                 with suspended(home, worker_of(home, task)):
-                    await looks.after(*[BLIND_SECONDS] * 12)
+                    await looks.after(*[TIMING.longest_gap] * 12)
                 wait_until(lambda: "stalled" not in gen("task", "list", cwd=tmp_path).out, "it has woken up")
-                await looks.after(*[BLIND_SECONDS] * 100)
+                await looks.after(*[TIMING.longest_gap] * 100)
                 statuses = [each.status for each in await opened.store.tasks(TaskQuery())]
         assert statuses == [Status.RUNNING] * 2
     finally:

@@ -17,11 +17,13 @@ from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.delegation.reach import Verb
 from gencode.delegation.work import COME_BACK
+from gencode.runtime.ports import TaskQuery
 from gencode.stores.sqlite import SqliteStore
 from gencode.surfaces.notices import Notice
 from gencode.surfaces.talk import Talk
 from gencode.surfaces.transcripts import Reply, hear
 from gencode.testing import call, says, scripted
+from tests.stores.looking import rows
 from tests.waiting import Gate, until
 
 Turns = Sequence[dict[str, Any]]
@@ -201,3 +203,25 @@ async def test_words_that_are_in_the_journal_by_now_are_not_shown_twice(tmp_path
         await late.close()
         assert (shown.text, again, await late.transcript(session)) == ("", shown, shown)
         assert [each.text for each in shown.entries if isinstance(each, Reply)] == ["one two"]
+
+
+async def test_an_agent_that_cannot_be_read_hides_no_other_from_a_second_terminal(tmp_path: Path) -> None:
+    agents = [call("Task", subagent_type="Explore", prompt=each) for each in ("broken", "whole")]
+    main = [says("", *agents), says("both are done")]
+    async with terminal(tmp_path, main, [says("one"), says("two")]) as first:
+        await first.say("go")
+        await until(lambda: first.lead and first.lead.status.ended)
+        session = first.session or ""
+        prompts = {task.prompt: task.id for task in await first.gen.store.tasks(TaskQuery(parent=session))}
+        async with terminal(tmp_path, main) as second:
+            await second.open(session)
+            came = """
+                INSERT INTO Journal
+                SELECT Task, Seq + ?, Epoch, '', ?, At FROM Journal WHERE Task = ? AND Seq = 5
+            """
+            for later, body in enumerate(('{"kind":"TaskStarted"}', '{"kind":"TaskPraised"}'), 1):
+                rows(tmp_path / "gen.db", came, later, body, prompts["broken"])
+            rows(tmp_path / "gen.db", "UPDATE Sessions SET LastSeq = 7 WHERE Id = ?", prompts["broken"])
+            await first.gen.send(prompts["whole"], "and now?")
+            await until(lambda: second.view.agents[prompts["whole"]].turns == 2)
+            assert second.view.agents[prompts["broken"]].status is Status.RUNNING

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gencode.core.budget import Budget
 from gencode.core.messages import Usage
 from gencode.core.task import Task
-from gencode.delegation.time_left import worked_seconds
+from gencode.delegation.deadline import worked_seconds
 from gencode.runtime.amounts import NO_BUDGET, limits_of
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.runtime.purse import COSTS_OF_A_CALL, NOTHING, BudgetSpent, Purse, Spent

@@ -12,13 +12,12 @@ from gencode.core.events import Event, TaskCreated
 from gencode.core.ids import new_id
 from gencode.core.reasons import Cause, EndReason
 from gencode.core.task import Task, fold
-from gencode.delegation.heartbeat import Heartbeat
+from gencode.delegation.crash_recovery import stop_anywhere
 from gencode.delegation.live import GRACE_SECONDS
+from gencode.delegation.liveness import ProcessLiveness
 from gencode.delegation.remote import Remote
-from gencode.delegation.steady import QUEUES, Steady
 from gencode.delegation.supervisor import Supervisor
-from gencode.delegation.watch import tell_nobody
-from gencode.delegation.withdrawing import call_off
+from gencode.delegation.watch import QUEUES, retry
 from gencode.runtime.bus import Bus
 from gencode.runtime.models import Model
 from gencode.runtime.ports import Elsewhere, Engine, Handover, Store
@@ -79,16 +78,20 @@ class Apart:
             lease = await self._store.create(handover.created, self._supervisor.owner)
             handover = replace(handover, task=lease.task, keeper=lease.owner)
             begin = partial(self._in_turn, handover, timed)
-            remote = Remote(lease.state, stop, begin, self._store, self._bus)
-            remote.lease = lease
+            alive = self._liveness(lease.task, handover)
+            remote = Remote(lease.state, stop, begin, self._store, self._bus, slot, lease, alive)
             self._bus.publish(await self._store.events(lease.task))
         slot.task = remote.id
-        remote.slot = slot
-        if not self.far:
-            remote.heartbeat = Heartbeat(self._store, self._supervisor.liveness, handover.seconds)
         remote.spend_from(purse)
         self._supervisor.watch(remote, lambda: self._followed(remote))
         return remote
+
+    def _liveness(self, task: str, handover: Handover) -> ProcessLiveness | None:
+        """The signs of life of a process on this machine."""
+        if self.far:
+            return None
+        tell = partial(self._bus.tell, task)
+        return ProcessLiveness(self._store, task, self._supervisor.timing, handover.seconds, tell)
 
     async def _followed(self, remote: Remote) -> None:
         """Follow a task to its end; one that was stopped while the database was away is called off later."""
@@ -107,7 +110,9 @@ class Apart:
         finally:
             if not begun:
                 slot.give_back()
-        remote = Remote(_told(events, process.task), stop, lambda: _already(process), self._store, self._bus)
+        told, alive = _told(events, process.task), self._liveness(process.task, handover)
+        begin = partial(_already, process)
+        remote = Remote(told, stop, begin, self._store, self._bus, slot, liveness=alive)
         await remote.begin()
         self._bus.publish(events)
         return remote
@@ -116,7 +121,7 @@ class Apart:
         """Let a process take a task; one that may be queued when nobody tries any more is called off."""
         tell = partial(self._bus.tell, (handover.created and handover.created.parent) or "")
         try:
-            return await Steady(stop, tell).patiently(partial(self._start, handover), QUEUES)
+            return await retry(partial(self._start, handover), stop, tell, QUEUES)
         except (StoreAway, asyncio.CancelledError):
             if self.far and handover.named:
                 await self._called_off(handover.named)
@@ -126,8 +131,7 @@ class Apart:
         """What is written of a task that was just given away; who is stopped meanwhile calls it off."""
         read = False
         try:
-            steady = Steady(stop, partial(self._bus.tell, task))
-            events = await steady.patiently(lambda: self._store.events(task))
+            events = await retry(partial(self._store.events, task), stop, partial(self._bus.tell, task))
             read = True
             return events
         finally:
@@ -141,8 +145,8 @@ class Apart:
     async def _call_off(self, task: str, why: Cause) -> None:
         """Stop a task wherever it is, also when the database is away at first."""
         try:
-            step = partial(call_off, self._store, task, self._supervisor.owner, why)
-            await Steady(Stop(), tell_nobody).patiently(step)
+            step = partial(stop_anywhere, self._store, task, self._supervisor.owner, why)
+            await retry(step, Stop())
         except GenCodeError as trouble:
             log.warning("task %s could not be called off: %s", task, trouble)
 
@@ -158,7 +162,7 @@ class Apart:
     async def _detached(self, handover: Handover) -> Elsewhere:
         """Let a process take a task that nobody here waits for; a database that is away is waited for."""
         tell = partial(self._bus.tell, handover.named or handover.task)
-        return await Steady(self._supervisor.stop, tell).patiently(partial(self._start, handover), QUEUES)
+        return await retry(partial(self._start, handover), self._supervisor.stop, tell, QUEUES)
 
     async def _in_turn(self, handover: Handover, timed: Timed) -> Elsewhere:
         """Let a process take a task whose turn has come."""
@@ -169,7 +173,7 @@ class Apart:
             raise UserMistake(NOT_HERE)
         if self.far:
             return await self._engine.start(handover)
-        most = self._supervisor.liveness.over + BEGIN_SECONDS
+        most = self._supervisor.timing.silent + BEGIN_SECONDS
         try:
             async with asyncio.timeout(most):
                 return await self._engine.start(handover)

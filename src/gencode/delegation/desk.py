@@ -16,9 +16,9 @@ from gencode.core.reasons import PARENT_STOPPED, Cause, EndReason, stop_cause
 from gencode.core.spec import TaskRequest, same_name
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.ends import heard_by, while_in_line
+from gencode.delegation.deadline import ended_in_queue, report_by
+from gencode.delegation.delivery import AgentInbox
 from gencode.delegation.forms import formed
-from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Live
 from gencode.delegation.origin import Origin
 from gencode.delegation.reach import Rouse
@@ -34,14 +34,14 @@ class Desk:
     """Sends agents on behalf of one agent, looks after them, speaks to them and stops them."""
 
     _origin: Origin
-    _inbox: Arrivals
+    _inbox: AgentInbox
 
     def __init__(self, launcher: "Launcher") -> None:
         self._launcher = launcher
         self._children: dict[str, Live | Sent] = {}
         """What was sent in this run; of what has ended only how it did."""
 
-    def sit(self, origin: Origin, inbox: Arrivals) -> None:
+    def sit(self, origin: Origin, inbox: AgentInbox) -> None:
         """Put the desk where its agent sits, beside what comes to it."""
         self._origin = origin
         self._inbox = inbox
@@ -58,7 +58,7 @@ class Desk:
             self._inbox.expect(job)
             return self._launcher.told(job.task)
         try:
-            with while_in_line(job, heard_by(self._origin.task, self._launcher.live)):
+            with ended_in_queue(job, report_by(self._origin.task, self._launcher.live)):
                 ended = await job.in_foreground()
             if ended:
                 return await self._answered(job)
@@ -224,7 +224,7 @@ class Desk:
     def _here(self) -> Origin:
         """Where its agent sits, and when what it sends to the background has to end with it."""
         live = self._launcher.live(self._origin.task or "")
-        return self._origin.ending(live.until if live is not None else None)
+        return self._origin.ending(live.deadline.of_background if live is not None else None)
 
     def _beside(self, call: ToolCall) -> int:
         """How many agents the same reply sends to processes of their own, from this call on."""

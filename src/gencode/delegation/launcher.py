@@ -1,6 +1,5 @@
 """The front desk: a request becomes a seat, a seat becomes a live task."""
 
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -25,8 +24,16 @@ from gencode.delegation.accounts import (
     tightest,
 )
 from gencode.delegation.apart import Apart, new_task
+from gencode.delegation.deadline import (
+    TimeLimit,
+    TimeLimits,
+    handed_limits,
+    report_by,
+    seconds_left,
+    time_limits,
+    with_time_left,
+)
 from gencode.delegation.desk import Desk
-from gencode.delegation.ends import heard_by, in_time, limits_of, limits_there
 from gencode.delegation.forks import Fork, check_begun, forked, remembered
 from gencode.delegation.forms import checked_of, formed_for
 from gencode.delegation.live import Job, Live
@@ -39,12 +46,11 @@ from gencode.delegation.sharing import Woken
 from gencode.delegation.spawning import spawned
 from gencode.delegation.starting import More, Order, Starting, check_prompt, check_turns
 from gencode.delegation.supervisor import Supervisor
-from gencode.delegation.time_left import time_left
 from gencode.delegation.trees import Workplaces, in_worktree, kept_if_begun
 from gencode.delegation.watch import Watch, as_awaited, facts_of
 from gencode.permissions.calls import AgentKind
 from gencode.runtime.bus import Bus
-from gencode.runtime.limits import Clock, Limits
+from gencode.runtime.limits import Limits
 from gencode.runtime.models import elsewhere
 from gencode.runtime.ports import Handover, Store, TaskQuery
 
@@ -103,8 +109,8 @@ class Launcher:
         """Start a subagent in a process of its own; it may spend what is set aside for it, and no more."""
         place = order.place
         slot = self._supervisor.slots.slot("", created.parent or "", place.model.name)
-        handover = new_task(created, place.model, order.limits.seconds, bound=True)
-        timed = partial(in_time, order.limits, self._supervisor.find)
+        handover = new_task(created, place.model, order.time.most, bound=True)
+        timed = partial(with_time_left, order.time, self._supervisor.find)
         remote = await self.apart.bind(handover, place.stop, place.purse, slot, timed)
         self.starting.tree.learn(remote.id, created.parent, created.agent)
         return remote
@@ -129,7 +135,7 @@ class Launcher:
         wanted, far = in_worktree(order.spec, request.isolation), self.apart.far
         created = replace(created, fits=False)  # nobody waits for it who has the same budget
         async with self.workplaces.lent(created, origin.workspace, wanted=wanted, far=far) as (created, _):
-            handover = new_task(created, order.place.model, order.limits.seconds, bound=False)
+            handover = new_task(created, order.place.model, order.time.most, bound=False)
             return await self.apart.detach(handover)
 
     async def take_on(
@@ -143,8 +149,8 @@ class Launcher:
         workspace = (given.workspace if given else place.workspace).as_clone(created.clone)
         place = replace(place, purse=purse, workspace=workspace)
         self._seating.check_price(place)
-        limits = limits_there(created, handover, self.seconds)
-        order = Order(self.agent_of(created), place, limits, given, woken=woken)
+        limits, bounds = Limits(created.max_turns), handed_limits(created, handover, self.seconds)
+        order = Order(self.agent_of(created), place, limits, bounds, given, woken=woken)
         return await self.starting.begin(order, created, Desk(self), before, handover)
 
     def _prepared(
@@ -170,7 +176,7 @@ class Launcher:
         budget = purse.budget
         place = replace(place, purse=purse)
         turns = (request.within(spec) if sent else request).max_turns or spec.max_turns
-        limits = self._limits(place, turns, budget.seconds, seconds, waited=not background)
+        bounds = self._time(place, budget.seconds, seconds, waited=not background)
         created = TaskCreated(
             agent=spec.name,
             prompt=request.prompt,
@@ -180,7 +186,7 @@ class Launcher:
             background=background,
             cwd=str(origin.workspace.cwd),
             asked_model=model.asked,
-            max_turns=limits.turns,
+            max_turns=turns,
             depth=place.depth,
             policies=place.policies,
             grant=grant,
@@ -192,7 +198,7 @@ class Launcher:
             model=model.lasting,
             clone=origin.workspace.clone,
         )
-        return Order(spec, place, limits), created
+        return Order(spec, place, Limits(turns), bounds), created
 
     async def _sendable(self, request: TaskRequest, origin: Origin) -> tuple[AgentSpec, TaskRequest]:
         """The agent that a request names, if it may be sent from here, and the request as that takes it."""
@@ -205,12 +211,15 @@ class Launcher:
         spec = spawned(spec) if request.spawned else spec
         return spec, await formed_for(request, spec)
 
-    def _limits(
-        self, place: Origin, turns: int | None, left: float | None, seconds: float | None, *, waited: bool
-    ) -> Limits:
-        """What bounds a run: so much is `left` of its budget. Its sender may wait for it."""
-        times: dict[Clock, float | None] = {"budget": left, "task": self.seconds, "run": seconds}
-        return limits_of(place, turns, times, heard_by(place.task, self.live) if waited else None)
+    def _time(self, place: Origin, left: float | None, seconds: float | None, *, waited: bool) -> TimeLimits:
+        """What bounds the time of a run: so much is `left` of its budget. Its sender may wait for it."""
+        limits = {TimeLimit.BUDGET: left, TimeLimit.AGENT: self.seconds, TimeLimit.RUN: seconds}
+        return time_limits(
+            limits,
+            until=place.until if place.background else None,  # who is waited for ends with whoever waits
+            parent=place.task,
+            report_by=report_by(place.task, self.live) if waited else None,
+        )
 
     async def converse(
         self,
@@ -218,14 +227,15 @@ class Launcher:
         said: UserMessage,
         origin: Origin,
         limits: Limits,
+        bounds: TimeLimits,
         session: str | None = None,
         named: str = "",
     ) -> Job:
         """Start the main conversation, under the id it is `named` by if that is free, or go on with one."""
         spec = replace(spec, output_schema=await checked_of(spec))
-        place = origin.talking(spec).ending(limits.seconds and time.monotonic() + limits.seconds)
+        place = origin.talking(spec)
         self._seating.check_price(place)
-        order = Order(spec, place, replace(limits, until=place.until), images=said.images, named=named)
+        order = Order(spec, place, limits, bounds, images=said.images, named=named)
         budget = place.purse.budget if place.purse else NO_BUDGET
         if session is not None:
             more = More(said.text, budget=budget, notice=said.notice)
@@ -274,11 +284,11 @@ class Launcher:
             budget = named or task.budget
             earlier = await self._supervisor.purse_paid_up(task.id)
             spent = await spent_by(self._store, task.id)
-            left = time_left(task, budget, over=over)
+            left = seconds_left(task, budget, over=over)
             purse = await afforded(lambda: bound_again(earlier, place.purse, spec.name, budget, spent))
             place = replace(place, purse=purse, workspace=place.workspace.as_clone(task.clone))
             turns = request.max_turns or task.max_turns or spec.max_turns
-            limits = self._limits(place, turns, left, seconds, waited=not request.background)
+            bounds = self._time(place, left, seconds, waited=not request.background)
             behind = request.background and not task.background
             more = More(request.prompt, behind, named, over, request.output_schema, request.notice)
             with counted_if_begun(purse):
@@ -286,7 +296,7 @@ class Launcher:
                 async with self.workplaces.entered(task):
                     if workplace := await self.workplaces.again(task, place.workspace):
                         place = replace(place, workspace=workplace.workspace.as_clone(task.clone))
-                    order = Order(spec, place, limits, workplace, woken=woken)
+                    order = Order(spec, place, Limits(turns), bounds, workplace, woken=woken)
                     return await self.starting.go_on(task.id, order, more, Desk(self))
 
     async def fork(
@@ -309,8 +319,8 @@ class Launcher:
         place = replace(place, purse=bound(place.purse, task.agent, created.budget))
         with counted_if_begun(place.purse):
             self._seating.check_price(place)
-            limits = self._limits(place, created.max_turns, created.budget.seconds, seconds, waited=False)
-            order = Order(spec, place, limits, woken=woken)
+            bounds = self._time(place, created.budget.seconds, seconds, waited=False)
+            order = Order(spec, place, Limits(created.max_turns), bounds, woken=woken)
             if tree:
                 order, created = await self._in_worktree(order, created, task)
             async with kept_if_begun(order.workplace):

@@ -20,7 +20,7 @@ from gencode.core.events import ChangesMoved
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.live import GRACE_SECONDS, Job, Live
-from gencode.delegation.orphans import given_up
+from gencode.delegation.liveness import is_abandoned
 from gencode.delegation.trees import Summary, Workplace
 from gencode.runtime.owner import new_owner
 from gencode.runtime.ports import Store, TaskQuery
@@ -112,7 +112,7 @@ async def at_work(store: Store, path: Path, but: str = "") -> list[Task]:
 
 async def in_use(store: Store, but: str = "") -> list[tuple[Task, list[Path]]]:
     """Everybody who is at work, or waits for a turn to be, with the folders of it and of all above it."""
-    held = {each.task for each in await store.owned() if not given_up(each)} - {but}
+    held = {each.task for each in await store.owned() if not is_abandoned(each)} - {but}
     open_ones = await store.tasks(TaskQuery(statuses=(Status.PENDING, Status.RUNNING))) if held else []
     known = {each.id: each for each in open_ones}
     found: list[tuple[Task, list[Path]]] = []

@@ -4,12 +4,15 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 
+from gencode.core.budget import Budget
 from gencode.core.errors import GenCodeError
 from gencode.core.events import DurableFact, PassingFact
 from gencode.core.messages import FileChange, Message
 from gencode.core.reasons import Cause
 from gencode.core.status import Status
 from gencode.core.task import Task
+from gencode.delegation.deadline import Deadline, Find, TimeLimits, worked_seconds
+from gencode.delegation.liveness import Liveness
 from gencode.delegation.trees import Workplace
 from gencode.runtime.ports import Lease
 from gencode.runtime.purse import Purse
@@ -23,19 +26,25 @@ GRACE_SECONDS = 2.0
 class Live(ABC):
     """One live task, the branch of the stop tree it hangs from, and the purse it spends from."""
 
-    def __init__(self, stop: Stop, purse: Purse | None = None) -> None:
+    def __init__(
+        self,
+        stop: Stop,
+        purse: Purse | None = None,
+        liveness: Liveness | None = None,
+        limits: TimeLimits | None = None,
+    ) -> None:
         self.stop = stop
+        self.deadline = Deadline(limits)
+        """When it has to end; not known of one that another process runs."""
         self.purse = purse
+        self.liveness = liveness
+        """Its signs of life; None of one that others time out when it gives none."""
         self.trouble: GenCodeError | None = None
         self.work: asyncio.Task[None] | None = None
         self.overdue: Cause | None = None
         """Why its time is up, if it is."""
         self.unwanted = False
         """Whether somebody in another process asked for its end."""
-        self.until: float | None = None
-        """The moment at which what it sends to the background ends with it; None where that is none."""
-        self.when_late: Callable[[], None] | None = None
-        """Called when its time is up here, before anything is cut for that."""
         self.sent_back: asyncio.Future[None] | None = None
         """Done when the task is sent to the background; None while nobody waits who would have to know."""
 
@@ -142,6 +151,10 @@ class Live(ABC):
         if self.purse is not None:
             self.purse.close()
 
+    async def time_out(self, why: Cause) -> None:
+        """End it: it gave no sign of life for too long."""
+        await self.halt(why)
+
     async def halt(self, why: Cause) -> None:
         """Stop the task and wait until it has ended, or has been cut off after the grace time."""
         self.stop.stop(why)
@@ -164,8 +177,10 @@ class Job(Live):
         stop: Stop,
         purse: Purse | None = None,
         workplace: Workplace | None = None,
+        liveness: Liveness | None = None,
+        limits: TimeLimits | None = None,
     ) -> None:
-        super().__init__(stop, purse)
+        super().__init__(stop, purse, liveness, limits)
         self.seat = seat
         self.transcript = transcript
         self.record = record
@@ -178,10 +193,6 @@ class Job(Live):
         """How it ends without any work, when its result is known already."""
         self.remembers: Callable[[], Awaitable[tuple[FileChange, ...] | None]] | None = None
         """Says what it rests on, where that is written down so that its result may be given again."""
-        self.ends: float | None = None
-        """The moment at which its time is up, once it is at work; None where that has no limit."""
-        self.late: Cause | None = None
-        """What is said when its time is up: what ran out, and the way out."""
         self.reports = False
         self.began = record.task
         """The task as it was before this run."""
@@ -239,6 +250,10 @@ class Job(Live):
         super().fall()
         if self.seat.slot is not None:
             self.seat.slot.give_back()
+
+    def change_seconds(self, budget: Budget, find: Find) -> None:
+        """Let it be at work for as long as another budget says, with its earlier runs."""
+        self.deadline.change_budget(self.task, budget, worked_seconds(self.began), find)
 
     def report(self, why: Cause) -> None:
         """Stop the work, and let the agent say in one last turn what it has found."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gencode.delegation.orphans import given_up
+from gencode.delegation.liveness import is_abandoned
 from gencode.runtime.claims import Claim, Claims
 from gencode.runtime.ports import Store
 
@@ -47,5 +47,5 @@ def no_answer(task: str) -> str:
 
 async def holder_of(store: Store, task: str) -> str:
     """The process that has the lease of a task and lives; empty: nobody."""
-    held = (each.owner for each in await store.owned() if each.task == task and not given_up(each))
+    held = (each.owner for each in await store.owned() if each.task == task and not is_abandoned(each))
     return next(held, "")

@@ -7,9 +7,9 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import BudgetSet
 from gencode.core.task import Task
 from gencode.delegation.accounts import NO_BUDGET, bound, spent_by, tasks_above
+from gencode.delegation.deadline import seconds_left
 from gencode.delegation.portions import Borrow
 from gencode.delegation.slices import set_aside_below
-from gencode.delegation.time_left import time_left
 from gencode.runtime.amounts import check_budget, in_numbers, limits_of
 from gencode.runtime.ports import Store
 from gencode.runtime.purse import BudgetSpent, Purse
@@ -66,7 +66,7 @@ async def check_own(store: Store, task: Task) -> None:
     """UserMistake with the way out when a task that has ended has spent all of its own budget."""
     if not task.status.ended or task.budget == NO_BUDGET:
         return
-    time_left(task, task.budget)
+    seconds_left(task, task.budget)
     try:
         bound(None, task.agent, task.budget, await spent_by(store, task.id))
     except BudgetSpent as spent:

@@ -12,11 +12,10 @@ from gencode.core.events import TaskStarted
 from gencode.core.reasons import Cause, EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.orphans import close_task
+from gencode.delegation.crash_recovery import close_task, stop_anywhere
 from gencode.delegation.supervisor import REPORT_SECONDS, Supervisor
 from gencode.delegation.turns import places
 from gencode.delegation.watch import LOOK_SECONDS, Watch
-from gencode.delegation.withdrawing import call_off
 from gencode.runtime import one_task
 from gencode.runtime.owner import fate
 from gencode.runtime.ports import Store, TaskQuery, Verb, Wish
@@ -201,7 +200,7 @@ class Reach:
             await job.halt(why)
             return
         if not report:
-            await call_off(self._store, task, self._supervisor.owner, why)
+            await stop_anywhere(self._store, task, self._supervisor.owner, why)
         found = await self._watch.ended(task, (REPORT_SECONDS if report else 0) + STOP_SECONDS)
         if not found.status.ended:
             await self._fence(task)

@@ -15,11 +15,10 @@ from gencode.core.messages import Usage
 from gencode.core.outcome import Outcome, outcome_of, output_file
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
+from gencode.delegation.liveness import Timing, silent_tasks
 from gencode.delegation.outputs import make_whole
-from gencode.delegation.pulse import Liveness
 from gencode.delegation.said import TASK, a_text
 from gencode.delegation.turns import places
-from gencode.delegation.vigil import silent_ones
 from gencode.delegation.watch import as_awaited, facts_of
 from gencode.runtime.ports import Ownership, Store, TaskQuery
 from gencode.runtime.slots import NO_CAPS
@@ -44,7 +43,7 @@ class Records:
         outputs: Path,
         cwd: Path,
         caps: Mapping[str, int] = NO_CAPS,
-        stalled: float = Liveness().stalled,
+        stalled: float = Timing().stalled,
     ) -> None:
         self._store = store
         self._outputs = outputs
@@ -107,7 +106,7 @@ class Records:
 
     async def silent(self) -> dict[str, Ownership]:
         """Who has the tasks whose process, another one, hangs or is suspended for too long."""
-        return await silent_ones(self._store, self._stalled)
+        return await silent_tasks(self._store, self._stalled)
 
     async def _told(self, tasks: Sequence[Task]) -> list[Outcome]:
         waiting = [task.id for task in tasks if task.status is Status.PENDING]

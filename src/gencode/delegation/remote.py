@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from gencode.core.errors import Fenced, GenCodeError, Stopped, UserMistake
 from gencode.core.events import (
@@ -21,13 +22,10 @@ from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
 from gencode.delegation.accounts import spent_by, total_of
-from gencode.delegation.heartbeat import Heartbeat
+from gencode.delegation.crash_recovery import close_if_orphan, close_unclaimed, stop_anywhere, time_out
 from gencode.delegation.live import GRACE_SECONDS, Live
-from gencode.delegation.orphans import close_if_orphan
-from gencode.delegation.steady import QUEUES, Steady
-from gencode.delegation.waits import FindOutlook, Waits
-from gencode.delegation.watch import LOOK_SECONDS
-from gencode.delegation.withdrawing import call_off, give_up, time_out
+from gencode.delegation.liveness import Liveness
+from gencode.delegation.watch import LOOK_SECONDS, QUEUES, WAITS, FindOutlook, WorkerWait, retry
 from gencode.runtime.bus import Bus
 from gencode.runtime.fleet import Queued
 from gencode.runtime.ports import Elsewhere, Lease, Store, Wish
@@ -41,6 +39,7 @@ QUESTION_TOOL = "AskUserQuestion"
 """The tool with which an agent asks what it wants to know."""
 EXIT_SECONDS = 0.01
 """A process that has written its end is gone in a moment, and nothing says when."""
+T = TypeVar("T")
 Begin = Callable[[], Awaitable[Elsewhere]]
 """Starts the process that runs a task."""
 
@@ -48,12 +47,13 @@ Begin = Callable[[], Awaitable[Elsewhere]]
 class Followed(Live):
     """A task that another process runs. What is written there is heard here, too."""
 
-    def __init__(self, task: Task, stop: Stop, store: Store, bus: Bus) -> None:
-        super().__init__(stop)
+    def __init__(
+        self, task: Task, stop: Stop, store: Store, bus: Bus, liveness: Liveness | None = None
+    ) -> None:
+        super().__init__(stop, liveness=liveness)
         self._task = task
         self._store = store
         self._bus = bus
-        self._steady = Steady(stop, self.tell)
 
     @property
     def task(self) -> Task:
@@ -76,6 +76,10 @@ class Followed(Live):
         """Let something be heard that is not written down."""
         self._bus.tell(self.id, fact)
 
+    async def retry(self, step: Callable[[], Awaitable[T]], note: str = WAITS) -> T:
+        """What a step gives that may be repeated, also when the store is away for a while."""
+        return await retry(step, self.stop, self.tell, note)
+
     def spend_from(self, purse: Purse | None) -> None:
         """Count in a purse what is spent there, with what a quick one has spent by now."""
         self.purse = purse
@@ -85,10 +89,10 @@ class Followed(Live):
     async def pay(self) -> None:
         """Count here what was spent there, also by those it sent itself."""
         if self.purse is not None:
-            self.purse.pay_up_to(await self._steady.patiently(lambda: spent_by(self._store, self.id)))
+            self.purse.pay_up_to(await self.retry(lambda: spent_by(self._store, self.id)))
 
     async def _hear(self) -> list[Event]:
-        events = await self._steady.patiently(lambda: self._store.events(self.id, self._task.seq))
+        events = await self.retry(lambda: self._store.events(self.id, self._task.seq))
         for event in events:
             self._task = fold(self._task, event)
         if events and self.purse is not None and self.purse.bounded:
@@ -130,20 +134,29 @@ class Remote(Followed):
     While its agent waits for an answer there, others may work in its place here.
     """
 
-    def __init__(self, task: Task, stop: Stop, begin: Begin, store: Store, bus: Bus) -> None:
-        super().__init__(task, stop, store, bus)
+    def __init__(
+        self,
+        task: Task,
+        stop: Stop,
+        begin: Begin,
+        store: Store,
+        bus: Bus,
+        slot: Slot | None = None,
+        lease: Lease | None = None,
+        liveness: Liveness | None = None,
+    ) -> None:
+        """`slot` is its right to be at work, in the process that sent it, and `lease` what it is written with
+        while it waits for its turn. Without `liveness`, leases that run out tell others to take its place.
+        """
+        super().__init__(task, stop, store, bus, liveness)
         self._begin = begin
+        self._slot = slot
+        self._lease = lease
         self._process: Elsewhere | None = None
         self._unanswered = Unanswered()
         self._returning: asyncio.Task[None] | None = None
-        self._waits = Waits(self.tell)
+        self._waits = WorkerWait(self.tell)
         self._calling_off: Cause | None = None
-        self.slot: Slot | None = None
-        """Its right to be at work, in the process that sent it."""
-        self.lease: Lease | None = None
-        """What it is written with while it waits for its turn."""
-        self.heartbeat: Heartbeat | None = None
-        """The signs of life of its process; none of one whose leases tell others to take its place."""
 
     @property
     def queued(self) -> bool:
@@ -184,9 +197,9 @@ class Remote(Followed):
         status, why = Status.CANCELLED, CANCELLED
         try:
             with self.stop.interrupts():
-                if self.slot is not None:
-                    await self.slot.take()
-                await self._steady.patiently(self.begin, QUEUES)
+                if self._slot is not None:
+                    await self._slot.take()
+                await self.retry(self.begin, QUEUES)
             return True
         except Stopped as stopped:
             status, why = Status.TIMED_OUT if self.overdue else Status.CANCELLED, stopped.cause
@@ -195,12 +208,12 @@ class Remote(Followed):
         except asyncio.CancelledError:
             pass
         try:
-            if self.lease is not None:
+            if self._lease is not None:
                 ended = TaskEnded(status, error=str(why), reason=why.reason)
-                await self._store.append(self.lease, [ended], last=True)
+                await self._store.append(self._lease, [ended], last=True)
         except Fenced:  # workers have it, or a process took it and died before it had begun
             if status is not Status.FAILED:
-                await call_off(self._store, self.id, owner, why)
+                await stop_anywhere(self._store, self.id, owner, why)
             await close_if_orphan(self._store, self.id, owner)
         await self._hear()
         return False
@@ -208,7 +221,7 @@ class Remote(Followed):
     async def _call_off(self, owner: str, why: Cause) -> None:
         """Stop it wherever it is. One that workers were given and that none is at ends here."""
         if isinstance(self._process, Queued):
-            await call_off(self._store, self.id, owner, why)
+            await stop_anywhere(self._store, self.id, owner, why)
         else:
             await self._store.ask(self.id, Wish.STOP)
 
@@ -222,7 +235,7 @@ class Remote(Followed):
 
     async def _followed(self) -> None:
         seen = self._store.changes.count
-        events = await self._steady.patiently(lambda: self._store.events(self.id))
+        events = await self.retry(lambda: self._store.events(self.id))
         events = [each for each in events if (each.seq or 0) <= self._task.seq]
         while not self._task.status.ended and not self._gone:
             for event in events:
@@ -234,34 +247,30 @@ class Remote(Followed):
             seen = await self._store.changes.after(seen, LOOK_SECONDS)
             events = await self._hear()
             if why := await self._waits.look(self._outlook, quiet=not events):
-                await give_up(self._store, self.id, why)
-            await self._end_if_hanging()
+                await close_unclaimed(self._store, self.id, why)
 
-    async def _end_if_hanging(self) -> None:
-        """End a process, and the task in its place, when it gives no sign of life or takes too long."""
-        if self.heartbeat is None or self._process is None:
-            return
-        if why := await self.heartbeat.look(self.id, self.tell):
-            try:
-                await time_out(self._store, self.id, why)
-            except GenCodeError as trouble:  # whoever looks at it next ends it, as one whose process died
-                log.warning("the end of task %s could not be written down: %s", self.id, trouble)
-            finally:
+    async def time_out(self, why: Cause) -> None:
+        """End its process, and the task in its place: it gives no sign of life, or takes too long."""
+        try:
+            await time_out(self._store, self.id, why)
+        except GenCodeError as trouble:  # whoever looks at it next ends it, as one whose process died
+            log.warning("the end of task %s could not be written down: %s", self.id, trouble)
+        finally:
+            if self._process is not None:
                 self._process.kill()
-            await self._hear()
 
     def _park(self) -> None:
         """Let others work."""
         if self._returning is not None:
             self._returning.cancel()
             self._returning = None
-        if self.slot is not None:
-            self.slot.give_back()
+        if self._slot is not None:
+            self._slot.give_back()
 
     def _unpark(self) -> None:
         """Count as at work again, before those who are new; it goes on there meanwhile."""
-        if self.slot is not None and self._returning is None and not self.slot.try_take():
-            self._returning = asyncio.get_running_loop().create_task(self.slot.take())
+        if self._slot is not None and self._returning is None and not self._slot.try_take():
+            self._returning = asyncio.get_running_loop().create_task(self._slot.take())
 
     def _comes_home(self) -> bool:
         """Whether what it changed is waited for, however many others are before it; a stop ends that."""

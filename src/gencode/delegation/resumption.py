@@ -12,13 +12,13 @@ from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest, Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.apart import new_task
+from gencode.delegation.deadline import seconds_left
 from gencode.delegation.earlier import busy, is_here
 from gencode.delegation.forks import Fork, Whereabouts, born, check_begun, kept_policies
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin, link_of
 from gencode.delegation.session import Session
-from gencode.delegation.time_left import time_left
 from gencode.delegation.treasury import Funds
 from gencode.delegation.trees import had_own, in_worktree
 from gencode.permissions.chain import Chain, Link, Root, narrowed, rebuilt
@@ -126,7 +126,7 @@ class Resumption:
             task=task.id,
             prompt=request.prompt,
             max_turns=request.max_turns,
-            seconds=self._most(seconds, replace(task.budget, seconds=time_left(task, task.budget))),
+            seconds=self._most(seconds, replace(task.budget, seconds=seconds_left(task, task.budget))),
             background=True,
             output_schema=request.output_schema,
         )

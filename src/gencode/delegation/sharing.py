@@ -26,9 +26,9 @@ from gencode.core.events import BudgetSet, BudgetShared
 from gencode.core.prices import Price
 from gencode.core.task import Task
 from gencode.delegation.accounts import tightest
+from gencode.delegation.crash_recovery import close_if_orphan
 from gencode.delegation.giving import Giving
 from gencode.delegation.live import Live
-from gencode.delegation.orphans import close_if_orphan
 from gencode.delegation.petitions import PATIENCE, answer_to, holder_of, no_answer
 from gencode.delegation.portions import (
     Borrow,

@@ -16,7 +16,7 @@ from gencode.core.budget import Budget, Part
 from gencode.core.task import Task
 from gencode.delegation.accounts import NO_BUDGET, below, costs_of, total_of
 from gencode.delegation.live import Job, Live
-from gencode.delegation.orphans import given_up
+from gencode.delegation.liveness import is_abandoned
 from gencode.runtime.amounts import NANO, NOTHING, Spent, in_numbers, in_units, limits_of
 from gencode.runtime.ports import Store
 from gencode.runtime.purse import COSTS_OF_A_CALL, Purse
@@ -82,7 +82,7 @@ class Slices:
         spent = total_of([top, *family])
         if not family and (top.status.ended or self._live(top.id) is not None):
             return Abroad(spent, unborn=unborn)
-        held = {each.task: each.owner for each in await self._store.owned() if not given_up(each)}
+        held = {each.task: each.owner for each in await self._store.owned() if not is_abandoned(each)}
         relatives = _Family(top, family, held, self._owner, self._live)
         relatives.count_apart()
         return replace(relatives.abroad(spent, purse), unborn=unborn)
@@ -106,7 +106,7 @@ class Slices:
 async def set_aside_below(store: Store, top: Task) -> dict[str, int]:
     """What is written down for all who are at work below a task, anywhere: parts, and their own budgets."""
     family, _ = await _born_below(store, top)
-    held = {each.task: each.owner for each in await store.owned() if not given_up(each)}
+    held = {each.task: each.owner for each in await store.owned() if not is_abandoned(each)}
     return _Family(top, family, held, "", lambda _: None).set_aside()
 
 

@@ -22,18 +22,18 @@ from gencode.core.task import Task, fold, transcript_of, whole_transcript
 from gencode.delegation.accounts import bounded_above, shares
 from gencode.delegation.births import Begins, Birth
 from gencode.delegation.cache import NEVER, given_again, inputs_of, recalled, said_again
+from gencode.delegation.crash_recovery import close_if_orphan, interruption
+from gencode.delegation.deadline import TimeLimits, latest_end
+from gencode.delegation.delivery import AgentInbox, Commands, Delivery, as_sent
 from gencode.delegation.desk import Desk
 from gencode.delegation.earlier import busy, has_open_words, in_line, tools_of, with_place, words_for
-from gencode.delegation.ends import end_of
-from gencode.delegation.family import Family, as_sent
+from gencode.delegation.family import Family
 from gencode.delegation.forms import schema_of
-from gencode.delegation.inbox import Arrivals, Commands
 from gencode.delegation.knowing import know_again, knowing
 from gencode.delegation.live import Job
+from gencode.delegation.liveness import TaskLiveness, is_abandoned, lease_task, ownership_of
 from gencode.delegation.origin import Origin
-from gencode.delegation.orphans import close_if_orphan, given_up, interruption, taken_up
 from gencode.delegation.relatives import TaskRelatives, TaskTree
-from gencode.delegation.returns import Returns
 from gencode.delegation.seating import Seating
 from gencode.delegation.sharing import Woken
 from gencode.delegation.supervisor import Supervisor
@@ -68,6 +68,7 @@ class Order(Struct, frozen=True, eq=False):
     spec: AgentSpec
     place: Origin
     limits: Limits
+    time: TimeLimits = TimeLimits()
     workplace: Workplace | None = None
     remembers: bool = False
     """Whether its result may be given again, and an earlier one be given for it."""
@@ -121,7 +122,7 @@ class Starting:
         self._outputs = outputs
         self.tree = TaskTree()
         self._family = Family(store, bus, supervisor, self.tree, outputs)
-        supervisor.chores.append(Returns(store, supervisor).run)
+        supervisor.chores.append(Delivery(store, supervisor).run)
         self.leads: Leads | None = None
         self._going_on: dict[str, asyncio.Event] = {}
         self._lent: dict[str, asyncio.Event] = {}
@@ -146,7 +147,7 @@ class Starting:
         toolbox = self._seating.tools(spec, origin)
         system = self._seating.system(spec, toolbox, origin, "" if created.conversation else created.prompt)
         started = self._seating.started(spec, toolbox, origin, system)
-        started = replace(started, woken=order.woken is not None, seconds=order.limits.seconds)
+        started = replace(started, woken=order.woken is not None, seconds=order.time.most)
         then = (*before, started, *map(MessageAdded, _first_words(order, created)))
         told = transcript_of(Event("", None, "", fact) for fact in then)
         request = Request(origin.model.name, system, as_shown(told, origin.model.name), toolbox.schemas())
@@ -246,13 +247,13 @@ class Starting:
         while True:
             seen = self._store.changes.count
             try:
-                return await taken_up(self._store, task, self._supervisor.owner, dead)
+                return await lease_task(self._store, task, self._supervisor.owner, dead)
             except UserMistake:
                 found = await self._store.task(task)
                 if found is None or not found.status.ended or time.monotonic() > until:
                     raise
-            held = next((each for each in await self._store.owned() if each.task == task), None)
-            dead = held.owner if held is not None and given_up(held) else None
+            held = await ownership_of(self._store, task)
+            dead = held.owner if held is not None and is_abandoned(held) else None
             await self._store.changes.after(seen, LOOK_SECONDS)
 
     async def compact(self, task: str, order: Order, desk: Desk, why: str) -> bool:
@@ -308,7 +309,7 @@ class Starting:
             first = (TaskBackgrounded(),) if more.behind else ()
             woken = order.woken is not None
             started = replace(started, budget=more.budget, was=lease.state.status, woken=woken)
-            started = replace(started, output_schema=more.form, seconds=order.limits.seconds)
+            started = replace(started, output_schema=more.form, seconds=order.time.most)
             slot = self._slot(lease.state, origin)
             seat = self._seat(order, record, toolbox, slot, lease.state.system or system)
             seat = replace(seat, schema=form)
@@ -385,13 +386,13 @@ class Starting:
     ) -> Job:
         cwd = seat.workspace.cwd
         waits, task = order.limits.commands, record.task.id
-        inbox = Arrivals(
+        inbox = AgentInbox(
             *(record, desk.result_cap, children, self._outputs),
             lambda: seat.seen.stale(cwd),
             Commands(
                 lambda: seat.shells().of(task),
                 self._command_seconds if waits is None else waits,
-                lambda: end_of(self._supervisor.find(task), self._supervisor.find),
+                lambda: latest_end(self._supervisor.find(task), self._supervisor.find),
             ),
         )
         folder = record.folder
@@ -401,7 +402,10 @@ class Starting:
         desk.sit(replace(order.place, task=record.task.id), inbox)
         self._family.take_up(children, inbox, seat)
         seat = replace(seat, delegate=desk, inbox=inbox)
-        return Job(seat, [*transcript], record, order.place.stop, order.place.purse, order.workplace)
+        liveness = TaskLiveness(record, self._supervisor.timing)
+        place = order.place
+        known = (place.stop, place.purse, order.workplace, liveness, order.time)
+        return Job(seat, [*transcript], record, *known)
 
 
 def check_prompt(prompt: str) -> None:

@@ -7,14 +7,21 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, ProviderError, Stopped
-from gencode.core.events import DurableFact, MessageAdded, TaskBackgrounded, TaskEnded, TaskStarted
+from gencode.core.events import (
+    DurableFact,
+    MessageAdded,
+    QueueMoved,
+    TaskBackgrounded,
+    TaskEnded,
+    TaskStarted,
+)
 from gencode.core.messages import FileChange
 from gencode.core.reasons import CANCELLED, Cause, EndReason, stop_cause
 from gencode.core.status import Status
-from gencode.delegation.ends import Alarm, set_end
+from gencode.delegation.deadline import DeadlineAlarm
 from gencode.delegation.leaving import leaving
 from gencode.delegation.live import GRACE_SECONDS, Job, Live
-from gencode.delegation.pulse import Liveness, Pulse
+from gencode.delegation.liveness import LeaseRenewal, Timing
 from gencode.delegation.receipts import warnings_of
 from gencode.runtime.blame import blamed
 from gencode.runtime.calls import interrupted
@@ -30,7 +37,8 @@ from gencode.runtime.stop import Stop
 log = logging.getLogger(__name__)
 
 MOST_AGENTS = 16
-RENEW_SECONDS = 3.0
+LIVENESS_SECONDS = 1.0
+"""At least so often it is looked whether tasks give signs of life, and what place they have in the queue."""
 REPORT_SECONDS = 60.0
 """So long an agent that was stopped may take to say what it has found."""
 
@@ -48,11 +56,13 @@ NO_REPORT = "it was stopped and could not say any more what it had: {why}"
 class Supervisor:
     """Runs jobs side by side in one task group; no job ever raises into its siblings."""
 
-    def __init__(self, journal: Store, slots: Slots | None = None, liveness: Liveness | None = None) -> None:
+    def __init__(self, journal: Store, slots: Slots | None = None, timing: Timing | None = None) -> None:
         self.owner = new_owner()
         self.slots = slots or Slots(MOST_AGENTS)
-        self.liveness = liveness or Liveness()
-        self._pulse = Pulse(self.slots, self.liveness)
+        self.timing = timing or Timing()
+        self._renewal = LeaseRenewal(self._renew, self.timing.lease)
+        self._places: dict[str, int] = {}
+        self._missing: set[Job] = set()
         self.stop = Stop()
         self._journal = journal
         self._jobs: dict[str, Live] = {}
@@ -97,7 +107,7 @@ class Supervisor:
             live.purse.task, live.purse.passes = live.id, False
         live.work = self._group.create_task(self._work(live, life))
         if not self._chores:
-            chores = (self._renew(), self._heed(), self._feel(), *(each() for each in self.chores))
+            chores = (self._renewal.run(), self._heed(), self._look(), *(each() for each in self.chores))
             self._chores = [self._group.create_task(each) for each in chores]
 
     def see_to(self, errand: Coroutine[None, None, None]) -> asyncio.Task[None]:
@@ -184,8 +194,8 @@ class Supervisor:
             return job.ready
         try:
             await self._wait_for_turn(job)
-            set_end(job, self.find)
-            with Alarm(job):
+            job.deadline.begin(job.task, self.find)
+            with DeadlineAlarm(job):
                 try:
                     return await run(job.seat, job.transcript, job.record, job.turns)
                 except Stopped as cut:
@@ -272,18 +282,29 @@ class Supervisor:
             except GenCodeError as trouble:
                 log.warning("what others asked for could not be done: %s", trouble)
 
-    async def _feel(self) -> None:
-        """Look after every task that gives no sign of life."""
+    async def _look(self) -> None:
+        """Time out every task that gives no sign of life, and tell what places others have in the queue."""
         while True:
-            await asyncio.sleep(self._pulse.seconds)
-            self._pulse.tell_places({live.id: live for live in self})
-            for job in self.local_tasks():
+            await asyncio.sleep(min(LIVENESS_SECONDS, self.timing.stalled / 4))
+            self._tell_places()
+            for live in self:
                 try:
-                    await self._pulse.feel(job)
+                    known = None if live.queued else live.liveness
+                    why = await known.look() if known is not None else None
+                    if why is not None and live.overdue is None:
+                        live.overdue = why
+                        self._group.create_task(live.time_out(why))
                 except GenCodeError as trouble:
-                    log.warning("the silence of task %s could not be noted: %s", job.id, trouble)
-                if job.overdue and not job.stop.stopped:
-                    self._group.create_task(job.halt(job.overdue))
+                    log.warning("the silence of task %s could not be noted: %s", live.id, trouble)
+
+    def _tell_places(self) -> None:
+        """Let the places in the queue be heard that have changed."""
+        waiting = [task for task in self.slots.waiting() if task in self._jobs and self._jobs[task].queued]
+        places = {task: place for place, task in enumerate(waiting, start=1)}
+        for task, place in places.items():
+            if place != self._places.get(task):
+                self._jobs[task].tell(QueueMoved(place))
+        self._places = places
 
     async def _grant(self, job: Job, wish: Wish) -> None:
         match wish:
@@ -307,25 +328,18 @@ class Supervisor:
         job.send_back()
 
     async def _renew(self) -> None:
-        """Keep the leases of all live tasks; a journal that cannot be reached is tried again.
+        """Renew the leases of all live tasks.
 
         A task that somebody else has by now (this process hung) is stopped: it can write nothing more, and
         nobody is to answer what it asks. One that has just ended is missing, too, but not twice.
         """
-        missing = set[Job]()
-        while True:
-            await asyncio.sleep(RENEW_SECONDS)
-            jobs = set(self.local_tasks())
-            try:
-                held = await self._journal.renew(self.owner)
-            except GenCodeError as trouble:
-                log.warning("leases could not be renewed: %s", trouble)
-                continue
-            lost = {job for job in jobs if job.id not in held}
-            for job in missing & lost:
-                if not job.stop.stopped:
-                    self._group.create_task(job.halt(LOST))
-            missing = lost
+        jobs = set(self.local_tasks())
+        held = await self._journal.renew(self.owner)
+        lost = {job for job in jobs if job.id not in held}
+        for job in self._missing & lost:
+            if not job.stop.stopped:
+                self._group.create_task(job.halt(LOST))
+        self._missing = lost
 
 
 async def _rests_on(

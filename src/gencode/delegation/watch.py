@@ -2,25 +2,37 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec.structs import replace
 
-from gencode.core.errors import Conflict, CorruptFact, UserMistake
-from gencode.core.events import Event, PassingFact
+from gencode.core.errors import Conflict, CorruptFact, GenCodeError, StoreAway, UserMistake
+from gencode.core.events import Event, PassingFact, ProgressMade
 from gencode.core.reasons import Cause, EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.orphans import close_if_orphan
-from gencode.delegation.steady import Steady
-from gencode.runtime.fleet import Dispatching
+from gencode.delegation.crash_recovery import close_if_orphan
+from gencode.delegation.deadline import UnclaimedTimer
+from gencode.runtime.fleet import Dispatching, NoWorker, Outlook
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.runtime.stop import Stop
 
+T = TypeVar("T")
+
 LOOK_SECONDS = 0.5
 """A process that dies writes nothing, so whoever waits for its task looks so often besides."""
+AWAY_SECONDS = 300.0
+"""So long a database may be away; then who waits for an agent hears that, and goes on without it."""
+QUIET_SECONDS = 2.0
+"""For so long it is not said that no worker is at a task: most are begun at once."""
+OUTLOOK_SECONDS = 1.5
+FIRST_PAUSE = 0.2
+LONGEST_PAUSE = 5.0
+WAITS = "waits for the database, which cannot be reached; the agent itself may be at work"
+QUEUES = "waits for the database, which cannot be reached, to give an agent to the workers"
 MOST_ASKED = 200
 """So many of the latest tasks of a folder are looked at for who changed a file."""
 WRITTEN_LATER = 0.7
@@ -31,12 +43,33 @@ WOKEN = (
 )
 OUT_OF_TIME = Cause(EndReason.TIME_LIMIT, "it was waited for long enough")
 
+FindOutlook = Callable[[], Awaitable[Outlook | None]]
+"""Finds out what a task waits for that no worker is at."""
 Tell = Callable[[PassingFact], None]
 """Hears that the database is away."""
 
 
 def tell_nobody(_fact: PassingFact) -> None:
     """For who waits where nobody reads along."""
+
+
+async def retry(
+    step: Callable[[], Awaitable[T]], stop: Stop, tell: Tell = tell_nobody, note: str = WAITS
+) -> T:
+    """What a step gives that may be repeated: tried again, with longer and longer pauses, while the store is
+    away. StoreAway when it stays away, or what waits is stopped.
+    """
+    until, pause = time.monotonic() + AWAY_SECONDS, FIRST_PAUSE
+    while True:
+        try:
+            return await step()
+        except StoreAway:
+            if stop.stopped or time.monotonic() > until:
+                raise
+        if pause == FIRST_PAUSE:
+            tell(ProgressMade(note, note=True))
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 async def facts_of(store: Store, task: str, after: int = 0) -> tuple[list[Event], CorruptFact | None]:
@@ -61,6 +94,51 @@ async def as_awaited(store: Store, tasks: Sequence[Task]) -> list[Task]:
         replace, status=Status.PENDING, report="", changes=(), output=None, error=None, ended_at=None
     )
     return [waits(task) if task.id in woken else task for task in tasks]
+
+
+class WorkerWait:
+    """Tells what a task waits for that no worker is at, and when to wait for that no longer."""
+
+    def __init__(
+        self, tell: Callable[[PassingFact], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._tell = tell
+        self._clock = clock
+        self._next = clock() + QUIET_SECONDS
+        self._seen: Outlook | None = None
+        self._told: Outlook | None = None
+        self._timer = UnclaimedTimer(clock)
+
+    async def look(self, outlook: FindOutlook | None, *, quiet: bool) -> str:
+        """Look why a task is `quiet`, if it may not have begun; what is so twice in a row is said.
+
+        Why it has to end, where it was waited for long enough.
+        """
+        now = self._clock()
+        if outlook is None or (quiet and now < self._next):
+            return ""
+        if not quiet:
+            self._next, self._seen = now + QUIET_SECONDS, None
+            self._timer.is_over(None)
+            return ""
+        self._next = now + OUTLOOK_SECONDS
+        before, self._seen = self._seen, None
+        try:
+            self._seen = seen = await outlook()
+        except GenCodeError:  # it is looked again, and whoever follows the task says what is wrong
+            self._timer.pause()
+            return ""
+        told = replace(seen, unclear=False) if seen else None
+        if seen and seen.reason is not NoWorker.NOT_YET and seen == before and told != self._told:
+            self._told = told
+            self._tell(ProgressMade(f"waits for {_in_full(seen)}", note=True))
+        return seen.end if self._timer.is_over(seen) and seen else ""
+
+
+def _in_full(seen: Outlook) -> str:
+    if seen.most is None:
+        return seen.words
+    return f"{seen.words}; if none comes within {seen.most:.10g} s, it ends"
 
 
 class Watch:
@@ -102,15 +180,14 @@ class Watch:
         A database that is away meanwhile is waited for, too.
         """
         until = None if seconds is None else time.monotonic() + seconds
-        stop = Stop()
-        steady = Steady(stop, tell)
+        stop, look = Stop(), partial(self.task, task)
         over = None
         if seconds is not None:
             over = asyncio.get_running_loop().call_later(seconds, stop.stop, OUT_OF_TIME)
         try:
             while True:
                 seen = self._store.changes.count
-                found = await steady.patiently(partial(self.task, task))
+                found = await retry(look, stop, tell)
                 rest = LOOK_SECONDS if until is None else min(LOOK_SECONDS, until - time.monotonic())
                 if done(found) or found.status.ended or rest <= 0:
                     return found
@@ -127,11 +204,11 @@ class Watch:
         self, task: str, after: int = 0, tell: Tell = tell_nobody
     ) -> AsyncGenerator[Event, None]:
         """The facts of a task from a number on, each as soon as it is written, until it has ended."""
-        steady = Steady(Stop(), tell)
+        stop = Stop()
         while True:
             seen = self._store.changes.count
-            found = await steady.patiently(partial(self.task, task))
-            events, problem = await steady.patiently(partial(facts_of, self._store, task, after))
+            found = await retry(partial(self.task, task), stop, tell)
+            events, problem = await retry(partial(facts_of, self._store, task, after), stop, tell)
             for event in events:
                 after = event.seq or after
                 yield event

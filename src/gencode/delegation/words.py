@@ -6,7 +6,7 @@ from typing import Protocol
 from gencode.core.errors import UserMistake
 from gencode.core.task import Task
 from gencode.delegation.apart import Apart
-from gencode.delegation.orphans import given_up
+from gencode.delegation.liveness import is_abandoned
 from gencode.delegation.reach import Reach
 from gencode.delegation.watch import LOOK_SECONDS, Watch
 from gencode.runtime.ports import Store
@@ -74,4 +74,4 @@ class Words:
 
     async def _held(self, task: str) -> bool:
         """Whether somebody has taken a task to go on with it."""
-        return any(each.task == task and not given_up(each) for each in await self._store.owned())
+        return any(each.task == task and not is_abandoned(each) for each in await self._store.owned())

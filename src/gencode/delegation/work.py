@@ -14,7 +14,8 @@ from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, untold_commands
 from gencode.delegation.accounts import NO_BUDGET
-from gencode.delegation.ends import limits_of
+from gencode.delegation.deadline import TimeLimit, seconds_left, time_limits
+from gencode.delegation.delivery import worth_a_turn
 from gencode.delegation.forks import Fork, point_of
 from gencode.delegation.forms import form_at, formed
 from gencode.delegation.launcher import Launcher
@@ -24,15 +25,13 @@ from gencode.delegation.raising import check_own, set_budget
 from gencode.delegation.records import Records
 from gencode.delegation.refills import let_ask
 from gencode.delegation.resumption import Resumption
-from gencode.delegation.returns import to_be_told
 from gencode.delegation.said import a_budget, a_message
 from gencode.delegation.session import Session
 from gencode.delegation.sharing import Sharing
 from gencode.delegation.starting import check_prompt, check_turns
-from gencode.delegation.time_left import time_left
 from gencode.delegation.treasury import Funds, Treasury
 from gencode.delegation.words import Kept, Words
-from gencode.runtime.limits import Clock
+from gencode.runtime.limits import Limits
 from gencode.runtime.models import ModelRegistry, elsewhere
 from gencode.runtime.ports import Handover, Store, TaskQuery
 from gencode.runtime.purse import BudgetSpent
@@ -260,18 +259,15 @@ class Work:
             raise UserMistake(BLIND.format(model=model.name))
         found = await self._records.find(session) if session is not None else None
         purse = self._treasury.of_conversation(found)
-        times: dict[Clock, float | None] = {
-            "budget": time_left(found, purse.budget),
-            "run": self._terms.seconds,
-        }
-        limits = limits_of(self._origin(), self._terms.turns or spec.max_turns, times, None)
-        limits = limits if waits else replace(limits, commands=0.0)
+        left = seconds_left(found, purse.budget)
+        bounds = time_limits({TimeLimit.BUDGET: left, TimeLimit.RUN: self._terms.seconds})
+        limits = Limits(self._terms.turns or spec.max_turns, commands=None if waits else 0.0)
         known = self._led.get(found.id) if found else None
         seen, began = known or (None, self._origin().afresh())
         origin = replace(self._led_by(spec), purse=purse, seen=seen)
         origin = replace(origin, given=began.given, answered=began.answered)
         session = found.id if found else None
-        job = await self._launcher.converse(spec, said, origin, limits, session, named)
+        job = await self._launcher.converse(spec, said, origin, limits, bounds, session, named)
         self._treasury.keep(job.id, purse)
         self._led.pop(job.id, None)
         self._led[job.id] = job.seat.seen, began
@@ -286,7 +282,7 @@ class Work:
         """
         found = await self._records.find(session)
         children = await self._store.tasks(TaskQuery(parent=found.id))
-        if said is None and (to_be_told(found, children) or self.commands_ended(found)):
+        if said is None and (worth_a_turn(found, children) or self.commands_ended(found)):
             said = COME_BACK
         elif said is None and not await self._store.waiting(found.id):
             return None
@@ -310,6 +306,10 @@ class Work:
         if budget.usd is not None:
             self._launcher.check_model(self._session.model.current.name)
         self._treasury.bound(budget)
+        for session in self._led:
+            job = self._launcher.local(session)
+            if job is not None and job.purse is not None:
+                job.change_seconds(job.purse.budget, self._launcher.live)
 
     @property
     def budget(self) -> Budget:

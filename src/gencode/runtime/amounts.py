@@ -1,94 +1,15 @@
-"""runtime: budgets and what was spent, in whole numbers that can be added up without a rest."""
+"""runtime: the names of `budgets/limits.py`, for what goes with the purses."""
 
-import math
-from collections.abc import Mapping
-
-from msgspec import Struct
-from msgspec.structs import replace
-
-from gencode.core.budget import Budget, allowed, amount_of
-from gencode.core.errors import UserMistake
-
-UNITS = {"turns": "turns", "tokens": "tokens", "usd": "USD", "spawns": "agents"}
-NANO = 1_000_000_000
-"""Money is counted in billionths of a dollar: whole numbers, so that all that is set aside comes back."""
-
-
-class Spent(Struct, frozen=True):
-    """What a task and everything below it have cost so far; `seconds` are those of the task alone."""
-
-    turns: int = 0
-    tokens: int = 0
-    usd: float = 0.0
-    spawns: int = 0
-    seconds: float = 0.0
-
-
-NOTHING = Spent()
-NO_BUDGET = Budget()
-
-
-def check_budget(budget: Budget) -> None:
-    """UserMistake for a budget that allows nothing, or more than can be counted."""
-    if budget == NO_BUDGET:
-        return
-    for kind in budget.__struct_fields__:
-        amount: float | None = getattr(budget, kind)
-        if amount is not None and amount_of(kind, amount) != amount:  # a text is none either
-            raise no_budget(kind, amount)
-
-
-def no_budget(kind: str, said: object) -> UserMistake:
-    """Why so much of a kind cannot be a budget."""
-    unit = UNITS.get(kind, kind)
-    return UserMistake(f"A budget of {unit} is {allowed(kind)}, not {said!r}; leave it out for no limit.")
-
-
-def limits_of(budget: Budget) -> dict[str, int | None]:
-    """A budget in whole numbers."""
-    usd = None if budget.usd is None else round(budget.usd * NANO)
-    return {"turns": budget.turns, "tokens": budget.tokens, "usd": usd, "spawns": budget.spawns}
-
-
-def in_units(amounts: Mapping[str, int | None]) -> Budget:
-    """Whole numbers as a budget."""
-    usd = amounts["usd"]
-    return Budget(
-        turns=amounts["turns"],
-        tokens=amounts["tokens"],
-        usd=None if usd is None else usd / NANO,
-        spawns=amounts["spawns"],
-    )
-
-
-def raised(budget: Budget, more: Mapping[str, int]) -> Budget:
-    """A budget with so much more of what it bounds."""
-    limits = limits_of(budget)
-    wider = {kind: None if limit is None else limit + more.get(kind, 0) for kind, limit in limits.items()}
-    return replace(in_units(wider), seconds=budget.seconds)
-
-
-def in_numbers(spent: Spent) -> dict[str, int]:
-    """In whole numbers; a model or a journal that says less than nothing says nothing."""
-    if spent is NOTHING:
-        return dict.fromkeys(UNITS, 0)
-    return {
-        "turns": max(0, spent.turns),
-        "tokens": max(0, spent.tokens),
-        "usd": max(0, round((known(spent.usd) or 0.0) * NANO)),
-        "spawns": max(0, spent.spawns),
-    }
-
-
-def known(usd: float | None) -> float | None:
-    """An amount of money that is a number."""
-    return usd if usd is not None and math.isfinite(usd) else None
-
-
-def read(kind: str, amount: int) -> str:
-    """A whole number of one kind as a person reads it."""
-    if kind != "usd":
-        return f"{amount:,}"
-    digits = 6 if amount >= NANO // 10**6 else 9
-    whole, _, cents = f"{amount / NANO:,.{digits}f}".partition(".")
-    return f"{whole}.{cents.rstrip('0'):0<2}"
+from gencode.budgets.limits import NANO as NANO
+from gencode.budgets.limits import NO_BUDGET as NO_BUDGET
+from gencode.budgets.limits import NOTHING as NOTHING
+from gencode.budgets.limits import UNITS as UNITS
+from gencode.budgets.limits import Spent as Spent
+from gencode.budgets.limits import check_budget as check_budget
+from gencode.budgets.limits import in_numbers as in_numbers
+from gencode.budgets.limits import in_units as in_units
+from gencode.budgets.limits import known as known
+from gencode.budgets.limits import limits_of as limits_of
+from gencode.budgets.limits import no_budget as no_budget
+from gencode.budgets.limits import raised as raised
+from gencode.budgets.limits import read as read

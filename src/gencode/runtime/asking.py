@@ -257,10 +257,6 @@ class QuestionStore(Protocol):
         """The questions for a person that wait; what their own process asks is not among them."""
         ...
 
-    async def changed(self, name: str) -> bool:
-        """Whether there may be something new for `name` since this was last asked; True now and then."""
-        ...
-
     async def waiting(self, cwd: str) -> Sequence[QuestionRow]:
         """All questions that wait, of one folder or (empty) of every one."""
         ...

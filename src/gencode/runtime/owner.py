@@ -10,6 +10,8 @@ from gencode.core.ids import new_id
 Fate = Literal["alive", "dead", "unknown"]
 """What became of an owner; `unknown` for a process of another machine or container."""
 
+LEASE_SECONDS = 15.0
+"""So long a lease runs that is not renewed, where nothing else is said."""
 QUEUE = "queue"
 """The owner, for everybody else, of a task that is given to workers: only they end it."""
 _BOOT = Path("/proc/sys/kernel/random/boot_id")

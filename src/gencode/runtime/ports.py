@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
 
+from gencode.budgets.ledger import Ledger
 from gencode.core.events import DurableFact, Event, TaskCreated
 from gencode.core.messages import Message, ToolCall, UserMessage
 from gencode.core.old_events import translated_message
@@ -69,12 +70,14 @@ class Provider(Protocol):
 class Lease:
     """The right to write to one task, and how far its journal is. Only a store makes or moves one."""
 
-    __slots__ = ("epoch", "owner", "state")
+    __slots__ = ("epoch", "owner", "path", "state")
 
-    def __init__(self, owner: str, epoch: int, state: Task) -> None:
+    def __init__(self, owner: str, epoch: int, state: Task, path: tuple[str, ...]) -> None:
         self.owner = owner
         self.epoch = epoch
         self.state = state
+        self.path = path
+        """The accounts that the task spends from, as ids: its own, those above it, that of its session."""
 
     @property
     def task(self) -> str:
@@ -121,20 +124,35 @@ class Journal(Protocol):
     """Where facts are written. Every append is guarded by the lease's epoch and number."""
 
     async def create(
-        self, fact: TaskCreated, owner: str, then: Sequence[DurableFact] = (), named: str = ""
+        self,
+        fact: TaskCreated,
+        owner: str,
+        then: Sequence[DurableFact] = (),
+        named: str = "",
+        session: str = "",
     ) -> Lease:
-        """Write a new task under a free id (the one it is `named` by, if it is), and lease it to `owner`."""
+        """Write a new task under a free id (the one it is `named` by, if it is), and lease it to `owner`.
+
+        `session` is the account of the session that pays for a task of no conversation; where none is given,
+        that of its parent. BudgetSpent when too little is left above it.
+        """
         ...
 
-    async def take(self, task: str, owner: str, instead_of: str | None = None) -> Lease:
+    async def take(
+        self, task: str, owner: str, instead_of: str | None = None, session: str | None = None
+    ) -> Lease:
         """Lease an existing task with a new epoch; UserMistake while somebody else's lease runs.
 
-        `instead_of` is an owner known to be dead, whose lease does not count.
+        `instead_of` is an owner known to be dead, whose lease does not count. From now on the account of
+        `session` pays for it and those below it that are not at work; None leaves that as it is.
         """
         ...
 
     async def append(self, lease: Lease, facts: Sequence[DurableFact], *, last: bool = False) -> list[Event]:
-        """Write all facts in one transaction, or raise Fenced and write none; `last` gives the lease back."""
+        """Write all facts in one transaction, or raise Fenced and write none; `last` gives the lease back.
+
+        What they cost is settled in the ledger. BudgetSpent when a task is to go on that nothing is left for.
+        """
         ...
 
     async def renew(self, owner: str) -> set[str]:
@@ -229,6 +247,11 @@ class Store(Journal, Archive, Protocol):
     @property
     def chronicle(self) -> "Chronicle":
         """The facts of all tasks in one order."""
+        ...
+
+    @property
+    def ledger(self) -> Ledger:
+        """What tasks may spend, and have spent."""
         ...
 
     @property

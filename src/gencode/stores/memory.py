@@ -12,6 +12,7 @@ from gencode.core.events import DurableFact, Event, TaskCreated, plain, unicode_
 from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
 from gencode.runtime.changes import Changes
+from gencode.runtime.owner import LEASE_SECONDS
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
 from gencode.stores.facts import (
     DRAWS,
@@ -31,6 +32,7 @@ from gencode.stores.facts import (
 )
 from gencode.stores.memory_chronicle import MemoryChronicle
 from gencode.stores.memory_claims import MemoryClaims
+from gencode.stores.memory_ledger import MemoryLedger
 
 if TYPE_CHECKING:
     from gencode.stores.memory_agenda import MemoryAgenda, MemoryTray
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 class _Record:
     """One task: its facts, their fold, and who may write to it until when."""
 
-    __slots__ = ("epoch", "events", "owner", "state", "until", "wish")
+    __slots__ = ("epoch", "events", "owner", "session", "state", "until", "wish")
 
     def __init__(self, growth: Growth, epoch: int, owner: str | None, until: float) -> None:
         self.events = growth.events
@@ -49,6 +51,8 @@ class _Record:
         self.owner = owner
         self.until = until
         self.wish: Wish | None = None
+        self.session = ""
+        """The account of the session that pays for it."""
 
 
 class TaskNow(Struct, frozen=True):
@@ -64,20 +68,27 @@ class TaskNow(Struct, frozen=True):
 class MemoryStore:
     """A `Store` in dictionaries."""
 
-    def __init__(self, *, lease_seconds: float = 15.0, draw: Callable[[], str] = new_id) -> None:
+    def __init__(self, *, lease_seconds: float = LEASE_SECONDS, draw: Callable[[], str] = new_id) -> None:
         self._records: dict[str, _Record] = {}
         self._mail: dict[str, list[Letter]] = {}
         self._lease_seconds = lease_seconds
         self._draw = draw
         self._tray: MemoryTray | None = None
         self._agenda: MemoryAgenda | None = None
+        self._questions: MemoryQuestions | None = None
         self.changes = Changes()
         """Wakes whoever waits for something new."""
-        self._questions: MemoryQuestions | None = None
         self.chronicle = MemoryChronicle(lambda: [record.state for record in self._records.values()])
         """The facts of all tasks in one order."""
         self.claims = MemoryClaims(self._owner_of)
         """Where claims on budgets lie."""
+        self.ledger = MemoryLedger(
+            lambda task: self._records[task].state if task in self._records else None,
+            lambda: [record.state for record in self._records.values()],
+            self._above,
+            self.changes.note,
+        )
+        """What tasks may spend, and have spent."""
 
     @property
     def tray(self) -> "MemoryTray":
@@ -100,7 +111,7 @@ class MemoryStore:
         """Where questions wait until a person answers them; nothing of it is loaded before somebody asks."""
         from gencode.stores.memory_questions import MemoryQuestions
 
-        self._questions = self._questions or MemoryQuestions(self._task_now)
+        self._questions = self._questions or MemoryQuestions(self._task_now, self.changes)
         return self._questions
 
     async def close(self) -> None:
@@ -108,19 +119,30 @@ class MemoryStore:
         self.changes.close()
 
     async def create(
-        self, fact: TaskCreated, owner: str, then: Sequence[DurableFact] = (), named: str = ""
+        self,
+        fact: TaskCreated,
+        owner: str,
+        then: Sequence[DurableFact] = (),
+        named: str = "",
+        session: str = "",
     ) -> Lease:
         """Write the first facts of a new task under a free id, and lease it to `owner`."""
         for task in drawn(self._draw, named):
             if task not in self._records:
                 growth = first(task, (fact, *then))
-                self._records[task] = _Record(growth, 1, owner, self._until())
+                record = _Record(growth, 1, owner, self._until())
+                record.session = session
+                above = self._path_of(record)
+                self.ledger.created(growth.state, above)
+                self._records[task] = record
                 self.chronicle.write(growth.events)
                 self.changes.note()
-                return Lease(owner, 1, growth.state)
+                return Lease(owner, 1, growth.state, (task, *above))
         raise StoreTrouble(f"No free task id was found in {DRAWS} draws.")
 
-    async def take(self, task: str, owner: str, instead_of: str | None = None) -> Lease:
+    async def take(
+        self, task: str, owner: str, instead_of: str | None = None, session: str | None = None
+    ) -> Lease:
         """Lease an existing task with a new epoch; UserMistake while somebody else's lease runs."""
         record = self._records.get(task)
         if record is None:
@@ -132,7 +154,13 @@ class MemoryStore:
         record.until = self._until()
         record.wish = None
         self.changes.note()
-        return Lease(owner, record.epoch, record.state)
+        top = self._top(record)
+        if session is not None and session != top.session:
+            top.session = session
+            self.ledger.recount([session])
+        path = (task, *self._above(task))
+        self.ledger.learn(path)
+        return Lease(owner, record.epoch, record.state, path)
 
     async def append(self, lease: Lease, facts: Sequence[DurableFact], *, last: bool = False) -> list[Event]:
         """Write all facts at once, or raise Fenced and write none; `last` also gives the lease back."""
@@ -142,9 +170,12 @@ class MemoryStore:
         record = self._records[lease.task]
         if (record.epoch, record.owner, record.state.seq) != (lease.epoch, lease.owner, lease.state.seq):
             raise lost(lease.task)
+        before = record.state
+        self.ledger.check_appended(before, growth.state, lease.path)
         record.events.extend(growth.events)
         self.chronicle.write(growth.events)
         record.state = lease.state = growth.state
+        self.ledger.appended(before, growth.state, lease.path)
         if last:
             record.owner = None
         self.changes.note()
@@ -222,6 +253,7 @@ class MemoryStore:
             raise taken(growth.state.id)
         self._records[growth.state.id] = _Record(growth, 0, None, 0.0)
         self.chronicle.write(growth.events)
+        self.ledger.recount(self._above(growth.state.id))
         self.changes.note()
 
     async def delete(self, task: str) -> list[str]:
@@ -239,6 +271,7 @@ class MemoryStore:
             del self._records[name]
             self._mail.pop(name, None)
         self.chronicle.forget(gone)
+        self.ledger.deleted(gone)
         self.changes.note()
         return gone
 
@@ -270,6 +303,26 @@ class MemoryStore:
     async def lines(self, task: str) -> list[dict[str, Any]]:
         """All facts of a task as objects for an export."""
         return [plain(event) for event in await self.events(task)]
+
+    def _above(self, task: str) -> tuple[str, ...]:
+        record = self._records.get(task)
+        return self._path_of(record) if record is not None else ()
+
+    def _path_of(self, record: _Record) -> tuple[str, ...]:
+        """The ids above a task, nearest first, and the account of its session."""
+        above = tuple(each.state.id for each in self._upwards(record))
+        session = self._top(record).session
+        return (*above[1:], session) if session else above[1:]
+
+    def _top(self, record: _Record) -> _Record:
+        return self._upwards(record)[-1]
+
+    def _upwards(self, record: _Record) -> list[_Record]:
+        """A task and those above it; what was imported may go round in circles."""
+        found = {record.state.id: record}
+        while (above := self._records.get(record.state.parent or "")) and above.state.id not in found:
+            record = found[above.state.id] = above
+        return [*found.values()]
 
     def _is_unheard(self, record: _Record) -> bool:
         letters = self._mail.get(record.state.id, ())

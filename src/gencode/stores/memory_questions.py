@@ -10,6 +10,7 @@ from msgspec import Struct
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
 from gencode.runtime.asking import ALL, Answer, NewQuestion, NobodyThere, Presence, QuestionRow, Unasked
+from gencode.runtime.changes import Changes
 from gencode.runtime.owner import fate
 from gencode.stores.questions import (
     DEEPEST,
@@ -29,8 +30,6 @@ from gencode.stores.questions import (
 if TYPE_CHECKING:
     from gencode.stores.memory import TaskNow
 
-LOOK_SECONDS = 1.0
-"""So often is looked where nothing was written: a process may have died, or a time be over."""
 
 FORGET_SECONDS = 86_400.0
 
@@ -54,13 +53,12 @@ class _Row(Struct):
 class MemoryQuestions:
     """A `QuestionStore` in a dictionary; `task` tells whose a task is at this moment."""
 
-    def __init__(self, task: "Callable[[str], TaskNow | None]") -> None:
+    def __init__(self, task: "Callable[[str], TaskNow | None]", changes: Changes) -> None:
         self._task = task
+        self._changes = changes
         self._rows: dict[int, _Row] = {}
         self._people: dict[str, tuple[Presence, float]] = {}
         self._numbers = count(1)
-        self._writes = 0
-        self._looked: dict[str, tuple[int, float]] = {}
 
     async def put(self, new: NewQuestion) -> int:
         """Write a question down; NobodyThere when it is for none."""
@@ -78,7 +76,7 @@ class MemoryQuestions:
         now, number = time.time(), next(self._numbers)
         self._rows = {each: row for each, row in self._rows.items() if row.until > now - FORGET_SECONDS}
         self._rows[number] = _Row(new, body, asks.epoch, name, root.cwd, now, now + new.seconds)
-        self._writes += 1
+        self._changes.note()
         return number
 
     async def answers(self, numbers: Sequence[int]) -> Mapping[int, Answer | None]:
@@ -89,7 +87,7 @@ class MemoryQuestions:
         """Take a question back; the answer, if one came before that."""
         said = self._said(number)
         if said is None and self._rows.pop(number, None) is not None:
-            self._writes += 1
+            self._changes.note()
         return said
 
     async def settle(self, number: int, answer: Answer, by: str) -> Answer | None:
@@ -117,14 +115,6 @@ class MemoryQuestions:
         """Say that a person is there no more."""
         self._people.pop(name, None)
 
-    async def changed(self, name: str) -> bool:
-        """Whether anything was written since this was last asked, or that is a while ago."""
-        known, at = self._looked.get(name, (-1, 0.0))
-        if known == self._writes and time.monotonic() - at < LOOK_SECONDS:
-            return False
-        self._looked[name] = (self._writes, time.monotonic())
-        return True
-
     async def news(self, presence: Presence) -> Sequence[QuestionRow]:
         """The questions for a person that wait."""
         return self._waiting(lambda row: row.new.owner != presence.name and self._is_for(row, presence))
@@ -144,7 +134,7 @@ class MemoryQuestions:
 
     def _write(self, row: _Row, answer: Answer, by: str) -> None:
         row.answer, row.by = answer_body(answer, by)
-        self._writes += 1
+        self._changes.note()
 
     def _said(self, number: int) -> Answer | None:
         row = self._rows.get(number)

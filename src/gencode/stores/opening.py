@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from gencode.core.errors import UserMistake
 from gencode.core.extras import installing
+from gencode.runtime.owner import LEASE_SECONDS
 from gencode.runtime.ports import Store
 from gencode.stores.schema import Durability
 from gencode.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from gencode.stores.pg_fleet import FleetStore
-
-LEASE_SECONDS = 15.0
 
 
 async def open_store(path: Path, durability: Durability, url: str = "") -> Store:

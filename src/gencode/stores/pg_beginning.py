@@ -12,10 +12,12 @@ from gencode.core.events import DurableFact, Event, kind_of
 from gencode.core.task import Task
 from gencode.runtime.ports import Lease
 from gencode.stores.facts import grown, held, lost, missing
+from gencode.stores.ledger_rows import Route
+from gencode.stores.pg_ledger import completed, route_from
 from gencode.stores.pg_link import Connection
 from gencode.stores.pg_pen import storable
 
-_BEGIN = """
+_BEGIN = completed("""
 WITH begun AS (
     UPDATE gen_task SET
         epoch = epoch + 1, owner = $2, wish = CASE WHEN dispatch IS NULL THEN 0 ELSE wish END,
@@ -30,12 +32,13 @@ WITH begun AS (
     FROM begun b, unnest($10::bigint[], $11::text[], $12::text[], $13::text[]) AS e (seq, kind, body, at)
     ORDER BY e.seq
 )
-SELECT epoch FROM begun
-"""
-_MINE = """
-SELECT t.epoch FROM gen_task t JOIN gen_journal e ON e.task = t.id AND e.seq = $3 AND e.epoch = t.epoch
+SELECT epoch, {ROUTE} FROM begun
+""")
+_MINE = completed("""
+SELECT t.epoch, {ROUTE}
+FROM gen_task t JOIN gen_journal e ON e.task = t.id AND e.seq = $3 AND e.epoch = t.epoch
 WHERE t.id = $1 AND t.owner = $2 AND t.last_seq = $3 AND e.at = $4
-"""
+""")
 _LAST_SEQ = "SELECT last_seq FROM gen_task WHERE id = $1"
 
 
@@ -49,6 +52,8 @@ class Beginning:
         self._lease_seconds = lease_seconds
         self.instead_of: str | None = None
         """An owner in whose place it is begun."""
+        self.route = Route(())
+        """What it spends from, once it is begun."""
 
     async def write(self, connection: Connection, again: bool) -> tuple[Lease, list[Event]]:
         """Begin it; UserMistake while somebody else's lease runs, Fenced when it is not as it was seen."""
@@ -61,12 +66,13 @@ class Beginning:
             *([each.seq for each in events], [kind_of(each.fact) for each in events]),
             *([body.decode() for body in self._growth.bodies], [each.at for each in events]),
         )
-        epoch = await connection.fetchval(_BEGIN, *row, *facts)
-        if epoch is None and again:
-            epoch = await connection.fetchval(_MINE, seen.id, self._owner, state.seq, events[-1].at)
-        if epoch is None:
+        begun = await connection.fetchrow(_BEGIN, *row, *facts)
+        if begun is None and again:
+            begun = await connection.fetchrow(_MINE, seen.id, self._owner, state.seq, events[-1].at)
+        if begun is None:
             last = await connection.fetchval(_LAST_SEQ, seen.id)
             if last is None:
                 raise missing(seen.id)
             raise held(seen.id) if last == seen.seq else lost(seen.id)
-        return Lease(self._owner, epoch, state), events
+        self.route = route_from(begun[1])
+        return Lease(self._owner, begun[0], state, self.route.path), events

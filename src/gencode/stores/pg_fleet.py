@@ -12,6 +12,7 @@ from gencode.runtime.fleet import Dispatch, Enqueue, Outlook, Stuck, WorkerCard
 from gencode.runtime.ports import Lease
 from gencode.stores.facts import DRAWS, drawn, first, held, lost, missing
 from gencode.stores.folding import snapshot_of
+from gencode.stores.ledger_rows import Route
 from gencode.stores.pg_beginning import Beginning
 from gencode.stores.pg_carrier import Carrier, Unfit
 from gencode.stores.pg_link import Connection, alone
@@ -116,13 +117,18 @@ class FleetStore(PostgresStore):
 
         return PostgresParcels(self.link)
 
-    async def submit(self, fact: TaskCreated, order: bytes, enqueue: Enqueue, named: str = "") -> str:
+    async def submit(
+        self, fact: TaskCreated, order: bytes, enqueue: Enqueue, named: str = "", session: str = ""
+    ) -> str:
         """Write a new task for workers and put it into a queue, all or nothing; its id.
 
-        Under the id that is `named`, the same task is there once, however often it is submitted.
+        Under the id that is `named`, the same task is there once, however often it is submitted. The account
+        of `session` pays for one of no conversation.
         """
         for task in drawn(self.draw, named):
-            new = NewTask(first(task, (fact,)), self.lease_seconds, dispatch=order)
+            growth = first(task, (fact,))
+            route = await self.ledger.route_below(growth.state, session)
+            new = NewTask(growth, self.lease_seconds, dispatch=order, route=route)
             tried: list[Carrier] = []
 
             async def at_once(
@@ -135,13 +141,17 @@ class FleetStore(PostgresStore):
                 await enqueue(carrier, new.task)
                 return not carrier.taken and (carrier.sent or await new.write(connection, again))
 
-            async def write(connection: Connection, again: bool, new: NewTask = new) -> bool:
-                written = await new.write(connection, again)
+            async def write(
+                connection: Connection, again: bool, new: NewTask = new, route: Route = route
+            ) -> bool:
+                written = await self.ledger.create(connection, again, new, route)
                 if written:
                     await enqueue(connection, new.task)
                 return written
 
             try:
+                if not await self.ledger.is_unlimited(new.state, route):
+                    raise Unfit
                 written = await self.link.patiently(at_once)
                 self.changes.note()
             except Unfit:
@@ -214,6 +224,7 @@ class FleetStore(PostgresStore):
         beginning = Beginning(seen, owner, facts, self.lease_seconds)
         beginning.instead_of = instead_of
         begun = await self.link.swiftly(beginning.write)
+        await self.ledger.taken(beginning.route, None)
         self._ear.hear(owner)
         self.changes.note()
         return begun

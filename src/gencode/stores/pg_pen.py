@@ -11,12 +11,15 @@ from typing import Any
 
 import msgspec
 
+from gencode.budgets.limits import cost_between
 from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import DurableFact, Event, kind_of
 from gencode.core.task import Task
 from gencode.runtime.changes import Changes
 from gencode.runtime.ports import Lease
 from gencode.stores.facts import Growth, grown, lost
+from gencode.stores.ledger_rows import CALL, amounts
+from gencode.stores.pg_ledger import completed
 from gencode.stores.pg_link import Connection, Link
 from gencode.stores.steps import FOLD, SNAPSHOT_EVERY
 
@@ -25,7 +28,7 @@ MOST_ON_THE_WAY = 2
 """So many statements are on their way at once; the next one gathers meanwhile."""
 
 _FAULT = "A fault in GenCode kept this from being written."
-_APPEND = """
+_APPEND = completed("""
 WITH told AS (
     SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::text[],
                          $7::text[], $8::text[], $9::text[], $10::bigint[], $11::boolean[], $12::text[])
@@ -55,9 +58,23 @@ WITH told AS (
 ), taken AS (
     DELETE FROM gen_letter l USING told t, moved m
     WHERE m.id = t.id AND l.task = t.id AND l.number <= t.mailed AND t.mailed > 0
-)
+), dropped AS (
+    DELETE FROM gen_hold h USING moved m
+    WHERE h.task = m.id AND m.id = ANY($20::text[]) RETURNING h.path, h.turns, h.tokens, h.usd
+), {DELTAS} AS (
+    {DROPPED}
+    UNION ALL
+    SELECT c.account, c.turns, c.tokens, c.usd, 0, 0, 0, 0, 0, false
+    FROM unnest($21::text[], $22::text[], $23::bigint[], $24::bigint[], $25::bigint[])
+             AS c (task, account, turns, tokens, usd)
+        JOIN moved m ON m.id = c.task
+    UNION ALL
+    SELECT t.id, 0, 0, 0, 0, 0, 0, 0, 0, true FROM told t JOIN moved m ON m.id = t.id
+    WHERE t.status NOT IN ('pending', 'running')
+),
+{CHANGED}
 SELECT id FROM moved
-"""
+""")
 _WRITTEN = """
 SELECT t.id FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS t (id, epoch, seq)
     JOIN gen_journal e ON e.task = t.id AND e.seq = t.seq AND e.epoch = t.epoch
@@ -164,7 +181,7 @@ class Pen:
 
     async def _written(self, batch: Sequence[_Append]) -> set[str]:
         """The tasks that were moved on; after a reply that got lost, what it had said is found out."""
-        values = (*_rows(batch), FOLD, self._lease_seconds)
+        values = (*_rows(batch), FOLD, self._lease_seconds, *_costs(batch))
 
         async def step(connection: Connection, again: bool) -> set[str]:
             moved = {row[0] for row in await connection.fetch(_APPEND, *values)}
@@ -202,6 +219,21 @@ def _rows(batch: Sequence[_Append]) -> list[list[Any]]:
     return [[row[column] for row in tasks] for column in range(12)] + [
         [row[column] for row in facts] for column in range(5)
     ]
+
+
+def _costs(batch: Sequence[_Append]) -> list[list[Any]]:
+    """The tasks whose calls are settled, and what facts cost each account on a path, as columns."""
+    settled: list[str] = []
+    rows: list[tuple[Any, ...]] = []
+    for append in batch:
+        if append.growth is None:
+            continue
+        after, cost = append.growth.state, cost_between(append.lease.state, append.growth.state)
+        if cost or after.status.ended:
+            settled.append(after.id)
+        if cost:
+            rows += [(after.id, account, *amounts(cost, CALL)) for account in append.lease.path]
+    return [settled, *([row[column] for row in rows] for column in range(5))]
 
 
 def _is_due(before: Task, growth: Growth) -> bool:

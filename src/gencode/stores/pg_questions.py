@@ -6,12 +6,14 @@ gone. Of all answers the first one counts, because it is the one that finds none
 
 import secrets
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
 from gencode.runtime.asking import ALL, Answer, NewQuestion, NobodyThere, Presence, QuestionRow, Unasked
+from gencode.runtime.changes import Changes
 from gencode.runtime.owner import fate
-from gencode.stores.pg_link import WAKE, Connection, Ear, Link
+from gencode.stores.pg_link import Connection, Link, Step
 from gencode.stores.questions import (
     DEEPEST,
     MOST_ANSWERED,
@@ -28,8 +30,7 @@ from gencode.stores.questions import (
     waiting_rows,
 )
 
-LOOK_SECONDS = 2.0
-"""Who hears nothing looks so often."""
+T = TypeVar("T")
 
 _FORGET = "DELETE FROM gen_question WHERE until < clock_timestamp() - interval '1 day'"
 _ROOT = """
@@ -59,7 +60,6 @@ _MARKED = "SELECT number FROM gen_question WHERE mark = $1"
 _ANSWER_OF = "SELECT answer FROM gen_question WHERE number = $1"
 _ANSWERS = "SELECT number, answer FROM gen_question WHERE number = any($1::bigint[])"
 _WITHDRAW = "DELETE FROM gen_question WHERE number = $1 AND answer IS NULL RETURNING root"
-_EVERYBODY = "SELECT pg_notify($1, name) FROM gen_person WHERE until > clock_timestamp()"
 # What is asked at home, where the conversation is led, is for those who follow that conversation. The mark of
 # a question says whether it is, so that databases made before need no new column.
 _NEWS = """
@@ -106,12 +106,12 @@ _GONE = "DELETE FROM gen_person WHERE name = $1 OR until < clock_timestamp() - i
 class PostgresQuestions:
     """A `QuestionStore` in tables beside the journal."""
 
-    def __init__(self, link: Link, ear: Ear) -> None:
+    def __init__(self, link: Link, changes: Changes) -> None:
         self._link = link
-        self._ear = ear
+        self._changes = changes
 
     async def put(self, new: NewQuestion) -> int:
-        """Write a question down and tell whoever is there; NobodyThere when nobody is."""
+        """Write a question down; NobodyThere when it is for none."""
         body = question_body(new.question)
         mark = f"{'home' if new.home else 'away'} {new.mark or secrets.token_hex(8)}"
 
@@ -132,10 +132,9 @@ class PostgresQuestions:
                 number = await connection.fetchval(_PUT, *row, body, mark, new.seconds)
                 if number is None:
                     raise Unasked(NOT_OURS)
-                await connection.execute(_EVERYBODY, WAKE)
                 return int(number)
 
-        return await self._link.patiently(step)
+        return await self._written(step)
 
     async def answers(self, numbers: Sequence[int]) -> Mapping[int, Answer | None]:
         """The answers to questions, None where there is none yet; those that are gone are left out."""
@@ -148,12 +147,11 @@ class PostgresQuestions:
         async def step(connection: Connection, _again: bool) -> Answer | None:
             async with connection.transaction():
                 if await connection.fetchval(_WITHDRAW, number) is not None:
-                    await connection.execute(_EVERYBODY, WAKE)
                     return None
                 said = await connection.fetchval(_ANSWER_OF, number)
                 return None if said is None else answer_of(said)
 
-        return await self._link.patiently(step)
+        return await self._written(step)
 
     async def settle(self, number: int, answer: Answer, by: str) -> Answer | None:
         """Answer a question where it was asked; what came before, if any did. Unasked if its task is gone."""
@@ -164,13 +162,12 @@ class PostgresQuestions:
                 if await connection.fetchval(_LOST, number) is not None:
                     raise Unasked(NOT_OURS)
                 if await connection.fetchval(_SETTLE, number, body, who) is not None:
-                    await connection.execute(_EVERYBODY, WAKE)
                     return None
                 said = await connection.fetchrow(_SAID, number)
                 same = again and said is not None and (said[0], said[1]) == (body, who)
                 return None if said is None or same else answer_of(said[0])
 
-        return await self._link.patiently(step)
+        return await self._written(step)
 
     async def who(self, task: str, call: ToolCall) -> str:
         """Who answered what was last asked about this very call."""
@@ -183,10 +180,6 @@ class PostgresQuestions:
     async def gone(self, name: str) -> None:
         """Say that a person is there no more."""
         await self._link.fetch(_GONE, name)
-
-    async def changed(self, name: str) -> bool:
-        """Whether `name` was notified since this was last asked, or that is a while ago."""
-        return not await self._ear.quiet("questions", name, LOOK_SECONDS)
 
     async def news(self, presence: Presence) -> Sequence[QuestionRow]:
         """The questions for a person that wait."""
@@ -206,8 +199,6 @@ class PostgresQuestions:
                 owner = await connection.fetchval(_ASKER, number) or ""
                 asks = fate(owner) != "dead"  # its lease goes on for a while
                 if asks and await connection.fetchval(_ANSWER, number, body, who) is not None:
-                    await connection.execute("SELECT pg_notify($1, $2)", WAKE, owner)
-                    await connection.execute(_EVERYBODY, WAKE)
                     return None
                 said = await connection.fetchrow(_SAID, number)
                 if said is None or said[0] is None:
@@ -215,5 +206,10 @@ class PostgresQuestions:
                 same = again and (said[0], said[1]) == (body, who)
                 return None if same else answered_already(number, said[1])
 
-        if wrong := await self._link.patiently(step):
+        if wrong := await self._written(step):
             raise UserMistake(wrong)
+
+    async def _written(self, step: Step[T]) -> T:
+        done = await self._link.patiently(step)
+        self._changes.note()
+        return done

@@ -2,8 +2,12 @@
 
 from typing import Any
 
+from gencode.budgets.limits import cost_of
 from gencode.core.events import kind_of
+from gencode.core.task import Task
 from gencode.stores.facts import Growth, busy, missing
+from gencode.stores.ledger_rows import CALL, Route, amounts
+from gencode.stores.pg_ledger import completed, delete_accounts
 from gencode.stores.pg_link import Connection
 from gencode.stores.pg_pen import snapshot, storable
 from gencode.stores.steps import FOLD
@@ -12,10 +16,11 @@ from gencode.stores.steps import FOLD
 _NEW = """
 WITH new AS (
     INSERT INTO gen_task (id, agent, cwd, conversation, parent, status, model, created_at, updated_at,
-                          ended_at, epoch, owner, lease_until, last_seq, mailed, dispatch, dispatched_at)
+                          ended_at, epoch, owner, lease_until, last_seq, mailed, dispatch, dispatched_at,
+                          paid_by, counted)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
             CASE WHEN $12::text IS NULL THEN NULL ELSE clock_timestamp() + make_interval(secs => $13) END,
-            $14, $15, $16, CASE WHEN $16::bytea IS NULL THEN NULL ELSE clock_timestamp() END)
+            $14, $15, $16, CASE WHEN $16::bytea IS NULL THEN NULL ELSE clock_timestamp() END, $23, $24)
     {twice} RETURNING id, epoch, last_seq
 ), written AS (
     INSERT INTO gen_journal (task, seq, epoch, kind, body, at)
@@ -25,11 +30,15 @@ WITH new AS (
 ), kept AS (
     INSERT INTO gen_snapshot (task, seq, fold, body) SELECT n.id, n.last_seq, $21, $22 FROM new n
     ON CONFLICT (task) DO UPDATE SET seq = excluded.seq, fold = excluded.fold, body = excluded.body
-)
+), {DELTAS} AS (
+    SELECT c.id, $26::bigint, $27::bigint, $28::bigint, 1, 0, 0, 0, 0, false
+    FROM new n, unnest($25::text[]) AS c (id)
+),
+{CHANGED}
 SELECT id FROM new
 """
-_TASK = _NEW.format(twice="ON CONFLICT (id) DO NOTHING")
-_PART = _NEW.format(twice="").rpartition("SELECT")[0].strip()
+_TASK = completed(_NEW).replace("{twice}", "ON CONFLICT (id) DO NOTHING")
+_PART = completed(_NEW).replace("{twice}", "").rpartition("SELECT")[0].strip()
 _SAME = "SELECT 1 FROM gen_task WHERE id = $1 AND owner IS NOT DISTINCT FROM $2 AND created_at = $3"
 _BELOW = """
 WITH RECURSIVE below (id) AS (
@@ -50,9 +59,16 @@ class NewTask:
     """A task with its whole journal, leased to `owner` or to nobody; `dispatch` is what workers are told."""
 
     def __init__(
-        self, growth: Growth, lease_seconds: float, owner: str | None = None, dispatch: bytes | None = None
+        self,
+        growth: Growth,
+        lease_seconds: float,
+        owner: str | None = None,
+        dispatch: bytes | None = None,
+        route: Route | None = None,
     ) -> None:
+        """It counts along its `route`; one without is counted later."""
         self._growth = growth
+        self._route = route
         self._lease_seconds = lease_seconds
         self._owner = owner
         self._dispatch = dispatch
@@ -61,6 +77,11 @@ class NewTask:
     def task(self) -> str:
         """Its id."""
         return self._growth.state.id
+
+    @property
+    def state(self) -> Task:
+        """The task."""
+        return self._growth.state
 
     async def write(self, connection: Connection, again: bool) -> bool:
         """Write it, all or nothing; False when its id is taken by another one."""
@@ -92,7 +113,11 @@ class NewTask:
             *([each.seq for each in events], [kind_of(each.fact) for each in events]),
             *([body.decode() for body in self._growth.bodies], [each.at for each in events]),
         )
-        return (*row, *facts, FOLD, snapshot(state))
+        route = self._route
+        paid = (route.session or None) if route is not None and len(route.tasks) == 1 else None
+        above = list(route.path[1:]) if route is not None else []
+        cost = amounts(cost_of(state), CALL)
+        return (*row, *facts, FOLD, snapshot(state), paid, route is not None, above, *cost)
 
 
 async def delete(connection: Connection, task: str) -> list[str]:
@@ -103,6 +128,7 @@ async def delete(connection: Connection, task: str) -> list[str]:
     if owned := [row[0] for row in rows if row[1] is not None or row[2]]:
         raise busy(owned)
     ids: list[str] = [row[0] for row in rows]
+    await delete_accounts(connection, ids)
     for statement in _GONE:
         await connection.execute(statement, ids)
     return ids

@@ -7,6 +7,7 @@ compared with facts are text, as in the facts; only leases and workers go by the
 from gencode.core.errors import StoreTrouble
 from gencode.runtime.owner import fate, process_named
 from gencode.stores.pg_claims import CLAIMS
+from gencode.stores.pg_ledger import LEDGER
 from gencode.stores.pg_link import Connection, Link, alone
 from gencode.stores.pg_parcels import LACKS, PARCELS
 
@@ -162,7 +163,14 @@ CREATE TRIGGER gen_event_upgraded INSTEAD OF INSERT OR DELETE ON gen_event
     FOR EACH ROW EXECUTE FUNCTION gen_upgraded();
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, PARCELS, CLAIMS, f"{LACKS};{_VERSION_6}")
+MIGRATIONS: tuple[str, ...] = (
+    _VERSION_1,
+    _VERSION_2,
+    _VERSION_3,
+    PARCELS,
+    CLAIMS,
+    f"{LACKS};{LEDGER}{_VERSION_6}",
+)
 """Step n leads from version n to version n + 1."""
 
 VERSION = len(MIGRATIONS)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gencode.core.ids import new_id
 from gencode.runtime.away.parcel import Parcel, Returned
 from gencode.runtime.fleet import Hindrance, Lack, NoWorker, Outlook, Stuck, WorkerCard
-from gencode.stores.opening import LEASE_SECONDS
+from gencode.runtime.owner import LEASE_SECONDS
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_link import Link
 from gencode.stores.pg_parcels import FRESH_SECONDS

@@ -13,7 +13,7 @@ from gencode.core.errors import StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
 from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
-from gencode.runtime.owner import QUEUE
+from gencode.runtime.owner import LEASE_SECONDS, QUEUE
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
 from gencode.stores.facts import (
     DRAWS,
@@ -21,6 +21,7 @@ from gencode.stores.facts import (
     adopted,
     drawn,
     first,
+    grown,
     held,
     letter_text,
     lost,
@@ -29,6 +30,8 @@ from gencode.stores.facts import (
     unheard,
 )
 from gencode.stores.folding import StoredFact, events_of, folded, lines_of, snapshot_of
+from gencode.stores.ledger_rows import Route
+from gencode.stores.pg_ledger import PostgresLedger, completed, route_from
 from gencode.stores.pg_link import PATIENCE, WAKE, Connection, Link, PostgresChanges
 from gencode.stores.pg_pen import Pen, storable
 from gencode.stores.pg_rows import NewTask, delete
@@ -45,15 +48,16 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 2.0
 """Who hears nothing looks so often."""
 
-_TAKE = """
+_TAKE = completed("""
 WITH taken AS (
     UPDATE gen_task SET epoch = epoch + 1, owner = $2, wish = CASE WHEN dispatch IS NULL THEN 0 ELSE wish END,
                         lease_until = clock_timestamp() + make_interval(secs => $4)
     WHERE id = $1 AND (lease_until IS NULL OR owner = $2 OR owner = $3 OR lease_until <= clock_timestamp())
     RETURNING id, epoch, last_seq
 )
-SELECT t.epoch, t.last_seq, s.body FROM taken t LEFT JOIN gen_snapshot s ON s.task = t.id AND s.fold = $5
-"""
+SELECT t.epoch, t.last_seq, s.body, {ROUTE}
+FROM taken t LEFT JOIN gen_snapshot s ON s.task = t.id AND s.fold = $5
+""")
 # What is being written at this moment is renewed by that, so nobody waits for anybody here.
 # What is being written at this moment is renewed with that.
 _RENEW = """
@@ -139,6 +143,8 @@ class PostgresStore:
         """Wakes whoever waits for something new."""
         self._pen = Pen(link, lease_seconds, self.changes)
         self._ear = self.changes.ear
+        self.ledger = PostgresLedger(link, self._ear, self.changes.note)
+        """What tasks may spend, and have spent."""
         self._given_up: set[str] = set()
         self._chronicle: PostgresChronicle | None = None
 
@@ -147,7 +153,7 @@ class PostgresStore:
         cls,
         url: str,
         *,
-        lease_seconds: float = 15.0,
+        lease_seconds: float = LEASE_SECONDS,
         draw: Callable[[], str] = new_id,
         patience: float = PATIENCE,
     ) -> Self:
@@ -186,7 +192,7 @@ class PostgresStore:
         """Where questions wait until a person answers them."""
         from gencode.stores.pg_questions import PostgresQuestions
 
-        return PostgresQuestions(self.link, self._ear)
+        return PostgresQuestions(self.link, self.changes)
 
     @property
     def chronicle(self) -> "PostgresChronicle":
@@ -212,25 +218,45 @@ class PostgresStore:
         self._given_up.add(owner)
 
     async def create(
-        self, fact: TaskCreated, owner: str, then: Sequence[DurableFact] = (), named: str = ""
+        self,
+        fact: TaskCreated,
+        owner: str,
+        then: Sequence[DurableFact] = (),
+        named: str = "",
+        session: str = "",
     ) -> Lease:
         """Write the first facts of a new task under a free id, and lease it to `owner`."""
         for task in drawn(self.draw, named):
             growth = first(task, (fact, *then))
-            if await self.link.patiently(NewTask(growth, self.lease_seconds, owner).write):
+            route = await self.ledger.route_below(growth.state, session)
+            new = NewTask(growth, self.lease_seconds, owner, route=route)
+            if await self._write_new(new, route):
+                self.ledger.created(growth.state, route)
                 self._ear.hear(owner)
                 self.changes.note()
-                return Lease(owner, 1, growth.state)
+                return Lease(owner, 1, growth.state, route.path)
         raise StoreTrouble(f"No free task id was found in {DRAWS} draws in the database {self.link.address}.")
 
-    async def take(self, task: str, owner: str, instead_of: str | None = None) -> Lease:
+    async def _write_new(self, new: NewTask, route: Route) -> bool:
+        """Write a new task, if there is enough for it; False when its id is taken."""
+        if await self.ledger.is_unlimited(new.state, route):
+            return await self.link.patiently(new.write)
+
+        async def write(connection: Connection, again: bool) -> bool:
+            return await self.ledger.create(connection, again, new, route)
+
+        return await self.in_transaction(write)
+
+    async def take(
+        self, task: str, owner: str, instead_of: str | None = None, session: str | None = None
+    ) -> Lease:
         """Lease an existing task with a new epoch; UserMistake while somebody else's lease runs."""
 
         rows = await self.link.fetch(_TAKE, task, owner, instead_of, self.lease_seconds, FOLD)
         if not rows:
             known = await self.link.fetch(_LAST_SEQ, task)
             raise held(task) if known else missing(task)
-        epoch, last, body = rows[0]
+        epoch, last, body, told = rows[0]
         state = snapshot_of(body)
         if state is None or state.seq < last:  # from here on nobody else writes
             newer = await self.link.fetch(_EVENTS, task, state.seq if state else 0, last)
@@ -240,7 +266,8 @@ class PostgresStore:
                 raise trouble or missing(task)
         self._ear.hear(owner)
         self.changes.note()
-        return Lease(owner, epoch, state)
+        route = await self.ledger.taken(route_from(told), session)
+        return Lease(owner, epoch, state, route.path)
 
     async def append(self, lease: Lease, facts: Sequence[DurableFact], *, last: bool = False) -> list[Event]:
         """Write all facts in one transaction, or raise Fenced and write none; `last` gives the lease back."""
@@ -248,7 +275,12 @@ class PostgresStore:
             return []
         if lease.owner in self._given_up:
             raise lost(lease.task)
-        return await self._pen.append(lease, facts, last=last)
+        if lease.state.status.ended:
+            await self.ledger.going_on(lease.state, grown(lease.state, facts).state)
+        events = await self._pen.append(lease, facts, last=last)
+        if last:
+            self.ledger.forget(lease.task)
+        return events
 
     async def renew(self, owner: str) -> set[str]:
         """Extend every lease of `owner`; the tasks that it has."""
@@ -264,6 +296,7 @@ class PostgresStore:
         """Give the lease back at once, whatever the task's status."""
         if lease.owner in self._given_up:
             return  # whatever it started may still be stopping; the lease runs out by itself
+        self.ledger.forget(lease.task)
         await self.link.fetch(_RELEASE, lease.task, lease.epoch, lease.owner)
         self.changes.note()
 
@@ -333,6 +366,7 @@ class PostgresStore:
         growth = adopted(events)
         if not await self.link.patiently(NewTask(growth, self.lease_seconds).write):
             raise taken(growth.state.id)
+        await self.ledger.adopted(growth.state.id)
         self.changes.note()
 
     async def delete(self, task: str) -> list[str]:

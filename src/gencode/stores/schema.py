@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from gencode.core.errors import StoreTrouble
 from gencode.runtime.changes import CLOSED
+from gencode.stores.ledger_tables import LEDGER
 from gencode.stores.question_tables import QUESTIONS
 
 T = TypeVar("T")
@@ -117,7 +118,7 @@ _VERSION_3 = (
     """,
     "ALTER TABLE Sessions ADD COLUMN Posted INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE Sessions ADD COLUMN Mailed INTEGER NOT NULL DEFAULT 0",
-    # An owner asks ten times a second what is new, and nearly always nothing is: then these two are empty.
+    # An owner asks after every change what is new, and nearly always nothing is: then these two are empty.
     "CREATE INDEX idx_sessions_mail ON Sessions(Owner) WHERE Posted > Mailed",
     "CREATE INDEX idx_sessions_asked ON Sessions(Owner) WHERE Cancel <> 0",
     "PRAGMA user_version = 3",
@@ -165,6 +166,7 @@ _VERSION_6 = (
 
 # The version of 0.2. Tables that 0.2 adds go above the two statements about the journal.
 _VERSION_7 = (
+    *LEDGER,
     # A process of 0.1 that is still connected must not write: it knows neither the facts nor the budgets of
     # 0.2. It finds no table of the old name, and its sentence about that ends with the name in this view.
     "ALTER TABLE Events RENAME TO Journal",
@@ -418,16 +420,17 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> Migration:
     if version:
         check_leases(connection, path)
         backup = back_up(connection, path, OLD_RELEASE)
+    done = False
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         with Transaction(connection):
             for steps in MIGRATIONS[version:]:
                 for statement in steps:
                     connection.execute(statement)
-    except BaseException:
-        if backup:
+        done = True
+    finally:
+        if backup and not done:
             backup.unlink()  # nothing was changed, so the next try makes its own
-        raise
     return Migration(version, VERSION, backup)
 
 

@@ -20,10 +20,12 @@ from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
 from gencode.core.ids import new_id
 from gencode.core.task import Task
 from gencode.runtime.changes import Changes
+from gencode.runtime.owner import LEASE_SECONDS
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
 from gencode.stores.facts import DRAWS, adopted, drawn, first, held, letter_text, missing, taken
 from gencode.stores.folding import StoredFact, events_of, folded, lines_of, snapshot_of
 from gencode.stores.schema import Durability, PlainErrors, Transaction, open_pair
+from gencode.stores.sqlite_ledger import Accounts, SqliteLedger
 from gencode.stores.steps import FOLD, RELEASE, Append, Delete, Insert, Post
 from gencode.stores.together import Pen, Step, patiently
 
@@ -160,6 +162,11 @@ class SqliteStore:
         self.changes = SqliteChanges(self._writer if thread is None else self._reader)
         """Wakes whoever waits for something new."""
         self._pen = Pen(self._writer, self._plain_errors, thread, self.changes)
+        self._accounts = Accounts(self._writer, _read_task)
+        self.ledger = SqliteLedger(
+            self._pen, (self._accounts, Accounts(self._reader, _read_task)), self._plain_errors, self._is_busy
+        )
+        """What tasks may spend, and have spent."""
         self._leased: set[str] = set()
         self._lease_seconds = lease_seconds
         self._lease = f"{lease_seconds:+.3f} seconds"
@@ -171,7 +178,7 @@ class SqliteStore:
         path: Path,
         *,
         durability: Durability = "normal",
-        lease_seconds: float = 15.0,
+        lease_seconds: float = LEASE_SECONDS,
         draw: Callable[[], str] = new_id,
     ) -> Self:
         """Open the database at `path`, made or brought up to date where needed."""
@@ -228,19 +235,29 @@ class SqliteStore:
         return self._path.parent / "storms"
 
     async def create(
-        self, fact: TaskCreated, owner: str, then: Sequence[DurableFact] = (), named: str = ""
+        self,
+        fact: TaskCreated,
+        owner: str,
+        then: Sequence[DurableFact] = (),
+        named: str = "",
+        session: str = "",
     ) -> Lease:
         """Write the first facts of a new task under a free id, and lease it to `owner`."""
         for task in drawn(self._draw, named):
             growth = first(task, (fact, *then))
-            if await self._write(Insert(self._cursor, growth, lease=self._lease, owner=owner)):
+            insert = Insert(
+                self._cursor, self._accounts, growth, lease=self._lease, owner=owner, session=session
+            )
+            if await self._write(insert):
                 self._leased.add(growth.state.id)
-                return Lease(owner, 1, growth.state)
+                return Lease(owner, 1, growth.state, insert.path)
         raise StoreTrouble(f"No free task id was found in {DRAWS} draws in the database {self._path}.")
 
-    async def take(self, task: str, owner: str, instead_of: str | None = None) -> Lease:
+    async def take(
+        self, task: str, owner: str, instead_of: str | None = None, session: str | None = None
+    ) -> Lease:
         """Lease an existing task with a new epoch; UserMistake while somebody else's lease runs."""
-        lease = await self._pen.change(lambda: self._take(task, owner, instead_of))
+        lease = await self._pen.change(lambda: self._take(task, owner, instead_of, session))
         self._leased.add(task)
         return lease
 
@@ -248,7 +265,7 @@ class SqliteStore:
         """Write all facts in one transaction, or raise Fenced and write none; `last` gives the lease back."""
         if not facts:
             return []
-        events = await self._write(Append(self._cursor, lease, facts, last))
+        events = await self._write(Append(self._cursor, self._accounts, lease, facts, last))
         if last:
             self._leased.discard(lease.task)
         return events
@@ -303,12 +320,12 @@ class SqliteStore:
     async def adopt(self, events: Sequence[Event]) -> None:
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
         growth = adopted(events)
-        if not await self._write(Insert(self._cursor, growth, lease=self._lease)):
+        if not await self._write(Insert(self._cursor, self._accounts, growth, lease=self._lease)):
             raise taken(growth.state.id)
 
     async def delete(self, task: str) -> list[str]:
         """Delete a task with everything below it, all or nothing; the ids that are gone."""
-        return await self._write(Delete(self._cursor, task))
+        return await self._write(Delete(self._cursor, self._accounts, task))
 
     async def task(self, task: str) -> Task | None:
         """The fold of a task's facts, as far as they can be read."""
@@ -340,12 +357,15 @@ class SqliteStore:
         return [Letter(*row) for row in rows]
 
     def _write(self, step: Step[T]) -> Awaitable[T]:
-        return self._pen.write(step, together=len(self._leased) > _FEW)
+        return self._pen.write(step, together=self._is_busy())
+
+    def _is_busy(self) -> bool:
+        return len(self._leased) > _FEW
 
     def _read(self, step: Callable[[], T]) -> Awaitable[T]:
         return patiently(step, self._plain_errors)
 
-    def _take(self, task: str, owner: str, instead_of: str | None) -> Lease:
+    def _take(self, task: str, owner: str, instead_of: str | None, session: str | None) -> Lease:
         with Transaction(self._writer):
             row = self._writer.execute(_TASK, (FOLD, task)).fetchone()
             if row is None:
@@ -358,7 +378,8 @@ class SqliteStore:
             state, trouble = _folded(self._writer, row)
             if state is None or trouble:
                 raise trouble or missing(task)
-        return Lease(owner, claimed[0][0], state)
+            path = self._accounts.taken(task, session)
+        return Lease(owner, claimed[0][0], state, path)
 
     def _task(self, task: str) -> Task | None:
         with Transaction(self._reader, "BEGIN"):
@@ -405,6 +426,12 @@ class SqliteStore:
             last = self._reader.execute(_LAST_SEQ, (task,)).fetchone()
             rows = self._reader.execute(_EVENTS, (task, after)).fetchall() if last else []
         return rows, last[0] if last else 0
+
+
+def _read_task(connection: sqlite3.Connection, task: str) -> Task | None:
+    """A task as far as its facts can be read, inside of whatever transaction is open."""
+    row = connection.execute(_TASK, (FOLD, task)).fetchone()
+    return _folded(connection, row)[0] if row is not None else None
 
 
 def _folded(

@@ -5,8 +5,6 @@ is gone. Of all answers the first one counts, because it is the one that finds n
 """
 
 import json
-import sqlite3
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -31,13 +29,9 @@ from gencode.stores.questions import (
     question_body,
     waiting_rows,
 )
-from gencode.stores.schema import PlainErrors
-from gencode.stores.together import Doing, Pen
+from gencode.stores.together import Doing
 
 T = TypeVar("T")
-
-LOOK_SECONDS = 1.0
-"""So often is looked where nothing was written: a process may have died, or a time be over."""
 
 _FORGET = "DELETE FROM Questions WHERE Until < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 day')"
 _COUNT = """
@@ -104,12 +98,6 @@ _GONE = "DELETE FROM Persons WHERE Name = ? OR Until < strftime('%Y-%m-%dT%H:%M:
 
 class SqliteQuestions(Beside):
     """A `QuestionStore` in tables beside the journal."""
-
-    def __init__(
-        self, pen: Pen, writer: sqlite3.Connection, reader: sqlite3.Connection, errors: PlainErrors
-    ) -> None:
-        super().__init__(pen, writer, reader, errors)
-        self._looked = (0, -LOOK_SECONDS)
 
     async def put(self, new: NewQuestion) -> int:
         """Write a question down; NobodyThere when it is for none."""
@@ -178,16 +166,6 @@ class SqliteQuestions(Beside):
     async def gone(self, name: str) -> None:
         """Say that a person is there no more."""
         await self._written(lambda: self._writer.execute(_GONE, (name,)).rowcount)
-
-    async def changed(self, name: str) -> bool:
-        """Whether anything was written since this was last asked, or that is a while ago."""
-        [(version,)] = await self._read("PRAGMA data_version", ())
-        now = time.monotonic()
-        known, at = self._looked
-        if version == known and now - at < LOOK_SECONDS:
-            return False
-        self._looked = (version, now)
-        return True
 
     async def news(self, presence: Presence) -> Sequence[QuestionRow]:
         """The questions for a person that wait."""

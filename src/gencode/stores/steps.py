@@ -12,6 +12,7 @@ from gencode.core.ids import stamp
 from gencode.core.task import Evidence, Task
 from gencode.runtime.ports import Lease
 from gencode.stores.facts import MOST_WAITING, Growth, busy, grown, lost, missing, unheard
+from gencode.stores.sqlite_ledger import Accounts
 from gencode.stores.together import Step
 
 SNAPSHOT_EVERY = 64
@@ -23,10 +24,10 @@ FOLD = zlib.crc32(repr((_FOLD_REVISION, Task.__struct_fields__, Evidence.__struc
 
 _INSERT_SESSION = """
 INSERT INTO Sessions (Id, Agent, Cwd, Conversation, Parent, Status, Model, CreatedAt, UpdatedAt, EndedAt,
-                      Epoch, Owner, LeaseUntil, LastSeq, Mailed)
+                      Epoch, Owner, LeaseUntil, LastSeq, Mailed, PaidBy, Counted)
 VALUES (:id, :agent, :cwd, :conversation, :parent, :status, :model, :created, :updated, :ended,
         :epoch, :owner, iif(:owner IS NULL, NULL, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', :lease)), :seq,
-        :mailed)
+        :mailed, :paid, :owner IS NOT NULL)
 ON CONFLICT (Id) DO NOTHING
 """
 _INSERT_SUBSESSION = """
@@ -69,22 +70,35 @@ RELEASE = "UPDATE Sessions SET Owner = NULL, LeaseUntil = NULL WHERE Id = ? AND 
 class Insert(Step[bool]):
     """A new task with its whole journal; False when its id is taken."""
 
-    __slots__ = ("_cursor", "_epoch", "_growth", "_lease", "_owner")
+    __slots__ = ("_accounts", "_cursor", "_epoch", "_growth", "_lease", "_owner", "_session", "path")
 
     def __init__(
-        self, cursor: sqlite3.Cursor, growth: Growth, *, lease: str, owner: str | None = None
+        self,
+        cursor: sqlite3.Cursor,
+        accounts: Accounts,
+        growth: Growth,
+        *,
+        lease: str,
+        owner: str | None = None,
+        session: str = "",
     ) -> None:
         self._cursor = cursor
+        self._accounts = accounts
         self._growth = growth
         self._lease = lease
         self._owner = owner
+        self._session = session
         self._epoch = 0 if owner is None else 1
+        self.path: tuple[str, ...] = ()
+        """What the new task spends from, once it is written."""
 
     def write(self) -> bool:
         """Write the row of the task, its facts and, where these are many or the last ones, their fold."""
         growth = self._growth
+        route = self._accounts.check_created(growth.state, self._session) if self._owner is not None else None
         row = {**_row(growth.state), "epoch": self._epoch, "owner": self._owner, "lease": self._lease}
         row["updated"] = growth.events[-1].at
+        row["paid"] = self._session or None if route is not None and not route.tasks else None
         if not self._cursor.execute(_INSERT_SESSION, row).rowcount:
             return False
         if not growth.state.conversation:
@@ -94,18 +108,29 @@ class Insert(Step[bool]):
         _write_facts(self._cursor, growth, self._epoch)
         if growth.state.seq >= SNAPSHOT_EVERY or growth.state.status.ended:
             _write_snapshot(self._cursor, growth.state)
+        if route is None:
+            self._accounts.adopted(growth.state)
+        else:
+            self._accounts.created(growth.state, route)
+            self.path = (growth.state.id, *route.path)
         return True
 
 
 class Append(Step[list[Event]]):
     """More facts of a leased task, guarded by its epoch and number; `last` also gives the lease back."""
 
-    __slots__ = ("_before", "_cursor", "_facts", "_last", "_lease")
+    __slots__ = ("_accounts", "_before", "_cursor", "_facts", "_last", "_lease")
 
     def __init__(
-        self, cursor: sqlite3.Cursor, lease: Lease, facts: Sequence[DurableFact], last: bool
+        self,
+        cursor: sqlite3.Cursor,
+        accounts: Accounts,
+        lease: Lease,
+        facts: Sequence[DurableFact],
+        last: bool,
     ) -> None:
         self._cursor = cursor
+        self._accounts = accounts
         self._lease = lease
         self._facts = facts
         self._last = last
@@ -118,6 +143,7 @@ class Append(Step[list[Event]]):
         growth = grown(before, self._facts)
         state = growth.state
         turns_status = growth.turns_status
+        opened = self._accounts.check_appended(before, state)
         if not self._advance(growth, turns_status):
             raise lost(state.id)
         _write_facts(cursor, growth, lease.epoch)
@@ -130,6 +156,7 @@ class Append(Step[list[Event]]):
         if state.mailed != before.mailed:
             cursor.execute(_MAILED, (state.mailed, state.id))
             cursor.execute(_TAKEN, (state.id, state.mailed))
+        self._accounts.appended(before, state, lease.path, opened)
         if self._last and not turns_status:
             cursor.execute(RELEASE, (state.id, lease.epoch, lease.owner))
         lease.state = state
@@ -176,10 +203,11 @@ class Post(Step[int]):
 class Delete(Step[list[str]]):
     """A task and everything below it; nothing while any of it is leased."""
 
-    __slots__ = ("_cursor", "_task")
+    __slots__ = ("_accounts", "_cursor", "_task")
 
-    def __init__(self, cursor: sqlite3.Cursor, task: str) -> None:
+    def __init__(self, cursor: sqlite3.Cursor, accounts: Accounts, task: str) -> None:
         self._cursor = cursor
+        self._accounts = accounts
         self._task = task
 
     def write(self) -> list[str]:
@@ -190,6 +218,7 @@ class Delete(Step[list[str]]):
         if owned := [task for task, owner in rows if owner is not None]:
             raise busy(owned)
         ids: list[str] = [task for task, _ in rows]
+        self._accounts.deleted(ids)
         self._cursor.executemany("DELETE FROM Sessions WHERE Id = ?", [(task,) for task in ids])
         return ids
 

@@ -100,7 +100,7 @@ class Signals:
         def late() -> None:
             self.tell(job.id)
 
-        job.when_late = late
+        job.deadline.on_passed = late
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """What other processes do to the agents of a conversation, as whoever leads it hears of it: from the journal.
 
 An agent that has ended may go on there. It is heard of again; what it came to is told like any result, to a
-turn that is open by `delegation/returns.py`.
+turn that is open by `delegation/delivery.py`.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gencode.core.errors import GenCodeError
 from gencode.core.events import Event, TaskQueued, TaskStarted
 from gencode.core.ids import stamp
+from gencode.delegation.watch import facts_of
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.figures import name_of
 from gencode.surfaces.notices import Notice
@@ -76,7 +77,7 @@ class Lookout:
     async def _catch_up(self, task: str) -> None:
         """Take in what was written of a task, and say so when it had ended and goes on."""
         talk = self._talk
-        written = await talk.gen.store.events(task, talk.known(task))
+        written, _ = await facts_of(talk.gen.store, task, talk.known(task))
         before = talk.view.agents.get(task)
         fresh = [each for each in written if (each.seq or 0) > talk.known(task)]
         if before is not None and before.status.ended and task != talk.session and _begins(fresh):

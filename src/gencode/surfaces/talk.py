@@ -20,8 +20,9 @@ from gencode.core.messages import Image, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
+from gencode.delegation.crash_recovery import recover_folder
+from gencode.delegation.liveness import FolderLiveness
 from gencode.delegation.reach import Verb
-from gencode.delegation.vigil import Vigil
 from gencode.runtime.ports import TaskQuery
 from gencode.surfaces.asked_elsewhere import AskedElsewhere
 from gencode.surfaces.family import busy
@@ -88,7 +89,7 @@ class Talk:
         self._relays = relays
         self.asked_elsewhere = AskedElsewhere()
         self._lookout = Lookout(self)
-        self._vigil = Vigil(gen.store, gen.workspace.root, gen.supervisor.liveness)
+        self._liveness = FolderLiveness(gen.store, gen.workspace.root, gen.supervisor.timing)
         self._came = False
         """Whether a background task has ended since it was last seen to that the lead hears of them all."""
 
@@ -115,7 +116,7 @@ class Talk:
     async def listen(self) -> None:
         """Take in everything that happens, until cancelled."""
         listener = self.gen.listen()
-        beside = (self._lookout.run(), self._vigil.run())
+        beside = (self._lookout.run(), recover_folder(self.gen.store, self._liveness))
         looking = [asyncio.create_task(guarded(each, self.tell)) for each in beside]
         try:
             async for event in listener:
@@ -330,7 +331,7 @@ class Talk:
         """The questions that waited already when the conversation was opened."""
         for agent in list(self.view.agents.values()):
             if not agent.status.ended and self.gen.supervisor.find(agent.id) is None:
-                for event in await self.gen.store.events(agent.id, 0):
+                for event in (await self.gen.journal(agent.id))[0]:
                     self.asked_elsewhere.hear(event)
 
     def _after_end(self, task: str) -> None:

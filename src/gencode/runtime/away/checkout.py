@@ -15,11 +15,10 @@ from msgspec.structs import replace
 from gencode.core.errors import UserMistake
 from gencode.runtime.away.parcel import MOST_PACK, Unfit, repository_around
 from gencode.runtime.away.withholding import withhold
-from gencode.runtime.worktrees.git import Git, quiet_git, trouble
+from gencode.runtime.worktrees.git import Git, is_full, quiet_git, trouble
 from gencode.runtime.worktrees.work import add_all
 
 PACK_SECONDS = 120.0
-_NO_ROOM = "no room left"
 _DATE = "2000-01-01T00:00:00Z"
 _OLD_FAULTS = ("badTimezone", "missingSpaceBeforeDate", "zeroPaddedFilemode", "missingTaggerEntry")
 """What old repositories have in their history and what does no harm."""
@@ -162,8 +161,8 @@ async def unpacked(git: Git, body: bytes) -> None:
         "index-pack", "--stdin", "--fix-thin", _STRICT, limit, stdin=body, seconds=PACK_SECONDS
     )
     if not said.ok:
-        why = str(trouble(said, "What was sent of the repository is not sound"))
-        raise UserMistake(why) if _NO_ROOM in why else Unfit(why)
+        why = trouble(said, "What was sent of the repository is not sound")
+        raise why if is_full(said) else Unfit(str(why))
 
 
 async def has(git: Git, commit: str) -> bool:

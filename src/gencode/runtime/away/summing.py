@@ -33,7 +33,10 @@ _ELSEWHERE = "what was committed on other branches " + _ONLY_HERE
 _NOWHERE = "what was committed, stashed or staged in it and is in no file " + _ONLY_HERE
 _WITH_KEYS = "what looks like a key was committed in it"
 _TOO_HEAVY = f"too large to travel with the rest, {_IN_COPY}"
-TOO_LARGE = f"it is larger than {MOST_PACK >> 20} MiB"
+
+
+class _TooLarge(UserMistake):
+    """A pack may not travel because of its size; without what is largest in it, it may."""
 
 
 class Sum(Struct, frozen=True):
@@ -124,17 +127,17 @@ async def _finished(desk: _Desk, mirror: Git, taken: Taken, notes: tuple[str, ..
     body, why = await _packed(desk, mirror, commit)
     if why and taken.head and not notes:  # it may be only what was committed on the way
         own = not await _leads_to(desk.git, desk.first, taken.head)
-        if own or why != TOO_LARGE:
-            return await _by_files(desk, mirror, why)
+        if own or not isinstance(why, _TooLarge):
+            return await _by_files(desk, mirror, str(why))
     left = ""
-    if why == TOO_LARGE and (light := await _lightened(desk, mirror, commit)):
+    if isinstance(why, _TooLarge) and (light := await _lightened(desk, mirror, commit)):
         commit, body, left = light
-        why, notes = "", (*notes, f"{_TOO_HEAVY}: {left}")
+        why, notes = None, (*notes, f"{_TOO_HEAVY}: {left}")
     if others := await _others(desk, taken, commit):
         notes += (f"{_ELSEWHERE}: {some([os.fsencode(name) for name in others])}",)
     told = (*left_out, *ignored, *notes)
     work = replace(await _told(desk, commit), notes=told, left=(*left_out, *notes))
-    return Sum(work, body, taken.head, why, left)
+    return Sum(work, body, taken.head, str(why or ""), left)
 
 
 async def _committed(desk: _Desk, theirs: str) -> tuple[str, list[str], list[str]]:
@@ -178,7 +181,7 @@ async def _lightened(desk: _Desk, mirror: Git, commit: str) -> tuple[str, bytes,
         body, why = await _packed(desk, mirror, light)
         if not why:
             return light, body, some(sorted(name for each in heavy for name in each.names))
-        if why != TOO_LARGE:
+        if not isinstance(why, _TooLarge):
             return None
     return None
 
@@ -212,16 +215,16 @@ async def _begin_index(desk: _Desk, parents: Sequence[str]) -> None:
         await git.run("read-tree", "-i", "-m", "--aggressive", base, first, parents[-1], index=index)
 
 
-async def _packed(desk: _Desk, mirror: Git, commit: str) -> tuple[bytes, str]:
+async def _packed(desk: _Desk, mirror: Git, commit: str) -> tuple[bytes, UserMistake | None]:
     """The sum as a pack, once it is in the mirror with the branch of the copy at it; why that cannot be."""
     try:
         body = await packed(desk.git, commit, [desk.tree.base])
         if body is None:
-            return b"", TOO_LARGE
+            return b"", _TooLarge(f"it is larger than {MOST_PACK >> 20} MiB")
         await _brought(desk, mirror, commit, body)
     except UserMistake as mistake:
-        return b"", str(mistake)
-    return body, ""
+        return b"", mistake
+    return body, None
 
 
 async def _brought(desk: _Desk, mirror: Git, commit: str, body: bytes) -> None:

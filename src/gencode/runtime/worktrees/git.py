@@ -189,9 +189,15 @@ async def quiet_git(folder: Path, outside: Path, git_dir: Path | None = None) ->
     return Git(program, _environment(_without_programs(names)), folder)
 
 
+def is_full(said: Said, place: Path | None = None) -> bool:
+    """Whether git did not do it because the disk is full; `place` is where it wrote."""
+    full = any(word in said.error for word in _FULL)
+    return full or ("unable to write" in said.error and _has_no_room(place))
+
+
 def trouble(said: Said, what: str, place: Path | None = None) -> UserMistake:
     """Why git did not do it, as a sentence; `place` is where it wrote."""
-    if any(word in said.error for word in _FULL) or ("unable to write" in said.error and _is_full(place)):
+    if is_full(said, place):
         return UserMistake(f"{what}: there is no room left on the disk. Free some and try again.")
     if "dubious ownership" in said.error:
         return UserMistake(
@@ -211,7 +217,7 @@ def trouble(said: Said, what: str, place: Path | None = None) -> UserMistake:
     return UserMistake(f"{what}: git said {reason[:300]!r}.")
 
 
-def _is_full(place: Path | None) -> bool:
+def _has_no_room(place: Path | None) -> bool:
     """Git does not always say that the disk is full."""
     try:
         return place is not None and shutil.disk_usage(place).free < _LITTLE_ROOM

@@ -216,7 +216,7 @@ class Conversation:
         settings = flags(wish.args)
         if wish.servers:
             settings["mcp_servers"] = wish.servers
-        # An editor shows questions of what it runs itself.
+        # An editor asks its own user, and shows questions of what it runs itself.
         asker = QuestionDesk(self._person, audience=None, always=remember)
         tools = self._buffers.over(TOOLS)
         async with GenCode.open(self.folder, settings=settings, tools=tools, asker=asker) as gen:

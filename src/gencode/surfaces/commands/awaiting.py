@@ -14,9 +14,8 @@ from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
-from gencode.delegation.waits import Waits
-from gencode.delegation.watch import Tell, tell_nobody
-from gencode.delegation.withdrawing import give_up
+from gencode.delegation.crash_recovery import close_unclaimed
+from gencode.delegation.watch import Tell, WorkerWait, tell_nobody
 from gencode.runtime.fleet import Dispatching, NoWorker, Outlook
 from gencode.surfaces.plain import Notes, note
 
@@ -66,11 +65,11 @@ async def aloud(gen: GenCode, task: Task) -> AsyncGenerator[Tell, None]:
             note(f"[{visible_line(task.agent)}] {visible_line(fact.text)}")
 
     async def look() -> None:
-        waits = Waits(tell)
+        waits = WorkerWait(tell)
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if why := await waits.look(find_outlook, quiet=True):
-                await give_up(store, task.id, why)
+                await close_unclaimed(store, task.id, why)
 
     looking = asyncio.get_running_loop().create_task(look())
     try:

@@ -60,7 +60,7 @@ async def _work(args: argparse.Namespace, told: Settings, workspace: Path) -> in
         address = await health.start(getattr(args, "health_port", 0))
         try:
             _tell(args, worker, store.link.address, address)
-            async with appointments(store, workspace, lambda: worker.lifeline.well) as planned:
+            async with appointments(store, workspace, lambda: worker.leases.well) as planned:
                 return await _until_told(worker, planned, getattr(args, "drain_seconds", DRAIN_SECONDS))
         finally:
             health.close()
@@ -69,7 +69,8 @@ async def _work(args: argparse.Namespace, told: Settings, workspace: Path) -> in
 
 
 def _shape(args: argparse.Namespace, told: Settings, workspace: Path) -> "Shape":
-    from gencode.fleet import LEASE_SECONDS, Shape
+    from gencode.fleet import Shape
+    from gencode.runtime.owner import LEASE_SECONDS
 
     named = tuple(name.strip() for name in getattr(args, "agents", "").split(",") if name.strip())
     if "agents" in args and not named:
@@ -89,12 +90,12 @@ def _shape(args: argparse.Namespace, told: Settings, workspace: Path) -> "Shape"
 
 def _state(worker: "Worker") -> tuple[bool, dict[str, Any]]:
     card = worker.card
-    return worker.lifeline.well, {
+    return worker.leases.well, {
         "worker": card.name,
         "running": card.running,
         "most": card.most,
         "draining": card.draining,
-        "renewed": round(worker.lifeline.age, 1),
+        "renewed": round(worker.leases.age, 1),
     }
 
 
@@ -122,7 +123,7 @@ async def _watched(worker: "Worker") -> None:
     before: bool | None = None
     while True:
         await asyncio.sleep(LOOK_SECONDS)
-        well = worker.lifeline.well
+        well = worker.leases.well
         if before is not None and well != before:
             note(FOUND if well else LOST)
         if well or before is not None:

@@ -9,7 +9,8 @@ from typing import Any
 
 from gencode.app import GenCode
 from gencode.core.visible import visible_line
-from gencode.delegation.vigil import Vigil
+from gencode.delegation.crash_recovery import recover_folder
+from gencode.delegation.liveness import FolderLiveness
 from gencode.questions.question_desk import Audience, PendingQuestion, QuestionDesk
 from gencode.runtime.asking import ALL
 from gencode.settings import gen_home, remember
@@ -75,8 +76,8 @@ class Serving:
         outbox.register(WEB, WebChannel(self._hub))
         self._inbox = Inbox(gen, self._hub, chats, outbox)
         self.site = Site(gen, desk, self._hub, chats, self._inbox)
-        liveness = gen.supervisor.liveness
-        self._vigil = Vigil(gen.store, gen.workspace.root, liveness, self._hub.pass_on)
+        timing = gen.supervisor.timing
+        self._liveness = FolderLiveness(gen.store, gen.workspace.root, timing, self._hub.pass_on)
         self._ended = asyncio.Event()
         self._signal = 0
         self.ready = asyncio.Event()
@@ -94,7 +95,7 @@ class Serving:
                 asyncio.create_task(self._hub.run()),
                 asyncio.create_task(self._inbox.run(lock_of("inbox", self._gen.workspace.cwd))),
                 asyncio.create_task(scheduler_of(self._gen, note, self._flags).run()),
-                asyncio.create_task(self._vigil.run()),
+                asyncio.create_task(recover_folder(self._gen.store, self._liveness)),
             ]
             serving = asyncio.create_task(server.serve(sockets=[sock]))
             ended = asyncio.create_task(self._ended.wait())

@@ -5,7 +5,7 @@ import asyncio
 from tests.waiting import until
 
 from gencode.core.errors import StoreTrouble
-from gencode.delegation.lifeline import Lifeline
+from gencode.delegation.liveness import LeaseRenewal
 
 LEASE_SECONDS = 0.4
 
@@ -19,19 +19,19 @@ async def test_the_leases_of_others_are_not_judged_by_one_that_was_cut_off_itsel
     async def renew() -> None:
         if away:
             if lost.is_set():
-                judged.append(line.settled)
+                judged.append(leases.settled)
             raise StoreTrouble("it did not answer")
 
-    line = Lifeline(renew, LEASE_SECONDS, lost.set)
-    running = asyncio.ensure_future(line.run())
+    leases = LeaseRenewal(renew, LEASE_SECONDS, lost.set)
+    running = asyncio.ensure_future(leases.run())
     try:
-        await until(lambda: line.settled, "it is well")
+        await until(lambda: leases.settled, "it is well")
         away = True
         await lost.wait()
         await until(lambda: len(judged) > 1, "it has tried again")
         away = False
-        await until(lambda: line.well, "it is well again")
-        await until(lambda: line.settled, "it judges others again")
+        await until(lambda: leases.well, "it is well again")
+        await until(lambda: leases.settled, "it judges others again")
     finally:
         running.cancel()
     assert {*judged} == {False}

@@ -29,7 +29,7 @@ from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, Usage
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.delegation.orphans import close_orphans
+from gencode.delegation.crash_recovery import close_orphans
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.owner import fate, new_owner
 from gencode.runtime.ports import Lease

@@ -2,7 +2,8 @@
 
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import PassingFact, ProgressMade
-from gencode.delegation.waits import BLIND_SECONDS, FIRST_SECONDS, LOOK_SECONDS, Vain, Waits
+from gencode.delegation.deadline import UnclaimedTimer
+from gencode.delegation.watch import OUTLOOK_SECONDS, QUIET_SECONDS, WorkerWait
 from gencode.runtime.fleet import NoWorker, Outlook
 
 HOPELESS = Outlook(NoWorker.NONE_THERE, most=10.0)
@@ -33,7 +34,7 @@ class Watched:
         self.clock = 0.0
         self.sent = Sent()
         self.said: list[PassingFact] = []
-        self.waits = Waits(self.said.append, lambda: self.clock)
+        self.waits = WorkerWait(self.said.append, lambda: self.clock)
         self.ends: list[float] = []
         """When it was to be ended."""
 
@@ -54,7 +55,7 @@ def told(outlook: Outlook) -> list[PassingFact]:
 
 async def test_it_is_said_once_and_again_when_it_changes() -> None:
     sender = Watched()
-    assert await sender.pass_by(FIRST_SECONDS - 0.2) == []
+    assert await sender.pass_by(QUIET_SECONDS - 0.2) == []
     assert sender.sent.looked == 0
     assert await sender.pass_by(60) == told(NONE)
     sender.sent.now = BUSY
@@ -71,7 +72,7 @@ async def test_nothing_is_said_while_something_happens_or_of_what_is_so_for_a_mo
     sender.sent.now = None
     assert await sender.pass_by(60) == []
     sender.sent.now = NONE
-    assert await sender.pass_by(LOOK_SECONDS) == []
+    assert await sender.pass_by(OUTLOOK_SECONDS) == []
     sender.sent.now = None
     assert await sender.pass_by(60) == []
 
@@ -95,9 +96,9 @@ async def test_a_task_that_no_worker_can_take_is_to_end_when_that_has_lasted_as_
     sender = Watched()
     sender.sent.now = HOPELESS
     text = f"waits for {HOPELESS.words}; if none comes within 10 s, it ends"
-    assert await sender.pass_by(FIRST_SECONDS + 9.9) == [ProgressMade(text, note=True)]
+    assert await sender.pass_by(QUIET_SECONDS + 9.9) == [ProgressMade(text, note=True)]
     assert sender.ends == []
-    await sender.pass_by(3 * LOOK_SECONDS)
+    await sender.pass_by(3 * OUTLOOK_SECONDS)
     assert len(sender.ends) > 1  # who was refused tries again
     sender.sent.now = BUSY
     sender.ends.clear()
@@ -109,20 +110,20 @@ async def test_the_wait_begins_anew_when_a_worker_could_take_it_or_something_is_
     sender = Watched()
     for now in (BUSY, Outlook(), None):
         sender.sent.now = HOPELESS
-        await sender.pass_by(FIRST_SECONDS + 8)
+        await sender.pass_by(QUIET_SECONDS + 8)
         sender.sent.now = now
-        await sender.pass_by(2 * LOOK_SECONDS)
+        await sender.pass_by(2 * OUTLOOK_SECONDS)
     sender.sent.now = HOPELESS
-    await sender.pass_by(FIRST_SECONDS + 8)
+    await sender.pass_by(QUIET_SECONDS + 8)
     await sender.pass_by(0.1, quiet=False)
-    await sender.pass_by(FIRST_SECONDS + 8)
+    await sender.pass_by(QUIET_SECONDS + 8)
     assert sender.ends == []
 
 
 async def test_the_wait_stands_still_while_the_database_is_away() -> None:
     sender = Watched()
     sender.sent.now = HOPELESS
-    await sender.pass_by(FIRST_SECONDS + 6)
+    await sender.pass_by(QUIET_SECONDS + 6)
     sender.sent.trouble = True
     await sender.pass_by(600)
     sender.sent.trouble = False
@@ -136,7 +137,7 @@ async def test_the_wait_stands_still_and_nothing_is_said_again_while_a_worker_is
     sender = Watched()
     for _ in range(3):
         sender.sent.now = HOPELESS
-        await sender.pass_by(FIRST_SECONDS + 2)
+        await sender.pass_by(QUIET_SECONDS + 2)
         sender.sent.now = UNCLEAR
         await sender.pass_by(600)
     assert (sender.ends, len(sender.said)) == ([], 1)
@@ -147,9 +148,9 @@ async def test_the_wait_stands_still_and_nothing_is_said_again_while_a_worker_is
 
 def test_a_time_in_which_nobody_looked_does_not_count() -> None:
     now = [0.0]
-    vain = Vain(lambda: now[0])
+    timer = UnclaimedTimer(lambda: now[0])
     told: list[bool] = []
-    for passed in (0.0, 6.0, BLIND_SECONDS + 1, 3.0, 1.0):
+    for passed in (0.0, 6.0, UnclaimedTimer.LONGEST_GAP + 1, 3.0, 1.0):
         now[0] += passed
-        told.append(vain.over(HOPELESS))
+        told.append(timer.is_over(HOPELESS))
     assert told == [False, False, False, False, True]

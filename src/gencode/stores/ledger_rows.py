@@ -1,0 +1,60 @@
+"""Accounts as rows, and the routes along which tasks spend, the same in every database (stores rack)."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from gencode.budgets.ledger import Account
+from gencode.budgets.limits import COSTS_OF_A_CALL, UNITS, Amounts
+
+KINDS: tuple[str, ...] = tuple(UNITS)
+CALL: tuple[str, ...] = COSTS_OF_A_CALL
+
+
+class Route(NamedTuple):
+    """What a task spends from: `tasks` are its id and those above it, nearest first, `session` may be empty.
+
+    The budgets of those that are `unread` are in their journals, and perhaps not in the ledger.
+    """
+
+    tasks: tuple[str, ...]
+    session: str = ""
+    unread: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The accounts, as the path of a lease."""
+        return (*self.tasks, self.session) if self.session else self.tasks
+
+
+def account_from(row: Sequence[Any]) -> Account:
+    """The account in a row: id, path, agent, open, calls, four limits, four of spent, three of held."""
+    return Account(
+        row[0],
+        tuple(row[1].split()),
+        row[2],
+        {kind: limit for kind, limit in zip(KINDS, row[5:9], strict=True) if limit is not None},
+        dict(zip(KINDS, row[9:13], strict=True)),
+        dict(zip(CALL, row[13:16], strict=True)),
+        row[4],
+        bool(row[3]),
+    )
+
+
+def values_of(account: Account) -> tuple[Any, ...]:
+    """An account as such a row."""
+    return (
+        *(account.id, " ".join(account.path), account.agent, account.open, account.calls),
+        *(account.limits.get(kind) for kind in KINDS),
+        *amounts(account.spent),
+        *amounts(account.held, CALL),
+    )
+
+
+def amounts(found: Amounts, kinds: Sequence[str] = KINDS) -> tuple[int, ...]:
+    """So much of each kind, in the order of the columns."""
+    return tuple(found.get(kind, 0) for kind in kinds)
+
+
+def need_of(row: Sequence[int]) -> dict[str, int]:
+    """What a hold keeps, by the columns of what a call costs."""
+    return dict(zip(CALL, row, strict=True))
