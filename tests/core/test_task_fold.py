@@ -92,7 +92,7 @@ def test_a_whole_life_is_told_exactly() -> None:
         touched_at=at(10),
         turns=2,
         usage=Usage(11, 6, 2, 0.5),
-        result="found",
+        report="found",
         reason=EndReason.FINISHED,
         evidence=Evidence(
             tool_calls=2,

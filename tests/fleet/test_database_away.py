@@ -55,8 +55,10 @@ class Deaf(FleetStore):
 
     lost = 2
 
-    async def submit(self, fact: TaskCreated, order: bytes, enqueue: Enqueue, named: str = "") -> str:
-        task = await super().submit(fact, order, enqueue, named)
+    async def submit(
+        self, fact: TaskCreated, order: bytes, enqueue: Enqueue, named: str = "", session: str = ""
+    ) -> str:
+        task = await super().submit(fact, order, enqueue, named, session)
         self.lost -= 1
         if self.lost >= 0:
             raise StoreAway("it did not answer")
@@ -66,8 +68,10 @@ class Deaf(FleetStore):
 class Muted(FleetStore):
     """A database that queues everything and of which no answer to that is heard."""
 
-    async def submit(self, fact: TaskCreated, order: bytes, enqueue: Enqueue, named: str = "") -> str:
-        await super().submit(fact, order, enqueue, named)
+    async def submit(
+        self, fact: TaskCreated, order: bytes, enqueue: Enqueue, named: str = "", session: str = ""
+    ) -> str:
+        await super().submit(fact, order, enqueue, named, session)
         raise StoreAway("it did not answer")
 
     async def hand_on(self, task: str, keeper: str, order: bytes, enqueue: Enqueue) -> None:

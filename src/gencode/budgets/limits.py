@@ -107,9 +107,14 @@ def cost_of(task: Task) -> dict[str, int]:
     }
 
 
+def costs(before: Task, after: Task) -> bool:
+    """Whether facts that lead from one state of a task to a later one cost anything."""
+    return before.usage is not after.usage or before.turns != after.turns
+
+
 def cost_between(before: Task, after: Task) -> dict[str, int]:
     """What some facts cost that lead from one state of a task to a later one; empty for nothing."""
-    if before.usage == after.usage and before.turns == after.turns:
+    if not costs(before, after):
         return {}
     old, new = cost_of(before), cost_of(after)
     return {kind: new[kind] - old[kind] for kind in new if new[kind] != old[kind]}

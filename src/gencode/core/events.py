@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from gencode.core.budget import Budget, Part
+from gencode.core.changes import Changes, Superseded, with_changes
 from gencode.core.errors import CorruptFact
 from gencode.core.messages import FileChange, Message, Usage, UserMessage
 from gencode.core.reasons import EndReason
@@ -179,7 +180,8 @@ class _WithReason(Fact, frozen=True, kw_only=True, omit_defaults=True):
 class TaskEnded(_WithReason, tag="TaskEnded", frozen=True, omit_defaults=True):
     """The task reached a status it only leaves by being resumed.
 
-    `reason` says why, for programs; `error` tells people, where it did not end well.
+    `reason` says why, for programs; `error` tells people, where it did not end well. `result` is what its
+    agent said, `changes` what became of the files that it changed.
     """
 
     status: Status
@@ -190,14 +192,25 @@ class TaskEnded(_WithReason, tag="TaskEnded", frozen=True, omit_defaults=True):
     """The result as the value that its schema asks for."""
     inputs: tuple[FileChange, ...] | None = None
     """The files it rests on, where its result may be given again."""
+    changes: tuple[Changes, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """The result with what became of the changes, as people and other agents read it."""
+        return with_changes(self.result, self.changes)
+
+
+class ChangesMoved(Fact, tag="ChangesMoved", frozen=True, omit_defaults=True):
+    """What became of the changes of a task after its end: they came from another machine, or the last one at
+    work in its worktree has ended.
+    """
+
+    change: Changes
+    supersedes: Superseded = ""
 
 
 class WorkReturned(Fact, tag="WorkReturned", frozen=True, omit_defaults=True):
-    """What became of the changes of a task after its end: they came from another machine, or the last one at
-    work in its worktree has ended. `text` tells it.
-
-    `withdraws` are lines of its result that are so no more.
-    """
+    """The same as version 0.1 wrote it: a `text` to add to the result, and the lines it `withdraws`."""
 
     text: str
     withdraws: tuple[str, ...] = ()
@@ -288,7 +301,7 @@ DurableFact = (
     | TaskStalled
     | TaskImported
     | TaskEnded
-    | WorkReturned
+    | ChangesMoved
     | BudgetShared
     | BudgetSet
 )
@@ -307,6 +320,8 @@ PassingFact = (
 hangs, its sender tells it.
 """
 AnyFact = DurableFact | PassingFact
+StoredFact = DurableFact | WorkReturned
+"""What a journal may hold; `old_events` translates what only version 0.1 wrote."""
 
 
 class Event(Struct, frozen=True, gc=False):
@@ -319,8 +334,9 @@ class Event(Struct, frozen=True, gc=False):
 
 
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[DurableFact] = msgspec.json.Decoder(DurableFact)
-DURABLE_KINDS = frozenset(kind.__name__ for kind in get_args(DurableFact))
+_decoder: msgspec.json.Decoder[StoredFact] = msgspec.json.Decoder(StoredFact)
+_settled: msgspec.json.Decoder[DurableFact] = msgspec.json.Decoder(DurableFact)
+DURABLE_KINDS = frozenset(kind.__name__ for kind in get_args(StoredFact))
 _PASSING_KINDS = frozenset(kind.__name__ for kind in get_args(PassingFact))
 
 
@@ -341,7 +357,7 @@ def encode_fact(fact: Fact) -> bytes:
     return _encoder.encode(fact)
 
 
-def decode_fact(body: bytes | str) -> DurableFact:
+def decode_fact(body: bytes | str) -> StoredFact:
     """Read a stored fact; CorruptFact says what is wrong with one that cannot be read."""
     try:
         return _decoder.decode(body)
@@ -374,7 +390,7 @@ def settle(fact: DurableFact) -> tuple[DurableFact, bytes]:
             return fact, _encoder.encode(fact)
         except UnicodeEncodeError:
             body = _encoder.encode(_unicode(msgspec.to_builtins(fact)))
-            return _decoder.decode(body), body
+            return _settled.decode(body), body
     except (TypeError, OverflowError, RecursionError) as error:
         raise CorruptFact(f"{kind_of(fact)} cannot be written as JSON: {error}") from None
 

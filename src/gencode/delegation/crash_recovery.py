@@ -225,7 +225,7 @@ async def _begun_with(store: Store, task: Task, prompt: str) -> list[DurableFact
 
 
 def _end(task: Task, status: Status, why: Cause) -> TaskEnded:
-    return TaskEnded(status, task.result, str(why), reason=why.reason)
+    return TaskEnded(status, task.report, str(why), changes=task.changes, reason=why.reason)
 
 
 def interruption(

@@ -24,6 +24,7 @@ from gencode.core.rules import Action, Mode, Policy, Rule, RuleSource, merge
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.delegation.live import Live
+from gencode.delegation.liveness import ownership_of
 from gencode.permissions.chain import Root
 from gencode.runtime.agenda import Appointment
 from gencode.runtime.channels import LONGEST, Draft, Outbox
@@ -199,9 +200,9 @@ class Scheduler:
             return since >= FORGOTTEN
         if not job.last_task:
             return since >= UNSTARTED
-        held = {each.task: each for each in await self._store.owned()}
-        if job.last_task in held:
-            return held[job.last_task].over
+        held = await ownership_of(self._store, job.last_task)
+        if held is not None:
+            return held.over
         task = await self._store.task(job.last_task)
         return task is not None and task.ended_at is not None and now - moment(task.ended_at) >= GRACE
 

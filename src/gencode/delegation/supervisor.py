@@ -243,11 +243,14 @@ class Supervisor:
             known = job.record.answers, job.record.remarks
             facts.append(MessageAdded(interrupted(job.record.open_calls, why, *known)))
         task = job.record.task
-        result = ending.text if ending.text.strip() else task.result
+        said = bool(ending.text.strip())
+        report, changes = (ending.text, ()) if said else (task.report, task.changes)
+        changes = ending.changes or changes
         warnings = ending.warnings if job.ready else warnings_of(job.seat, job.transcript, task, ending)
         trouble = (job.record.trouble,) if job.record.trouble else ()
         warnings, error = (*warnings, *trouble), ending.error
-        ended = TaskEnded(ending.status, result, error, warnings, ending.output, reason=ending.reason)
+        ended = TaskEnded(ending.status, report, error, warnings, ending.output, reason=ending.reason)
+        ended = replace(ended, changes=changes)
         if job.remembers and ending.status is Status.COMPLETED:
             ended = replace(ended, inputs=await _rests_on(job.remembers))
         facts.append(ended)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from gencode.core.changes import Changes
 from gencode.core.prices import Price
 from gencode.core.reasons import EndReason
 from gencode.core.spec import Effort, Workspace
@@ -59,10 +60,7 @@ class Seat(Struct, frozen=True, eq=False):
 
 
 class Ending(Struct, frozen=True):
-    """How a run ended, as the runtime saw it; `warnings` are about the report itself.
-
-    `own` are the words of the agent where the text has more than these.
-    """
+    """How a run ended, as the runtime saw it; `warnings` are about the report itself."""
 
     status: Status
     reason: EndReason
@@ -70,4 +68,4 @@ class Ending(Struct, frozen=True):
     error: str | None = None
     warnings: tuple[str, ...] = ()
     output: Any = None
-    own: str | None = None
+    changes: tuple[Changes, ...] = ()

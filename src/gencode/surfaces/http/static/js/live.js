@@ -17,7 +17,7 @@ const FACTS = [
   "TaskStalled",
   "TaskForked",
   "TaskImported",
-  "WorkReturned",
+  "ChangesMoved",
   "BudgetShared",
   "BudgetSet",
   "TranscriptCompacted",
