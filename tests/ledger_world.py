@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gencode.budgets.ledger import Account, BudgetSpent, Granted, Hold, Shortage, Wait
-from gencode.budgets.limits import NANO, cost_of, limited
+from gencode.budgets.limits import NANO, cost_of, in_units, limited
 from gencode.core.budget import Budget
 from gencode.core.events import CostEstimated, MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, Usage
@@ -20,6 +20,7 @@ from gencode.runtime.ports import Lease, Store, TaskQuery
 
 ROUNDS = int(os.environ.get("GEN_EXAMPLES", "12"))
 KINDS: tuple[str, ...] = ("turns", "tokens", "usd", "spawns")
+MOST_AGENTS = 14
 DEAREST = 40
 """So many tokens a call costs at most, but for one that is alone, which may cost thrice as many."""
 
@@ -52,6 +53,8 @@ class Watched:
     allowed: int
     before: set[str] = field(default_factory=set[str])
     """Those whose calls were in flight then; what these cost does not count."""
+    dearest: int = 0
+    """What one call has cost at most since then."""
 
 
 class World:
@@ -81,9 +84,9 @@ class World:
         await self.limit(self.sessions[0])
         await self.start()
         deeds = (
-            *(self.start, self.start, self.call, self.call, self.call, self.call, self.call, self.call),
-            *(self.land, self.land, self.land, self.land, self.land, self.break_off, self.give_up),
-            *(self.end, self.resume, self.kill, self.recover, self.limit, self.limit),
+            *(self.start, self.start, self.start, *[self.call] * 14, *[self.land] * 6),
+            *(self.break_off, self.give_up, self.end, self.resume, self.kill, self.recover, self.limit),
+            self.lower,
         )
         for _ in range(steps):
             await self.random.choice(deeds)()
@@ -92,20 +95,20 @@ class World:
 
     def budget(self) -> Budget:
         """Some budget, perhaps none."""
-        if self.random.random() < 0.4:
+        if self.random.random() < 0.5:
             return Budget()
         found: dict[str, int | float] = {}
         for kind in self.random.sample(KINDS, self.random.randint(1, 2)):
-            most = {"turns": 12, "tokens": 500, "usd": 500, "spawns": 6}[kind]
-            amount = self.random.randint(0 if kind == "spawns" else 1, most)
+            least, most = {"turns": (3, 20), "tokens": (50, 600), "usd": (50, 600), "spawns": (0, 15)}[kind]
+            amount = self.random.randint(least, most)
             found[kind] = amount / 1000 if kind == "usd" else amount
         return Budget(**found)  # pyright: ignore[reportArgumentType]
 
     async def start(self) -> None:
         """Somebody begins a task, or an agent sends one."""
-        parent = self.random.choice([None, *self.agents]) if len(self.agents) < 12 else None
-        if parent is None and len(self.agents) >= 12:
+        if len(self.agents) >= MOST_AGENTS:
             return
+        parent = self.random.choice([*self.agents, None])
         process = self.random.randrange(len(self.stores))
         top = parent is None
         fact = TaskCreated(
@@ -174,7 +177,7 @@ class World:
 
     async def end(self) -> None:
         """An agent ends, perhaps in the middle of a call."""
-        if not self.agents or self.random.random() < 0.5:
+        if not self.agents:
             return
         agent = self.agents.pop(self.random.choice([*self.agents]))
         flight = agent.flight
@@ -185,7 +188,7 @@ class World:
 
     async def resume(self) -> None:
         """A task that has ended goes on in some process, perhaps with another budget."""
-        if not self.ended or len(self.agents) > 12:
+        if not self.ended or len(self.agents) >= MOST_AGENTS:
             return
         task = self.random.choice(self.ended)
         process = self.random.randrange(len(self.stores))
@@ -238,6 +241,19 @@ class World:
             assert short.shortage.account != account
             return
         await self.watch(account, budget)
+
+    async def lower(self) -> None:
+        """A limit is lowered to little more than what is spent, whatever is set aside for others."""
+        kinds = [(account, kind) for account, kind in self.watched if kind != "spawns"]
+        found = [(await self.store.ledger.balance(account), kind) for account, kind in kinds]
+        aside = [(each.account, kind) for each, kind in found if each is not None and each.aside.get(kind)]
+        if aside:
+            account, kind = self.random.choice(aside)
+            more = self.random.randint(1, 3) if kind == "turns" else self.random.randint(1, 60) * scale(kind)
+            lower = min(account.limits[kind], account.spent.get(kind, 0) + more)
+            budget = in_units({**account.limits, kind: lower})
+            await self.store.ledger.limit(account.id, budget)
+            await self.watch(account.id, budget)
 
     async def watch(self, account: str, budget: Budget) -> None:
         """See to it that an account keeps to a new budget."""
@@ -293,9 +309,12 @@ class World:
         flight, agent.flight = agent.flight, None
         assert flight is not None
         for (account, kind), watched in self.watched.items():
-            if agent.lease.task in watched.before and account in agent.lease.path:
-                watched.before.discard(agent.lease.task)
-                watched.allowed += {"turns": 1, "spawns": 0}.get(kind, flight.cost * scale(kind))
+            cost = {"turns": 1, "spawns": 0}.get(kind, flight.cost * scale(kind))
+            if account in flight.path and agent.lease.task in watched.before:
+                watched.allowed += cost
+            elif account in flight.path:
+                watched.dearest = max(watched.dearest, cost)
+            watched.before.discard(agent.lease.task)
         return flight.cost
 
     def held_on(self, account: str, but: str = "") -> set[str]:
@@ -318,6 +337,10 @@ class World:
         assert not self.held_on(short.account, hold.task)
         if short.spent >= short.limit:
             return
+        below = hold.path[: hold.path.index(short.account)]
+        known = [await self.account(each) for each in below if (each, short.kind) in self.watched]
+        own = [each for each in known if each.open]
+        assert not own or own[-1].unspent(short.kind) == 0, "what was set aside for it was left"
         found = [await self.account(task) for task, _ in self.watched]
         aside = [
             each.unspent(short.kind)
@@ -338,8 +361,7 @@ class World:
             assert found.calls == len(mine)
             for each in ("turns", "tokens", "usd"):
                 assert found.held.get(each, 0) == sum(flight.need[each] for flight in mine)
-            most = {"turns": 1, "spawns": 0}.get(kind, 3 * DEAREST * scale(kind))
-            assert found.spent.get(kind, 0) <= watched.allowed + most
+            assert found.spent.get(kind, 0) <= watched.allowed + watched.dearest, "over by more than a call"
 
     def folded(self, account: str, tasks: dict[str, Task]) -> dict[str, int]:
         """What the journals say was spent from an account."""

@@ -285,4 +285,4 @@ async def test_random_trees_keep_every_limit_but_for_one_call_and_are_never_stuc
     open_store: OpenStore, seed: int
 ) -> None:
     world = World([await open_store()], seed)
-    await world.run(120)
+    await world.run(200)

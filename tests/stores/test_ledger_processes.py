@@ -1,4 +1,4 @@
-"""Budgets of several processes: random trees on shared databases, and kills of real processes."""
+"""Budgets that several processes spend from: random trees on shared databases, and real kills."""
 
 import asyncio
 import os
@@ -40,7 +40,7 @@ async def fleet(postgres: Postgres) -> AsyncGenerator[list[Any]]:
 @pytest.mark.parametrize("seed", range(1000, 1000 + ROUNDS))
 async def test_random_trees_of_several_processes_keep_every_limit(path: Path, seed: int) -> None:
     stores = [await SqliteStore.open(path) for _ in range(3)]
-    await World(stores, seed).run(120)
+    await World(stores, seed).run(200)
     assert await stores[0].ledger.recount() == []
     for store in stores:
         await store.close()
@@ -49,7 +49,7 @@ async def test_random_trees_of_several_processes_keep_every_limit(path: Path, se
 @pytest.mark.needs("postgres")
 @pytest.mark.parametrize("seed", range(2000, 2000 + TREES))
 async def test_random_trees_of_several_machines_keep_every_limit(fleet: list[Any], seed: int) -> None:
-    await World(fleet, seed).run(120)
+    await World(fleet, seed).run(200)
     assert await fleet[0].ledger.recount() == []
 
 

@@ -110,8 +110,8 @@ class Shortage(Struct, frozen=True):
 class BudgetSpent(UserMistake):
     """Nothing, or too little, is left of a budget: `shortage` says of which and how much."""
 
-    def __init__(self, shortage: Shortage) -> None:
-        super().__init__(str(shortage))
+    def __init__(self, shortage: Shortage, way_out: str = "") -> None:
+        super().__init__(f"{shortage} {way_out}".rstrip())
         self.shortage = shortage
 
     @property
@@ -264,7 +264,7 @@ def _check_above(
 ) -> None:
     # In its place stands one that has nothing aside, but whose own accounts below are no matter above it.
     shield = replace(account, limits=dict.fromkeys(account.limits, 0), open=True)
-    accounts = {**accounts, account.id: shield}
+    accounts = {each.id: replace(each, held={}) for each in accounts.values()} | {account.id: shield}
     for above, kind, own, others in _bounds(accounts, account.path, (*COSTS_OF_A_CALL, "spawns")):
         limit, spent, amount = above.limits[kind], above.spent.get(kind, 0), asked.get(kind, 0)
         needed = max(amount, least.get(kind, 0))

@@ -27,7 +27,7 @@ from gencode.budgets.ledger import (
     plus,
     with_hold,
 )
-from gencode.budgets.limits import Amounts, check_budget, cost_between, cost_of, limited
+from gencode.budgets.limits import Amounts, check_budget, cost_between, cost_of, costs, limited
 from gencode.core.budget import Budget
 from gencode.core.ids import stamp
 from gencode.core.task import Task
@@ -61,6 +61,7 @@ UPDATE Accounts SET Calls = Calls + ?, HeldTurns = HeldTurns + ?, HeldTokens = H
                     HeldUsd = HeldUsd + ?
 """
 _ANY = "SELECT 1 FROM Accounts"
+_EITHER = f"{_ANY} WHERE Id IN (?, ?)"
 _CLOSE = "UPDATE Accounts SET Open = 0 WHERE Id = ?"
 _HOLD = "INSERT INTO Holds (Task, Owner, Path, Turns, Tokens, Usd, At) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _HELD = "SELECT Turns, Tokens, Usd FROM Holds WHERE Task = ?"
@@ -79,10 +80,11 @@ SELECT Id FROM Below
 class Accounts:
     """The tables of the ledger, read and written on one connection inside of whatever transaction is open."""
 
-    __slots__ = ("_connection", "_read_task")
+    __slots__ = ("_connection", "_cursor", "_read_task")
 
     def __init__(self, connection: sqlite3.Connection, read_task: Reads) -> None:
         self._connection = connection
+        self._cursor = connection.cursor()  # to make one costs as much as to look up an account
         self._read_task = read_task
 
     def route(self, task: str | None) -> Route:
@@ -91,11 +93,11 @@ class Accounts:
         unread: list[str] = []
         session = ""
         while task is not None and task not in tasks:
-            row = self._connection.execute(_ABOVE, (task,)).fetchone()
-            if row is None:
+            rows = self._cursor.execute(_ABOVE, (task,)).fetchall()
+            if not rows:
                 break
             tasks.append(task)
-            task, session, counted = row
+            task, session, counted = rows[0]
             if not counted:
                 unread.append(tasks[-1])
         return Route(tuple(tasks), session, tuple(unread))
@@ -156,19 +158,18 @@ class Accounts:
         """What a new task spends from, but for itself; BudgetSpent when there is too little for it."""
         route = self.route(state.parent)
         route = route if route.tasks else Route((), session)
-        self.learn(route)
-        if route.path or limited(state.budget):
-            accounts = self.on(route.path)
-            if accounts or limited(state.budget):
-                check_begins(accounts, account_of(state, route.path), spawned=True)
+        if route.unread:
+            self.learn(route)
+        if limited(state.budget) or self._is_limited(route.path):
+            check_begins(self.on(route.path), account_of(state, route.path), spawned=True)
         return route
 
     def created(self, state: Task, route: Route) -> None:
         """Count a new task above it, and open its account."""
-        account = account_of(state, route.path)
-        if account.limits:
-            self._put(account)
-        self._spend(route.path, plus(account.spent, {"spawns": 1}))
+        if limited(state.budget):
+            self._put(account_of(state, route.path))
+        if self._is_limited(route.path):
+            self._spend(route.path, plus(cost_of(state), {"spawns": 1}))
 
     def adopted(self, state: Task) -> None:
         """Count a task whose journal came from elsewhere, with those below it that came before."""
@@ -194,12 +195,23 @@ class Accounts:
         """Settle what facts cost; the account of their task is `opened`, or closed where they end it."""
         if opened is not None:
             self._put(opened)
-        cost, ends = cost_between(before, after), after.status.ended
+        ends = after.status.ended
         if ends:
-            self._connection.execute(_CLOSE, (after.id,))
-        if ends or (cost and self._connection.execute(*_those(_ANY, (), path)).fetchone()):
-            self.drop(after.id)
-            self._spend(path, cost)
+            self._cursor.execute(_CLOSE, (after.id,))
+        if ends or (costs(before, after) and self._is_limited(path)):
+            cost = cost_between(before, after)
+            if ends or cost:
+                self.drop(after.id)
+                self._spend(path, cost)
+
+    def _is_limited(self, path: Sequence[str]) -> bool:
+        """Whether there is any account on a path: asked with nearly every reply, and mostly there is none."""
+        if not path:
+            return False
+        if len(path) > 2:
+            return bool(self._cursor.execute(*_those(_ANY, (), path)).fetchall())
+        # All rows: a statement with some left would keep its transaction open.
+        return bool(self._cursor.execute(_EITHER, (path[0], path[-1])).fetchall())
 
     def deleted(self, tasks: Iterable[str]) -> None:
         """Forget tasks; what they cost stays counted above them."""
