@@ -22,7 +22,7 @@ from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
 from gencode.delegation.deadline import latest_end
-from gencode.delegation.delivery import AgentInbox
+from gencode.delegation.delivery import AgentInbox, as_sent, undelivered
 from gencode.delegation.earlier import tools_of
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin
@@ -205,16 +205,15 @@ class AskParent:
 
         One whose process dies is not at work.
         """
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
+        async for _ in self._store.changes.looks(LOOK_SECONDS):
             try:
                 found = await self._at_work(asked.parent)
-                if found is None or (found.mailed >= asked.number and await self._leaves(asked)):
+                if found is None or (found.mailed >= asked.number and await self._leaves(found, asked)):
                     return
             except StoreTrouble as trouble:
                 log.warning("it is not known whether task %s is at work: %s", asked.parent, trouble)
 
-    async def _leaves(self, asked: AskedParent) -> bool:
+    async def _leaves(self, parent: Task, asked: AskedParent) -> bool:
         """Whether who has heard a question is done, and waits for nobody but those that ask."""
         events, _ = await facts_of(self._store, asked.parent, asked.before)
         said = [each.fact.message for each in events if isinstance(each.fact, MessageAdded)]
@@ -224,7 +223,8 @@ class AskParent:
         for task in await self._store.tasks(TaskQuery(parent=asked.parent, statuses=AT_WORK)):
             if task.id != asked.child and not await self._asks(task.id):
                 return False
-        return True
+        children = await self._store.tasks(TaskQuery(parent=asked.parent))
+        return not any(undelivered(parent, each) for each in as_sent(parent, children))
 
     async def _asks(self, task: str) -> bool:
         """Whether an agent waits for an answer itself."""
