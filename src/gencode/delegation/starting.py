@@ -23,7 +23,7 @@ from gencode.delegation.accounts import bounded_above, shares
 from gencode.delegation.births import Begins, Birth
 from gencode.delegation.cache import NEVER, given_again, inputs_of, recalled, said_again
 from gencode.delegation.crash_recovery import close_if_orphan, interruption
-from gencode.delegation.deadline import TimeLimits, latest_end
+from gencode.delegation.deadline import TimeLimits, remaining
 from gencode.delegation.desk import Desk
 from gencode.delegation.earlier import busy, has_open_words, in_line, tools_of, with_place, words_for
 from gencode.delegation.family import Family, as_sent
@@ -393,7 +393,7 @@ class Starting:
             Commands(
                 lambda: seat.shells().of(task),
                 self._command_seconds if waits is None else waits,
-                lambda: latest_end(self._supervisor.find(task), self._supervisor.find),
+                lambda: remaining(self._supervisor.find(task), self._supervisor.find),
             ),
         )
         folder = record.folder
