@@ -7,6 +7,7 @@ Where it is missing the test is skipped and counted; with CI=true that fails the
 """
 
 import gc
+import inspect
 import os
 import shutil
 import sys
@@ -102,7 +103,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return  # to read every test file again takes two seconds, and nobody asked
     for item in items:
         if isinstance(item, pytest.Function):
-            item.add_marker("mechanism" if reaches_inside(item.path, item.originalname) else "behaviour")
+            file = Path(inspect.getfile(item.obj))  # of a contract, not the one that imports it
+            item.add_marker("mechanism" if reaches_inside(file, item.originalname) else "behaviour")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,13 +2,17 @@
 
 A test that uses only the public doors (the package, the command line, HTTP, the page, a protocol, and the
 records and ports a program is given) pins behaviour: a redesign leaves it as it is. Any other test reaches
-into a mechanism and may go with it. `pytest -m behaviour` and `-m mechanism` choose them.
+into a mechanism and may go with it, also one that does so through its fixtures or a helper in another file.
+What it reaches through an attribute is not seen. `pytest -m behaviour` and `-m mechanism` choose them.
 """
 
 import ast
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
+
+TESTS = Path(__file__).parent
 
 DOORS = (
     "gencode",
@@ -27,6 +31,8 @@ DOORS = (
     "gencode.stores.pg_fleet",
     "gencode.surfaces.cli",
 )
+HARNESSES = ("tests.http.serving", "tests.mcp_server.offices", "tests.tui.driving")
+"""Files of tests that start the product, so that it can be reached through a door."""
 
 
 def is_door(module: str) -> bool:
@@ -35,30 +41,52 @@ def is_door(module: str) -> bool:
 
 
 def reaches_inside(file: Path, function: str) -> bool:
-    """Whether a test, or anything in its file that it uses, names something behind the doors."""
-    uses, inner = _names(file)
-    seen: set[str] = set()
-    todo = [function]
+    """Whether a test, or a helper that it uses, names something behind the doors."""
+    seen: set[tuple[Path, str]] = set()
+    todo = [(file, function)]
     while todo:
-        name = todo.pop()
-        if name in inner:
+        place = todo.pop()
+        if place in seen:
+            continue
+        seen.add(place)
+        where, name = place
+        known = _names(where)
+        if name in known.inside:
             return True
-        if name not in seen:
-            seen.add(name)
-            todo += uses.get(name, ())
+        todo += [(where, used) for used in known.uses.get(name, ())]
+        if name in known.helpers:
+            todo.append(known.helpers[name])
+        elif name not in known.uses and where == file:
+            todo += [(each, name) for each in _conftests(file)]  # it may be a fixture
     return False
 
 
+class _Names(NamedTuple):
+    uses: dict[str, frozenset[str]]
+    """What each definition of a file uses by name."""
+    inside: frozenset[str]
+    """The names it has from behind the doors."""
+    helpers: dict[str, tuple[Path, str]]
+    """The names it has from other files of tests, and where these are defined."""
+
+
 @cache
-def _names(file: Path) -> tuple[dict[str, frozenset[str]], frozenset[str]]:
-    """What each definition of a file uses by name, and the names it has from behind the doors."""
+def _names(file: Path) -> _Names:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     uses: dict[str, frozenset[str]] = {}
     for node in tree.body:
         used = _used(node)
         for name in _defined(node):
             uses[name] = uses.get(name, frozenset()) | used
-    return uses, frozenset(_from_inside(tree))
+    return _Names(uses, frozenset(_from_inside(tree)), dict(_from_tests(tree)))
+
+
+def _conftests(file: Path) -> Iterable[Path]:
+    for folder in file.parents:
+        if (conftest := folder / "conftest.py").exists() and conftest != file:
+            yield conftest
+        if folder == TESTS:
+            break
 
 
 def _used(node: ast.stmt) -> frozenset[str]:
@@ -85,5 +113,17 @@ def _from_inside(tree: ast.Module) -> Iterable[str]:
             )
 
 
+def _from_tests(tree: ast.Module) -> Iterable[tuple[str, tuple[Path, str]]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and _is_helper(node.module or ""):
+            path = TESTS.parent.joinpath(*(node.module or "").split(".")).with_suffix(".py")
+            if path.exists():
+                yield from ((each.asname or each.name, (path, each.name)) for each in node.names)
+
+
 def _is_inside(module: str) -> bool:
     return module.split(".")[0] == "gencode" and not is_door(module)
+
+
+def _is_helper(module: str) -> bool:
+    return module.startswith("tests.") and module not in HARNESSES

@@ -17,8 +17,7 @@ from gencode.core.reasons import EndReason, stop_cause
 from gencode.core.receipts import MOST_PAST, MOST_PAST_TEXT
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
-from gencode.delegation.family import as_sent
-from gencode.delegation.unheard import unheard
+from gencode.delegation.delivery import as_sent, undelivered
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.ports import Part, Request, TaskQuery
 from gencode.testing import call, says, scripted
@@ -142,9 +141,9 @@ async def test_what_answered_a_call_is_not_told_again_when_the_next_call_for_its
         sender = await gen.watch.task(MAIN)
         await job.halt(stop_cause("enough"))
         child = await gen.watch.task(CHILD)
-    assert [each.status for each in unheard(replace(sender, left=(CHILD,)), as_sent_from(sender, child))] == [
-        Status.CANCELLED
-    ]
+    assert [
+        each.status for each in undelivered(replace(sender, left=(CHILD,)), as_sent_from(sender, child))
+    ] == [Status.CANCELLED]
 
 
 async def test_a_run_that_says_nothing_does_not_hand_over_once_more_what_the_one_before_it_said(
@@ -237,7 +236,7 @@ class Family:
     def hear(self) -> list[tuple[str, str]]:
         """What the sender is told now, as its inbox tells it."""
         assert self.child is not None
-        come = unheard(self.sender, self.child)
+        come = undelivered(self.sender, self.child)
         if come:
             names, moments = tuple(each.id for each in come), tuple(each.ended_at or "" for each in come)
             told = MessageAdded(UserMessage("", "system", names, ends=moments))

@@ -24,3 +24,19 @@ def test_a_test_that_names_something_behind_the_doors_is_one_of_a_mechanism(tmp_
     file.write_text(FILE)
     names = ("test_outside", "test_directly", "test_through_a_constant")
     assert [reaches_inside(file, name) for name in names] == [False, True, True]
+
+
+def test_what_a_helper_of_another_file_or_a_fixture_names_counts_for_the_test(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "from gencode.runtime.stop import StopScope\ndef scope(): return StopScope()"
+    )
+    file = tmp_path / "test_y.py"
+    file.write_text(
+        "from tests.tui.driving import seated\n"
+        "from tests.stores.test_migrations import made_by_version\n"
+        "def test_through_a_harness(): assert seated\n"
+        "def test_through_a_helper(): assert made_by_version\n"
+        "def test_through_a_fixture(scope): assert scope\n"
+    )
+    names = ("test_through_a_harness", "test_through_a_helper", "test_through_a_fixture")
+    assert [reaches_inside(file, name) for name in names] == [False, True, True]

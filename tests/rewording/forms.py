@@ -12,7 +12,7 @@ from typing import Any, cast
 from pseudo_text import SEARCHES
 
 _WORDS = re.compile(r"(?<![\w<>/.-])[A-Za-z][a-z']+(?=[\s,.;:?!)]|\Z)")
-_COMPARED: dict[type[ast.cmpop], str] = {ast.Eq: "==", ast.In: "in"}
+_COMPARED: dict[type[ast.cmpop], str] = {ast.Eq: "==", ast.In: "in", ast.NotIn: "not in"}
 _FORM = str.maketrans(ascii_letters, "x" * 26 + "X" * 26)
 _FORM_OF_BYTES = bytes.maketrans(ascii_letters.encode(), b"x" * 26 + b"X" * 26)
 
@@ -44,9 +44,11 @@ def formed(value: Any, like: Any = None) -> Any:
 
 
 def compared(left: Any, how: str, right: Any) -> bool:
-    """`left == right` or `left in right`."""
+    """`left == right`, `left in right` or `left not in right`; two words may have the form of others."""
     if how == "==":
         return bool(formed(left, right) == formed(right, left))
+    if how == "not in":
+        return not compared(left, "in", right) if _is_words(left, 3) else left not in right
     if isinstance(right, str | bytes):
         return form(left) in form(right) if _is_words(left) else left in cast("Any", right)
     return formed(left) in formed(right)
@@ -79,10 +81,10 @@ def matched(pattern: Any) -> Any:
     return re.sub(r"(?<!\\)[A-Za-z]+", "[A-Za-z]+", pattern) if _is_words(pattern) else pattern
 
 
-def _is_words(value: object) -> bool:
+def _is_words(value: object, least: int = 2) -> bool:
     if isinstance(value, bytes):
         value = value.decode("latin-1")
-    return isinstance(value, str) and len(_WORDS.findall(value)) > 1
+    return isinstance(value, str) and len(_WORDS.findall(value)) >= least
 
 
 def _cut(text: Any, pieces: Any, between: int) -> Any:

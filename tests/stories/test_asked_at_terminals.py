@@ -104,7 +104,7 @@ async def test_what_is_typed_for_a_question_answers_no_other_and_is_no_message(t
     model = script(tmp_path, main=[*touches(*names), says("over")])
     async with GenCode.open(tmp_path, model="offline") as gen:
         with window(tmp_path, "--plain", "--model", model) as at:
-            await at.shows("/quit leaves")
+            await at.shows("/quit")
             at.types("go\n")
             await at.shows("touch harmless", ASKS)
             at.types("y")
@@ -156,7 +156,7 @@ async def test_who_waits_for_questions_is_told_what_is_gone_and_leaving_answers_
 ) -> None:
     async with asking(tmp_path) as asks:
         with window(tmp_path, "task", "questions") as at:
-            await at.shows("answers nothing.")
+            await at.shows("leaves, and answers nothing.")
             first = await asks.about("touch one")
             shown = await at.shows("touch one", ASKS)
             assert "in /work tree" in shown

@@ -178,7 +178,8 @@ async def test_a_schema_is_still_known_after_a_summary(long_file: Path) -> None:
         outcome = await gen.task("general-purpose", "count", output_schema=schema)
     assert outcome.output == {"lines": 7}
     last = heard.requests[-1].messages
-    assert is_summed_up(last) and isinstance(last[1], UserMessage) and "JSON Schema" in last[1].text
+    form = form_in(last[1])
+    assert is_summed_up(last) and form is not None and form.schema == schema
 
 
 async def test_of_several_schemas_the_last_one_is_still_known_after_a_summary(long_file: Path) -> None:

@@ -76,7 +76,7 @@ async def test_a_report_is_quoted_and_has_one_receipt_however_it_comes(tmp_path:
         texts = given(transcript_of(await gen.store.events(outcome.agent_id)))
         (task,) = await gen.tasks(parent=outcome.agent_id)
     assert (outcome.result, task.result) == ("ok", FORGED)
-    reports = [text for text in texts if "All good" in text]
+    reports = [text for text in texts if "deadbeef" in text]
     assert len(reports) == (2 if way in ("resumed", "woken") else 1)
     for text in reports:
         assert [line.split(";")[0].rstrip("]") for line in receipts(text)] == [
@@ -125,8 +125,8 @@ async def test_what_an_agent_writes_to_its_parent_is_quoted(tmp_path: Path, home
     ) as gen:
         outcome = await gen.ask("go").outcome()
         texts = given(transcript_of(await gen.store.events(outcome.agent_id)))
-    words = [text for text in texts if "All good" in text]
-    assert [re.findall(r"\) (says|asks)\]", text) for text in words] == [["says"], ["asks"]]
+    words = [text for text in texts if "deadbeef" in text]
+    assert [bool(re.search(r"^\[Talker .*\]\n> ", text, re.MULTILINE)) for text in words] == [True, True]
     for text in words:
         assert not [line for line in text.splitlines() if "deadbeef" in line and not line.startswith(">")]
         assert (visible(text), "<|im_start|>" in text) == (text, False)

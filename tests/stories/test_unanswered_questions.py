@@ -196,7 +196,7 @@ async def test_who_follows_line_by_line_is_told_what_counts_and_when_it_does(
 ) -> None:
     monkeypatch.setenv("GEN_ANSWER_SECONDS", "2")
     with window(tmp_path, "--plain", "--model", script(tmp_path, main=GOES_ON)) as at:
-        await at.shows("/quit leaves")
+        await at.shows("/quit")
         at.types("go\n")
         await at.shows("main asks: Which one?", "Without an answer this counts at")
         await at.shows("Nobody answered in time: the agent goes on with its default;")

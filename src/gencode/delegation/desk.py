@@ -17,8 +17,8 @@ from gencode.core.spec import TaskRequest, same_name
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.deadline import ended_in_queue, report_by
+from gencode.delegation.delivery import AgentInbox
 from gencode.delegation.forms import formed
-from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Live
 from gencode.delegation.origin import Origin
 from gencode.delegation.reach import Rouse
@@ -34,14 +34,14 @@ class Desk:
     """Sends agents on behalf of one agent, looks after them, speaks to them and stops them."""
 
     _origin: Origin
-    _inbox: Arrivals
+    _inbox: AgentInbox
 
     def __init__(self, launcher: "Launcher") -> None:
         self._launcher = launcher
         self._children: dict[str, Live | Sent] = {}
         """What was sent in this run; of what has ended only how it did."""
 
-    def sit(self, origin: Origin, inbox: Arrivals) -> None:
+    def sit(self, origin: Origin, inbox: AgentInbox) -> None:
         """Put the desk where its agent sits, beside what comes to it."""
         self._origin = origin
         self._inbox = inbox

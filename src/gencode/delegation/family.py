@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from gencode.core.errors import GenCodeError, Stopped
 from gencode.core.ids import clean_id
 from gencode.core.outcome import output_file
-from gencode.core.task import Task, comes_later
+from gencode.core.task import Task
 from gencode.delegation.crash_recovery import close_if_orphan
-from gencode.delegation.inbox import Arrivals
+from gencode.delegation.delivery import AgentInbox
 from gencode.delegation.live import GRACE_SECONDS, Job
 from gencode.delegation.relatives import TaskTree
 from gencode.delegation.remote import Followed
@@ -77,7 +77,7 @@ class Family:
         above = await self._store.task(sender)
         self._tree.learn(sender, above.parent if above else None, above.agent if above else "")
 
-    def take_up(self, children: Sequence[Task], inbox: Arrivals, seat: Seat) -> None:
+    def take_up(self, children: Sequence[Task], inbox: AgentInbox, seat: Seat) -> None:
         """Expect what earlier turns sent and still runs here, and hand out the files of it all."""
         for child in children:
             if not child.background:
@@ -94,16 +94,8 @@ class Family:
                 continue
             remote = Rejoined(child, job.stop.branch(), self._store, self._bus)
             self._supervisor.watch(remote, lambda remote=remote: remote.follow(self._supervisor.owner))
-            if isinstance(job.seat.inbox, Arrivals):
+            if isinstance(job.seat.inbox, AgentInbox):
                 job.seat.inbox.expect(remote)
-
-
-def as_sent(sender: Task, children: Sequence[Task]) -> list[Task]:
-    """The children of a task as those in the background are told, where it was cut off from them."""
-    return [
-        replace(each, background=comes_later(sender, each.id, background=each.background))
-        for each in children
-    ]
 
 
 class Rejoined(Followed):

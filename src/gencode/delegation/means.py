@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from gencode.core.messages import ToolCall
-from gencode.delegation.inbox import Arrivals
+from gencode.delegation.delivery import AgentInbox
 from gencode.delegation.origin import Origin
 from gencode.runtime.asking import Inquiry, Reply
 from gencode.runtime.ports import Engine
@@ -17,7 +17,7 @@ class Inquirer(Protocol):
     """Asks on behalf of an agent that wants to know something."""
 
     async def ask(
-        self, origin: Origin, inbox: Arrivals, inquiries: Sequence[Inquiry], call: ToolCall
+        self, origin: Origin, inbox: AgentInbox, inquiries: Sequence[Inquiry], call: ToolCall
     ) -> Reply:
         """The answers, and who gave them."""
         ...

@@ -24,17 +24,16 @@ from gencode.delegation.births import Begins, Birth
 from gencode.delegation.cache import NEVER, given_again, inputs_of, recalled, said_again
 from gencode.delegation.crash_recovery import close_if_orphan, interruption
 from gencode.delegation.deadline import TimeLimits, remaining
+from gencode.delegation.delivery import AgentInbox, Commands, Delivery, as_sent
 from gencode.delegation.desk import Desk
 from gencode.delegation.earlier import busy, has_open_words, in_line, tools_of, with_place, words_for
-from gencode.delegation.family import Family, as_sent
+from gencode.delegation.family import Family
 from gencode.delegation.forms import schema_of
-from gencode.delegation.inbox import Arrivals, Commands
 from gencode.delegation.knowing import know_again, knowing
 from gencode.delegation.live import Job
 from gencode.delegation.liveness import TaskLiveness, is_abandoned, lease_task, ownership_of
 from gencode.delegation.origin import Origin
 from gencode.delegation.relatives import TaskRelatives, TaskTree
-from gencode.delegation.returns import Returns
 from gencode.delegation.seating import Seating
 from gencode.delegation.sharing import Woken
 from gencode.delegation.supervisor import Supervisor
@@ -123,7 +122,7 @@ class Starting:
         self._outputs = outputs
         self.tree = TaskTree()
         self._family = Family(store, bus, supervisor, self.tree, outputs)
-        supervisor.chores.append(Returns(store, supervisor).run)
+        supervisor.chores.append(Delivery(store, supervisor).run)
         self.leads: Leads | None = None
         self._going_on: dict[str, asyncio.Event] = {}
         self._lent: dict[str, asyncio.Event] = {}
@@ -387,7 +386,7 @@ class Starting:
     ) -> Job:
         cwd = seat.workspace.cwd
         waits, task = order.limits.commands, record.task.id
-        inbox = Arrivals(
+        inbox = AgentInbox(
             *(record, desk.result_cap, children, self._outputs),
             lambda: seat.seen.stale(cwd),
             Commands(

@@ -15,6 +15,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task, untold_commands
 from gencode.delegation.accounts import NO_BUDGET
 from gencode.delegation.deadline import TimeLimit, seconds_left, time_limits
+from gencode.delegation.delivery import worth_a_turn
 from gencode.delegation.forks import Fork, point_of
 from gencode.delegation.forms import form_at, formed
 from gencode.delegation.launcher import Launcher
@@ -24,7 +25,6 @@ from gencode.delegation.raising import check_own, set_budget
 from gencode.delegation.records import Records
 from gencode.delegation.refills import let_ask
 from gencode.delegation.resumption import Resumption
-from gencode.delegation.returns import to_be_told
 from gencode.delegation.said import a_budget, a_message
 from gencode.delegation.session import Session
 from gencode.delegation.sharing import Sharing
@@ -282,7 +282,7 @@ class Work:
         """
         found = await self._records.find(session)
         children = await self._store.tasks(TaskQuery(parent=found.id))
-        if said is None and (to_be_told(found, children) or self.commands_ended(found)):
+        if said is None and (worth_a_turn(found, children) or self.commands_ended(found)):
             said = COME_BACK
         elif said is None and not await self._store.waiting(found.id):
             return None

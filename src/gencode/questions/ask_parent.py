@@ -22,8 +22,8 @@ from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
 from gencode.delegation.deadline import remaining
+from gencode.delegation.delivery import AgentInbox
 from gencode.delegation.earlier import tools_of
-from gencode.delegation.inbox import Arrivals
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin
 from gencode.delegation.reach import Reach
@@ -100,7 +100,7 @@ class AskParent:
         self._person_seconds = person_seconds
 
     async def ask(
-        self, origin: Origin, inbox: Arrivals, inquiries: Sequence[Inquiry], call: ToolCall
+        self, origin: Origin, inbox: AgentInbox, inquiries: Sequence[Inquiry], call: ToolCall
     ) -> Reply:
         """The answers, from the parent if it gives them in time, else from a person."""
         job = self._supervisor.find(origin.task or "")
@@ -157,7 +157,7 @@ class AskParent:
         return Parent(found.id, found.agent, not job.task.background and job.task.call in open_calls)
 
     async def _answered_by(
-        self, job: Job, parent: Parent, inbox: Arrivals, inquiries: Sequence[Inquiry]
+        self, job: Job, parent: Parent, inbox: AgentInbox, inquiries: Sequence[Inquiry]
     ) -> bool:
         """Whether the parent answers with a message; one that waits for this agent is let go to read it."""
         known = [each.number for each in await self._store.waiting(job.id)]
@@ -187,7 +187,7 @@ class AskParent:
                 for letter in await self._store.waiting(job.id):  # it may have said so just before its end
                     inbox.put(letter)
 
-    async def _comes(self, inbox: Arrivals, asked: AskedParent, after: int, until: float) -> bool:
+    async def _comes(self, inbox: AgentInbox, asked: AskedParent, after: int, until: float) -> bool:
         """Wait for a letter of the one that was asked; False when it leaves it, or its time is up."""
         letter = asyncio.ensure_future(inbox.letter_from(asked.parent, after))
         gone = asyncio.ensure_future(self._left(asked))

@@ -93,7 +93,7 @@ class _Open:
 
     `given` is the first answer; `elsewhere`: it was read from the row, so it is not written there. `late`
     says why an answer that was given here came too late (empty: it applies). `row` is the number of its row,
-    once it has one; a `deaf` one is not looked up any more.
+    once it has one, and it is not looked up any more where it is `ignored`.
     """
 
     def __init__(self, number: int, question: Question, seconds: float | None) -> None:
@@ -104,7 +104,7 @@ class _Open:
         self.late: asyncio.Future[str] = loop.create_future()
         self.row: int | None = None
         self.elsewhere = False
-        self.deaf = False
+        self.ignored = False
         patience = question.patience
         self._seconds = seconds if patience.seconds is None else patience.seconds
         self._began = time.monotonic()
@@ -157,12 +157,12 @@ class _Open:
             self._alarm.cancel()
         self._ends = moment if self._last is None else min(moment, self._last)
         left = self._ends - time.monotonic()
-        self._alarm = asyncio.get_running_loop().call_later(left, self._over)
+        self._alarm = asyncio.get_running_loop().call_later(left, self._expire)
         # Rounded down: what a person reads is never later than the end.
         question = replace(self.pending.question, until=floor((time.time() + left) * 10) / 10)
         self.pending = replace(self.pending, question=question)
 
-    def _over(self) -> None:
+    def _expire(self) -> None:
         waited = (self._ends or self._began) - self._began
         if not self.given.done():
             self.given.set_result(silence(waited))
@@ -239,7 +239,6 @@ class QuestionDesk:
         self._done: set[int] = set()
         self._chores: set[asyncio.Task[None]] = set()
         self._store: Store | None = None
-        self._rows: QuestionStore | None = None
         self._owner = ""
         self._presence: Callable[[], Presence] | None = None
         self._said_at = 0.0
@@ -248,20 +247,21 @@ class QuestionDesk:
     @asynccontextmanager
     async def open(self, store: Store, owner: str) -> AsyncGenerator[None]:
         """Ask on behalf of the tasks of `owner`, whose questions are rows of this store."""
-        self._store, self._rows, self._owner = store, store.questions, owner
+        self._store, self._owner = store, owner
         try:
             yield
         finally:
             while self._chores:  # no question may stay in the store that nobody asks any more
                 await asyncio.wait(self._chores)
-            self._stop_looking()
-            self._store = self._rows = None
+            if self._looking is not None:
+                self._looking.cancel()
+            self._store = None
 
     @asynccontextmanager
     async def attend(self, folder: str, *, background: bool) -> AsyncGenerator[None]:
         """Show here what agents of other processes ask in this folder, and let others know of that."""
-        audience, rows = self._audience, self._rows
-        if audience is None or rows is None:
+        audience, store = self._audience, self._store
+        if audience is None or store is None:
             yield
             return
         place = "" if audience.everywhere else folder
@@ -269,15 +269,15 @@ class QuestionDesk:
         self._presence = lambda: Presence(self._owner, place, wanted, audience.follows())
         with suppress(TimeoutError, GenCodeError):
             async with asyncio.timeout(HERE_WAIT):  # who is not known to be here is not asked
-                await self._say_here(rows, self._presence())
-        self._look_on()
+                await self._say_here(store, self._presence())
+        self._look_on(store)
         try:
             yield
         finally:
             self._presence = None
-            self._show(())
+            self._show(store, ())
             with suppress(GenCodeError):
-                await asyncio.shield(rows.gone(self._owner))
+                await asyncio.shield(store.questions.gone(self._owner))
 
     # People and programs that are here.
 
@@ -311,23 +311,22 @@ class QuestionDesk:
 
         NobodyThere where there is nobody who could.
         """
-        store, rows = self._store, self._rows
-        if store is None or rows is None:
+        if (store := self._store) is None:
             raise NobodyThere
         seconds = self._longest(question)
         each = _Open(self._drawn(), question, self._seconds)
         self._asked.add(each)
         if self._shared:
-            self._do(self._write_down(store, rows, each, seconds))
+            self._do(self._write_down(store, each, seconds))
         try:
             with self.parking(), self._listed(each) if self._here else nullcontext():
                 answer = await self._given(each)
-                return answer if each.elsewhere else await self._settle(rows, each, answer)
+                return answer if each.elsewhere else await self._settle(store.questions, each, answer)
         finally:
             self._asked.discard(each)
             each.close()
-            if each.row is not None:
-                self._do(_withdraw(rows, each.row))
+            if each.row is not None and not each.elsewhere:
+                self._do(_withdraw(store.questions, each.row))
 
     @contextmanager
     def parking(self) -> Generator[None]:
@@ -349,7 +348,7 @@ class QuestionDesk:
             seconds *= len(self._waiting) + 1
         return min(each for each in (seconds, own.most, FOR_EVER) if each is not None)
 
-    async def _write_down(self, store: Store, rows: QuestionStore, each: "_Open", seconds: float) -> None:
+    async def _write_down(self, store: Store, each: "_Open", seconds: float) -> None:
         """Write the row of a question; again and again while the store is away, as long as it waits."""
         mark, pause = secrets.token_hex(8), SHORTEST_PAUSE
         while not each.over:
@@ -357,7 +356,7 @@ class QuestionDesk:
                 path, background = await family(store, each.pending.question)
                 told = self._shown_as(_bounded(replace(each.pending.question, path=path)))
                 new = NewQuestion(told, self._owner, background, seconds, self._here, mark)
-                each.row = await rows.put(new)
+                each.row = await store.questions.put(new)
             except Unasked as why:
                 log.info("a question is not asked elsewhere: %s", why)
                 if self._here:
@@ -372,9 +371,9 @@ class QuestionDesk:
                 await asyncio.wait([each.late], timeout=pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
             else:
-                self._look_on()
+                self._look_on(store)
                 if each.over:
-                    await _withdraw(rows, each.row)
+                    await _withdraw(store.questions, each.row)
                 return
 
     async def _settle(self, rows: QuestionStore, each: "_Open", answer: Answer) -> Answer:
@@ -489,47 +488,43 @@ class QuestionDesk:
 
     # What is new in the store: answers to what is asked here, and questions of others.
 
-    def _look_on(self) -> None:
+    def _look_on(self, store: Store) -> None:
         """Look from now on, if nobody does yet."""
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.get_running_loop().create_task(self._keep_looking())
+            self._looking = asyncio.get_running_loop().create_task(self._keep_looking(store))
             self._looking.add_done_callback(_logged)
 
-    def _stop_looking(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-
-    async def _keep_looking(self) -> None:
+    async def _keep_looking(self, store: Store) -> None:
         """Look as long as there is something to look for."""
         pause = SPACING_SECONDS
-        while (store := self._store) is not None and (self._presence is not None or self._unanswered()):
-            seen = store.changes.count
+        async for _ in store.changes.looks(LOOK_SECONDS):
+            if self._presence is None and not self._unanswered():
+                return
             try:
-                await self._look(store.questions)
+                await self._look(store)
                 pause = SPACING_SECONDS
             except GenCodeError as trouble:
                 if pause == SPACING_SECONDS:
                     log.warning("questions of other processes cannot be looked up: %s", trouble)
                 pause = min(max(2 * pause, SHORTEST_PAUSE), LONGEST_PAUSE)
             await asyncio.sleep(pause)
-            with suppress(StoreTrouble):
-                await store.changes.after(seen, LOOK_SECONDS)
 
-    async def _look(self, rows: QuestionStore) -> None:
+    async def _look(self, store: Store) -> None:
+        rows = store.questions
         if asked := self._unanswered():
             said = await rows.answers(tuple(asked))
             for number, each in asked.items():
                 self._hear(each, number in said, said.get(number))
         if self._presence is not None:
             presence = self._presence()
-            await self._say_here(rows, presence)
+            await self._say_here(store, presence)
             found = await rows.news(presence)
             if self._presence is not None:
-                self._show(found)
+                self._show(store, found)
 
     def _unanswered(self) -> dict[int, "_Open"]:
         """The questions of agents that are here to which an answer from elsewhere may come."""
-        waits = (each for each in self._asked if not (each.deaf or each.given.done()))
+        waits = (each for each in self._asked if not (each.ignored or each.given.done()))
         return {each.row: each for each in waits if each.row is not None}
 
     def _hear(self, each: "_Open", there: bool, said: Answer | None) -> None:
@@ -539,17 +534,17 @@ class QuestionDesk:
         answer = self._checked(each, said) if said is not None else None
         if said is None and not self._here:
             answer = unasked(Unasked(LOST))
-        each.deaf = answer is None
+        each.ignored = answer is None
         if answer is not None:
             each.take(answer)
 
-    async def _say_here(self, rows: QuestionStore, presence: Presence) -> None:
+    async def _say_here(self, store: Store, presence: Presence) -> None:
         now = time.monotonic()
         if now - self._said_at > HERE_SECONDS / 3:
-            await rows.here(presence, HERE_SECONDS)
+            await store.questions.here(presence, HERE_SECONDS)
             self._said_at = now
 
-    def _show(self, found: Sequence[QuestionRow]) -> None:
+    def _show(self, store: Store, found: Sequence[QuestionRow]) -> None:
         """Ask what is new, and ask no more what was answered elsewhere or nobody waits for.
 
         What was answered here and is being handed over is not withdrawn: it was heard.
@@ -561,9 +556,9 @@ class QuestionDesk:
         self._done &= waiting
         for each in found:
             if each.number not in self._shown and each.number not in self._done:
-                self._shown[each.number] = self._do(self._ask_for_others(each))
+                self._shown[each.number] = self._do(self._ask_for_others(store, each))
 
-    async def _ask_for_others(self, row: QuestionRow) -> None:
+    async def _ask_for_others(self, store: Store, row: QuestionRow) -> None:
         """Ask here what an agent of another process asks, and hand the answer over."""
         each = _Open(self._drawn(), shown_from(row), self._seconds)
         number, late = row.number, ""
@@ -571,11 +566,11 @@ class QuestionDesk:
         try:
             with self._listed(each):
                 answer = await self._given(each)
-                if answer.silent or (rows := self._rows) is None:
+                if answer.silent:
                     return
                 self._handed_over.add(number)
                 try:
-                    await rows.answer(number, answer, who_answers())
+                    await store.questions.answer(number, answer, who_answers())
                 except UserMistake as mistake:
                     log.warning("an answer could not be handed over: %s", mistake)
                     late = str(mistake)
@@ -586,7 +581,8 @@ class QuestionDesk:
                     self._keep(row.question, answer)
         finally:
             self._handed_over.discard(number)
-            self._shown.pop(number, None)
+            if self._shown.get(number) is asyncio.current_task():
+                del self._shown[number]
 
     def _do(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Do something beside; the desk is not closed before it is done."""

@@ -118,7 +118,7 @@ _VERSION_3 = (
     """,
     "ALTER TABLE Sessions ADD COLUMN Posted INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE Sessions ADD COLUMN Mailed INTEGER NOT NULL DEFAULT 0",
-    # An owner asks ten times a second what is new, and nearly always nothing is: then these two are empty.
+    # An owner asks after every change what is new, and nearly always nothing is: then these two are empty.
     "CREATE INDEX idx_sessions_mail ON Sessions(Owner) WHERE Posted > Mailed",
     "CREATE INDEX idx_sessions_asked ON Sessions(Owner) WHERE Cancel <> 0",
     "PRAGMA user_version = 3",

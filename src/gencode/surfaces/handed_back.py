@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from gencode.core.receipts import receipt
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.family import as_sent
-from gencode.delegation.unheard import unheard
+from gencode.delegation.delivery import as_sent, undelivered
 from gencode.surfaces.figures import name_of
 from gencode.surfaces.view import CUT_SHORT, AgentView, View, seen
 
@@ -30,7 +29,7 @@ def come_late(session: Task, children: Sequence[Task]) -> list[AgentView]:
 
     Each is an agent as it was at one of its ends, and may be at work again.
     """
-    came = [end for each in as_sent(session, children) for end in unheard(session, each)]
+    came = [end for each in as_sent(session, children) for end in undelivered(session, each)]
     return with_results([seen(end) for end in came if end.status not in STOPPED])
 
 

@@ -1,7 +1,7 @@
 """What other processes do to the agents of a conversation, as whoever leads it hears of it: from the journal.
 
 An agent that has ended may go on there. It is heard of again; what it came to is told like any result, to a
-turn that is open by `delegation/returns.py`.
+turn that is open by `delegation/delivery.py`.
 """
 
 import asyncio

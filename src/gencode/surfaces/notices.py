@@ -24,8 +24,7 @@ from gencode.core.rules import Action, DecidedBy
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible, visible_line
-from gencode.delegation.family import as_sent
-from gencode.delegation.unheard import unheard
+from gencode.delegation.delivery import as_sent, undelivered
 from gencode.surfaces.figures import name_of
 from gencode.surfaces.log import logged_fault
 from gencode.surfaces.plain import command_end, ending, noted
@@ -116,7 +115,7 @@ def _way(task: str) -> str:
 
 def come_back(session: Task, children: Sequence[Task]) -> list[Task]:
     """Those that came back to a conversation at rest and that it has not heard of."""
-    untold = (unheard(session, each) for each in as_sent(session, children) if each.status.ended)
+    untold = (undelivered(session, each) for each in as_sent(session, children) if each.status.ended)
     return [ends[-1] for ends in untold if ends]
 
 

@@ -20,8 +20,8 @@ from gencode.core.reasons import Cause
 from gencode.core.spec import AgentSpec
 from gencode.core.status import Status
 from gencode.core.task import Task
+from gencode.delegation.delivery import worth_a_turn
 from gencode.delegation.reach import STOP_SECONDS, Stops
-from gencode.delegation.returns import to_be_told
 from gencode.delegation.verbs import StruckTask
 from gencode.runtime.channels import LONGEST, Draft, Outbox
 from gencode.runtime.ports import TaskQuery
@@ -182,7 +182,7 @@ class Inbox:
             return True
         if self._gen.work.commands_ended(task):
             return True
-        return to_be_told(task, await self._gen.store.tasks(TaskQuery(parent=task.id)))
+        return worth_a_turn(task, await self._gen.store.tasks(TaskQuery(parent=task.id)))
 
     async def _send_on(self, line: Line) -> None:
         """Send the words of a conversation through the channel of its chat, each at least once."""

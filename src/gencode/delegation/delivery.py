@@ -1,37 +1,57 @@
-"""What comes to an agent while it works: letters and the results of its background tasks, each exactly once.
+"""Delivers to each agent what comes to it while it works: results of its background tasks, and letters.
 
-Nothing is queued here that could be lost: a result waits for its sender as long as the journal of its task
-has the end of that run and the sender's own does not say that it was handed over, a letter as long as its
-number is above that of the last one taken. A command in the background comes by the same road: the agent's
-journal says that it was started, and whether its end was told. The message that hands it over says so in the
-same fact, so that a crash at any moment leaves it either waiting or delivered, never both and never neither.
+A result is delivered exactly once, and nothing is queued for that which could be lost: it is owed as long as
+the journal of its task has the end of that run and the journal of its parent does not say that it was handed
+over. A letter waits as long as its number is above that of the last one taken. A background command comes by
+the same way: the agent's journal says that it was started, and whether its end was told. The message that
+hands something over says so in the same fact, so that a crash at any moment leaves it either waiting or
+delivered, never both and never neither.
+
+Two things make an inbox look at what is owed: the end of a task that this process looks after, and a change
+of the store (`Delivery`). A parent that begins to work looks by itself; one at rest gets a turn from whoever
+leads it, where something is `worth_a_turn`.
 """
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.core.errors import GenCodeError
 from gencode.core.events import ProgressMade
+from gencode.core.ids import stamp
 from gencode.core.messages import CommandRun, ToolCall, ToolResult, Trace, UserMessage
 from gencode.core.outcome import how_ended, outcome_of, output_file, report_lines
 from gencode.core.quoting import code_span, disarmed_line
+from gencode.core.reasons import EndReason
+from gencode.core.receipts import own_text
 from gencode.core.status import Status
-from gencode.core.task import Task, comes_later, receipt, untold_commands
-from gencode.delegation.live import Live
+from gencode.core.task import Task, comes_later, receipt, untold_commands, was_given
+from gencode.delegation.live import Job, Live
 from gencode.delegation.spawning import LONGEST_LABEL, TELL_THE_USER, posted
-from gencode.delegation.unheard import ends_untold
-from gencode.runtime.ports import Letter
+from gencode.delegation.supervisor import Supervisor
+from gencode.runtime.ports import Letter, Store, TaskQuery
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seen import changed_under
 
 if TYPE_CHECKING:
     from gencode.runtime.shells import Shell
 
+log = logging.getLogger(__name__)
+
+REST_SECONDS = 0.2
+"""Ends of other processes that are written within so long are delivered together."""
+MORE_SECONDS = 0.01
+"""So much longer for each task that had to be read."""
+SLACK = timedelta(minutes=1)
+"""So far the clocks of machines may differ before an end could be overlooked."""
+ENDED = tuple(each for each in Status if each.ended)
 MOST_TOGETHER = 24_000
 """So many characters of results come in one message; each gets its share, the rest is paged."""
 LEAST_EACH = 500
@@ -40,12 +60,70 @@ STOPPED_WITH = (
     'Task(subagent_type="{agent}", prompt=…, resume="{task}").'
 )
 JUST_THEN = "Interrupted. Task {task} of {agent} ended as {status} just then: its result follows by itself."
-
-
 LONGEST_COMMAND = 100
 BEFORE_THE_END = 1.0
 """So many seconds before its time is up an agent stops to wait for its commands: it has answered already."""
 WAITS = "waits for its background command{s} to end, at most {seconds:.4g} s: {names}"
+
+
+WasGiven = Callable[[str, str | None], bool]
+"""Whether the end of a task at a moment was handed over."""
+
+
+def undelivered(parent: Task, task: Task) -> list[Task]:
+    """A task as it was at each of its ends that its parent has still to be told, oldest first.
+
+    A task ends once for each of its runs, and its parent is told each end by itself, however often the task
+    was woken before that.
+    """
+    return ends_owed(parent, task, lambda each, at: was_given(parent, each, at))
+
+
+def ends_owed(parent: Task, task: Task, was_given: WasGiven, *, over: bool = True) -> list[Task]:
+    """The same for who knows by other means what was given; the last end is one when the task is `over`."""
+    if not task.past and not task.status.ended:
+        return []
+    owed = [*_past_ends(parent, task, was_given)]
+    if over and task.status.ended and task.background and not was_given(task.id, task.ended_at):
+        owed.append(replace(task, result=own_text(task.past, task.status, task.result), past=()))
+    return owed
+
+
+def _past_ends(parent: Task, task: Task, was_given: WasGiven) -> Iterator[Task]:
+    """Its earlier ends that are told by themselves.
+
+    What it came to while it was waited for was the answer to a call, unless its parent was cut off from it.
+    """
+    left = next((each for each in reversed(task.past) if not each.background), None)
+    for each in task.past:
+        later = each.background or (each is left and task.id in parent.left)
+        if later and not was_given(task.id, each.at):
+            end = replace(task, status=each.status, result=each.text, error=each.error, reason=each.reason)
+            yield replace(end, ended_at=each.at, past=())
+
+
+def as_sent(parent: Task, children: Sequence[Task]) -> list[Task]:
+    """The children of a task as those in the background are told, where it was cut off from them."""
+    return [
+        replace(each, background=comes_later(parent, each.id, background=each.background))
+        for each in children
+    ]
+
+
+def worth_a_turn(parent: Task, children: Sequence[Task]) -> bool:
+    """Whether anything came back to a conversation at rest that is worth a turn nobody asked for.
+
+    What somebody stopped is not: whoever did so knows, and the conversation is told in its next turn.
+    """
+    return any(
+        not _was_stopped(end) for each in as_sent(parent, children) for end in undelivered(parent, each)
+    )
+
+
+def _was_stopped(task: Task) -> bool:
+    if task.reason is EndReason.STOP_UNANSWERED:
+        return True
+    return task.status is Status.CANCELLED and task.reason is not EndReason.PARENT_GONE
 
 
 def _no_shells() -> "Mapping[str, Shell]":
@@ -67,7 +145,7 @@ class Commands(Struct, frozen=True):
     remaining: Callable[[], float | None] = _no_limit
 
 
-class Arrivals:
+class AgentInbox:
     """What comes to one agent. `earlier` are its children from before this run, `letters` those that wait.
 
     `stale` names the files that the agent had read and others have changed since.
@@ -88,7 +166,7 @@ class Arrivals:
         self._stale = stale
         self._commands = commands or Commands()
         self._letters: dict[int, Letter] = {}
-        self._news: asyncio.Event | None = None
+        self._news = asyncio.Event()
         self._jobs: dict[str, Live] = {}
         self._read: tuple[str, ...] = ()
         self._given: set[str] = set()
@@ -111,15 +189,15 @@ class Arrivals:
         """Something was said to the agent; it hears it before its next reply, and only once."""
         if letter.number > self._record.task.mailed:
             self._letters[letter.number] = letter
-            if self._news is not None:
-                self._news.set()
+            self._news.set()
 
     def expect(self, job: Live) -> None:
         """A task went to the background; its result will come here, and what it came to before as well."""
         self._earlier.pop(job.id, None)
         self._jobs[job.id] = job
-        if self._news is not None:
-            self._news.set()  # somebody else may have woken it while the agent waits for others
+        if job.work is not None:
+            job.work.add_done_callback(lambda _: self._news.set())
+        self._news.set()  # somebody else may have woken it while the agent waits for others
 
     def cut_off(self, call: ToolCall, job: Live) -> None:
         """A task that was waited for was to end with its sender; one that came to its own end is heard of.
@@ -149,8 +227,7 @@ class Arrivals:
             return
         self._jobs.pop(task.id, None)
         self._earlier[task.id] = task
-        if self._news is not None:
-            self._news.set()
+        self._news.set()
 
     def next_from(self, sender: str, after: int) -> int | None:
         """The number of the first letter of one sender with a higher one; it stays here to be taken."""
@@ -160,7 +237,6 @@ class Arrivals:
     async def letter_from(self, sender: str, after: int) -> None:
         """Wait until there is such a letter."""
         while self.next_from(sender, after) is None:
-            self._news = self._news or asyncio.Event()
             self._news.clear()
             await self._news.wait()
 
@@ -219,7 +295,7 @@ class Arrivals:
         """Wait until there is something to take; False when nothing is out any more."""
         until: float | None = None
         while not self._come() and not self._letters:
-            out = [job.work for job in self._jobs.values() if job.work is not None]
+            out = any(job.work is not None and not job.work.done() for job in self._jobs.values())
             ended, running = self._untold_commands()
             if ended:
                 return True
@@ -227,17 +303,14 @@ class Arrivals:
                 until = self._waits_for(running)
             left = None if out or until is None else until - time.monotonic()
             if not out and (left is None or left <= 0):
-                return False
-            self._news = self._news or asyncio.Event()
+                return False  # nothing is out, or what was could not even be written down
             self._news.clear()
             news = asyncio.ensure_future(self._news.wait())
             commands = [each.running.task for each in running]
             try:
-                await asyncio.wait([*out, *commands, news], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([*commands, news], timeout=left, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 news.cancel()
-            if out and not self._letters and not self._come() and all(work.done() for work in out):
-                return bool(self._untold_commands()[0])  # they could not even be written down
         return True
 
     def _waits_for(self, running: "Sequence[Shell]") -> float:
@@ -264,7 +337,7 @@ class Arrivals:
         return self._untold(replace(job.task, background=True), over=job.over)
 
     def _untold(self, task: Task, *, over: bool = True) -> list[Task]:
-        return ends_untold(self._record.task, task, self._was_given, over=over)
+        return ends_owed(self._record.task, task, self._was_given, over=over)
 
     def _forget(self) -> None:
         """Let go of what was handed over; the journal remembers it."""
@@ -292,3 +365,52 @@ def announced(task: Task, cap: int, rest: str = "") -> str:
     how = "has finished" if outcome.success else how_ended(outcome)
     head = f"[The background task {task.id} of {task.agent}{title} {how}]"
     return f"{head}\n{report_lines(outcome, cap, rest=rest)}"
+
+
+class Delivery:
+    """Tells agents at work here of ends that other processes have written, for as long as anybody is at work.
+
+    That holds for every agent, whatever surface leads its conversation, if anybody does.
+    """
+
+    def __init__(self, store: Store, supervisor: Supervisor) -> None:
+        self._store = store
+        self._supervisor = supervisor
+        self._since = datetime.now(UTC)
+
+    async def run(self) -> None:
+        """Look whenever something was written, until cancelled."""
+        async for _ in self._store.changes.looks():
+            read = 0
+            try:
+                read = await self._look()
+            except GenCodeError as trouble:
+                log.warning("it is not known what ended elsewhere: %s", trouble)
+            await asyncio.sleep(REST_SECONDS + read * MORE_SECONDS)
+
+    async def _look(self) -> int:
+        """Deliver what has ended since; how many tasks were read for that."""
+        parents = {job.id: job for job in self._supervisor.local_tasks() if _has_sent(job)}
+        now = datetime.now(UTC)
+        ended: list[Task] = []
+        if parents:
+            since = stamp(self._since - SLACK)
+            query = TaskQuery(parents=tuple(parents), statuses=ENDED, ended_after=since)
+            ended = await self._store.tasks(query)
+        self._since = now
+        for task in ended:
+            parent = parents.get(task.parent or "")
+            if parent is not None and self._supervisor.find(task.id) is None:
+                _deliver(parent, task)
+        return len(ended)
+
+
+def _has_sent(job: Job) -> bool:
+    return isinstance(job.seat.inbox, AgentInbox) and job.seat.inbox.has_sent
+
+
+def _deliver(parent: Job, task: Task) -> None:
+    """Let an agent have an end that it was not told, if that is told by itself."""
+    [known], inbox = as_sent(parent.task, [task]), parent.seat.inbox
+    if isinstance(inbox, AgentInbox) and undelivered(parent.task, known):
+        inbox.arrived(known)
