@@ -21,7 +21,7 @@ from gencode.core.quoting import disarmed, quoted
 from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
-from gencode.delegation.deadline import latest_end
+from gencode.delegation.deadline import remaining
 from gencode.delegation.delivery import AgentInbox, as_sent, undelivered
 from gencode.delegation.earlier import tools_of
 from gencode.delegation.live import Job, Live
@@ -133,8 +133,8 @@ class AskParent:
 
     def _share(self, asks: Live | None, share: float) -> float | None:
         """So much of the seconds until an agent ends; None where it has no limit."""
-        end = latest_end(asks, self._supervisor.find)
-        return None if end is None else max(end - time.monotonic(), 0.0) * share
+        left = remaining(asks, self._supervisor.find)
+        return None if left is None else left * share
 
     async def _parent(self, job: Job) -> Parent | None:
         """The parent of a task, if it is at work, here or elsewhere, and can answer."""
