@@ -26,7 +26,6 @@ from gencode.runtime.spending import (
     LONGEST_REPLY,
     PICTURE,
     at_most,
-    needs_of,
     reply_room,
     weight,
 )
@@ -84,7 +83,7 @@ def test_a_large_picture_of_a_person_costs_no_more_than_a_picture_can() -> None:
 def test_instructions_count_until_a_reply_has_told_how_many_tokens_they_have() -> None:
     told = request(UserMessage("go"), system="é" * 4_000)
     assert at_most(told, PRICE)[0] >= 4_000 + HIDDEN + LONGEST_REPLY
-    assert needs_of(request(REPLY, system="é" * 4_000), Price())["tokens"] < 1_100 + LONGEST_REPLY
+    assert at_most(request(REPLY, system="é" * 4_000), Price())[0] < 1_100 + LONGEST_REPLY
 
 
 @pytest.mark.parametrize(
