@@ -51,13 +51,6 @@ NO_SENTENCES = {
 }
 """Names of more than one word, by the module that compares them."""
 
-NOT_YET = {
-    # What became of a copy of a folder, until that is a record; and the name of a session's budget.
-    *("gencode.delegation.leaving", "gencode.delegation.lodged", "gencode.delegation.trees"),
-    *("gencode.delegation.treasury", "gencode.engines.luggage", "gencode.runtime.away.telling"),
-}
-"""Modules that still search sentences of ours. None is added."""
-
 A_MODEL = ("gencode.providers.offline", "gencode.testing")
 """What plays a model reads the words that a model reads, and questions in the words of people."""
 
@@ -66,7 +59,7 @@ def test_no_sentence_of_ours_is_compared_or_searched() -> None:
     found = [
         f"{module.name}:{line} looks for {text!r}"
         for module in package()
-        if module.name not in {OLD, *NOT_YET} and not module.name.startswith(A_MODEL)
+        if module.name != OLD and not module.name.startswith(A_MODEL)
         for line, text in looked_for(module)
         if not any(known in text for known in allowed(module))
     ]

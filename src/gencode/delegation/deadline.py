@@ -189,7 +189,7 @@ class Deadline:
         self._budget: Budget | None = None
 
     def remaining(self) -> float | None:
-        """For how many seconds the task may go on; None where it has no limit."""
+        """So many seconds of its own are left to the task; None where it has no limit."""
         return None if self.at is None else max(self.at - time.monotonic(), 0.0)
 
     @property
@@ -229,20 +229,20 @@ class Deadline:
         return Cause(EndReason.TIME_LIMIT, late.format(seconds=seconds, why=WHY[by]))
 
 
-def latest_end(timed: Timed | None, find: Find) -> float | None:
-    """The moment at which a task ends at the latest; None where it has no limit.
+def remaining(timed: Timed | None, find: Find) -> float | None:
+    """For how many seconds a task may go on at most; None where it has no limit.
 
     It ends with who waits for it, and with its conversation.
     """
-    ends: list[float] = []
+    found: list[float] = []
     waited = True
     while timed is not None:
-        at, task = timed.deadline.at, timed.task
-        if at is not None and (waited or task.conversation):
-            ends.append(at)
+        seconds, task = timed.deadline.remaining(), timed.task
+        if seconds is not None and (waited or task.conversation):
+            found.append(seconds)
         waited = waited and not task.background
         timed = find(task.parent or "")
-    return min(ends, default=None)
+    return min(found, default=None)
 
 
 def report_by(parent: str | None, find: Find) -> float | None:
@@ -252,11 +252,10 @@ def report_by(parent: str | None, find: Find) -> float | None:
     reads what has come as it is.
     """
     above = find(parent or "")
-    end = latest_end(above, find)
-    if end is None or above is None or above.task.conversation:
+    left = remaining(above, find)
+    if left is None or above is None or above.task.conversation:
         return None
-    left = max(end - time.monotonic(), 0.0)
-    return end - min(left * SHARE_LEFT, MOST_LEFT_SECONDS)
+    return time.monotonic() + left - min(left * SHARE_LEFT, MOST_LEFT_SECONDS)
 
 
 @contextmanager

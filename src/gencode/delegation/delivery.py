@@ -132,19 +132,19 @@ def _no_shells() -> "Mapping[str, Shell]":
     return {}
 
 
-def _no_end() -> float | None:
+def _no_limit() -> float | None:
     return None
 
 
 class Commands(Struct, frozen=True):
     """The background commands of one agent: those that run or ran in this process, by their ids.
 
-    An agent that has answered waits `seconds` for them, and no longer than it may work (`ends`).
+    An agent that has answered waits `seconds` for them, and no longer than it may still work (`remaining`).
     """
 
     here: "Callable[[], Mapping[str, Shell]]" = _no_shells
     seconds: float = 0.0
-    ends: Callable[[], float | None] = _no_end
+    remaining: Callable[[], float | None] = _no_limit
 
 
 class AgentInbox:
@@ -317,16 +317,15 @@ class AgentInbox:
 
     def _waits_for(self, running: "Sequence[Shell]") -> float:
         """Until when an agent waits for its commands alone; that it does so is told."""
-        now, ends = time.monotonic(), self._commands.ends()
-        most = self._commands.seconds
-        seconds = most if ends is None else min(most, max(ends - BEFORE_THE_END - now, 0.0))
+        left, most = self._commands.remaining(), self._commands.seconds
+        seconds = most if left is None else min(most, max(left - BEFORE_THE_END, 0.0))
         if seconds > 0:
             told = [f"{each.id} ({code_span(each.order.text, LONGEST_COMMAND)})" for each in running]
             plural = "" if len(running) == 1 else "s"
             self._record.tell(
                 ProgressMade(WAITS.format(s=plural, seconds=seconds, names=", ".join(told)), note=True)
             )
-        return now + seconds
+        return time.monotonic() + seconds
 
     def _come(self) -> list[Task]:
         self._forget()

@@ -16,7 +16,7 @@ from gencode.delegation.grounds import LEFT
 from gencode.delegation.trees import Summary, Workplace
 from gencode.permissions.paths import is_inside
 from gencode.runtime.away.lodging import Guest, Lodging, lodge
-from gencode.runtime.away.parcel import WITHOUT, Parcel, Parcels, Returned, as_reason
+from gencode.runtime.away.parcel import Parcel, Parcels, Returned, as_reason
 from gencode.runtime.shells import Walls
 
 log = logging.getLogger(__name__)
@@ -52,8 +52,6 @@ LOST = (
     "it had begun in the copy {copy}, and that worker was lost: what it had changed there is only there, and "
     "gen doctor on that machine lists it"
 )
-
-_IN_COPY = "in the copy only"
 
 
 def copies_told(messages: Iterable[Message]) -> list[WorkerCopy]:
@@ -149,9 +147,7 @@ class Lodged(Workplace):
     def _moved(self) -> str:
         own = self.parcel.start and not self.parcel.fork
         told = self._said(MOVED if own or not self._lodging.fresh else ANEW)
-        for note in self.parcel.notes:
-            if note.startswith(WITHOUT):
-                told += f" {note.replace('it goes', 'You go', 1).replace('what it', 'what you')}."
+        told = " ".join(filter(None, (told, *(each.told_agent() for each in self.parcel.missing))))
         return told + LEFT.format(left=self._lodging.left) if self._lodging.left else told
 
     @property
@@ -168,7 +164,8 @@ class Lodged(Workplace):
         except GenCodeError as trouble:
             await self._lodging.note(self._parcels, self.owner, self._worker, as_reason(str(trouble)))
             changes, notes = None, [f"its folder {self.path} on {self._worker} is kept as it is: {trouble}"]
-        sent = self._lodging.guest.parcel.notes
+        parcel = self._lodging.guest.parcel
+        sent = (*parcel.notes, *(each.told() for each in parcel.missing))
         lost = [LOST.format(copy=copy) for copy in self.lost]
         return Summary(changes, (*sent, *lost, *notes))
 
@@ -197,8 +194,7 @@ class Lodged(Workplace):
         self._over = True
         work, why_not = await self._lodging.hand_in(self._parcels, self.owner, self._worker)
         guest = self._lodging.guest
-        told = [note.replace("in the worktree only", _IN_COPY) for note in work.notes]
-        notes = [*self._tree.notes, *told]
+        notes = [*self._tree.notes, *work.notes]
         if not work.kept:
             return None, list(self._tree.notes)
         start, fork = guest.parcel.start, bool(guest.parcel.fork)
@@ -211,7 +207,7 @@ class Lodged(Workplace):
             self.path,
             fork=fork,
             both=bool(start) and fork,
-            left=tuple(note for note in told if _stays(note)),
+            left=work.left,
         )
         if work.commit in (self._tree.base, start):
             return replace(changes, state="empty" if work.commit == self._tree.base else "no_more"), notes
@@ -229,8 +225,3 @@ class Lodged(Workplace):
 
 def _listed(folders: Sequence[str]) -> str:
     return " or ".join(f"{folder.rstrip('/')}/" for folder in folders)
-
-
-def _stays(note: str) -> bool:
-    """Whether a note tells of work that git cannot carry; that ignored files stay is no news."""
-    return _IN_COPY in note and not note.startswith("ignored by git")

@@ -21,7 +21,7 @@ from gencode.core.spec import AgentSpec
 from gencode.core.task import Task, fold, transcript_of, whole_transcript
 from gencode.delegation.cache import NEVER, given_again, inputs_of, recalled, said_again
 from gencode.delegation.crash_recovery import close_if_orphan, interruption
-from gencode.delegation.deadline import TimeLimits, latest_end
+from gencode.delegation.deadline import TimeLimits, remaining
 from gencode.delegation.delivery import AgentInbox, Commands, Delivery, as_sent
 from gencode.delegation.desk import Desk
 from gencode.delegation.earlier import busy, has_open_words, in_line, tools_of, with_place, words_for
@@ -423,7 +423,7 @@ class Starting:
             Commands(
                 lambda: seat.shells().of(task),
                 self._command_seconds if waits is None else waits,
-                lambda: latest_end(self._supervisor.find(task), self._supervisor.find),
+                lambda: remaining(self._supervisor.find(task), self._supervisor.find),
             ),
         )
         folder = record.folder

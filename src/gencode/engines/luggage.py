@@ -24,7 +24,7 @@ from gencode.permissions.chain import rebuilt
 from gencode.permissions.paths import decide_path, resolve
 from gencode.runtime.away.parcel import (
     COPIED,
-    WITHOUT,
+    Missing,
     Parcel,
     Returned,
     as_reason,
@@ -42,12 +42,8 @@ log = logging.getLogger(__name__)
 
 UNPACK_SECONDS = 900.0
 """So long it may take to bring home what one task changed."""
-BEGAN = ("it began with ", "it begins in a copy of ", WITHOUT)
-"""How notes begin that tell of another task what it began with."""
 FORKS = {
     "work": "It begins in a copy of {cwd} as task {task} left it, with what that one changed.",
-    "sent": "It begins in a copy of {cwd} as it was when task {task} was sent, without what that one "
-    "changed: how its files were at fact {at} is not known.",
     "now": "It begins in a copy of {cwd} as it is now.",
 }
 
@@ -117,17 +113,19 @@ class Luggage:
         from gencode.runtime.away.ground import ground_of, set_aside
         from gencode.runtime.away.packing import Packer
 
-        mark, note = mark_of(cwd), ""
+        mark, missing = mark_of(cwd), None
         ground = await ground_of(self._store, task) if task and (task.worktree or task.isolated) else None
         earlier = ground.back if ground else await self._store.parcels.returned(task.id) if task else None
         try:
             if ground and mark and not ground.newest_back and (begun := await self._pack_own(ground)):
                 parcel, own = begun
-                possible, note = await set_aside(ground, own, parcel)
+                possible, missing = await set_aside(ground, own, parcel)
                 if possible:
-                    return Packed(mark, _noting(parcel, note), tree=str(own.tree.path) if own.tree else "")
+                    return Packed(
+                        mark, _lacking(parcel, missing), tree=str(own.tree.path) if own.tree else ""
+                    )
             if earlier is not None and not (earlier[0].taken and mark):
-                return Packed(mark, _noting(_as_it_was(earlier[0]), note))
+                return Packed(mark, _lacking(_as_it_was(earlier[0]), missing))
             if not mark:
                 return Packed(mark, alone=f"{cwd} is not on the machine that sent it")
             made = Packer(Path(cwd), self._home, self._store.parcels, self.around)
@@ -246,12 +244,13 @@ def _reason(trouble: Exception) -> str:
 
 def _begun(created: TaskCreated, fork: ForkPoint, parcel: Parcel, *, with_work: bool) -> Packed:
     """What a fork gets that begins in a copy of its own, with the work of the task it copies or without."""
-    state = "work" if with_work else "sent"
-    told = FORKS[state].format(cwd=created.cwd, task=created.forked, at=fork.at)
-    notes = [note for note in parcel.notes if not note.startswith(BEGAN)]
-    if state == "sent":
-        notes.append(f"{told[:1].lower()}{told[1:].rstrip('.')}")
-    return Packed(COPIED, msgspec.structs.replace(parcel, fork=state, notes=tuple(notes)), told=told)
+    if with_work:
+        told = FORKS["work"].format(cwd=created.cwd, task=created.forked)
+        return Packed(COPIED, msgspec.structs.replace(parcel, fork="work", missing=()), told=told)
+    missing = Missing("of_fork", created.cwd, task=created.forked, fact=fork.at)
+    told = missing.told()
+    parcel = msgspec.structs.replace(parcel, fork="sent", missing=(missing,))
+    return Packed(COPIED, parcel, told=f"{told[:1].upper()}{told[1:]}.")
 
 
 def _alone(packed: Packed, cwd: str) -> Packed:
@@ -276,15 +275,14 @@ def ends_with(events: Sequence[Event], at: int) -> bool:
 
 
 def _as_it_was(work: Returned) -> Parcel:
-    """The folder as it was when a task was sent, with a word where that is not how the task left it."""
-    behind = begins_behind(work, "")
-    notes = [note for note in work.parcel.notes if note != behind]
-    return msgspec.structs.replace(work.parcel, notes=(*notes, behind)) if behind else work.parcel
+    """The folder as it was when a task was sent, and what is missing if the task left it otherwise."""
+    return _lacking(work.parcel, begins_behind(work, ""))
 
 
-def _noting(parcel: Parcel, note: str) -> Parcel:
-    notes = dict.fromkeys([*parcel.notes, *([note] if note else [])])
-    return msgspec.structs.replace(parcel, notes=tuple(notes))
+def _lacking(parcel: Parcel, missing: Missing | None) -> Parcel:
+    if missing is None or missing in parcel.missing:
+        return parcel
+    return msgspec.structs.replace(parcel, missing=(*parcel.missing, missing))
 
 
 def may_write(path: Path, created: TaskCreated, copied: Copied | None = None) -> bool:

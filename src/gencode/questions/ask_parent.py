@@ -21,8 +21,8 @@ from gencode.core.quoting import disarmed, quoted
 from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
-from gencode.delegation.deadline import latest_end
-from gencode.delegation.delivery import AgentInbox
+from gencode.delegation.deadline import remaining
+from gencode.delegation.delivery import AgentInbox, as_sent, undelivered
 from gencode.delegation.earlier import tools_of
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin
@@ -133,8 +133,8 @@ class AskParent:
 
     def _share(self, asks: Live | None, share: float) -> float | None:
         """So much of the seconds until an agent ends; None where it has no limit."""
-        end = latest_end(asks, self._supervisor.find)
-        return None if end is None else max(end - time.monotonic(), 0.0) * share
+        left = remaining(asks, self._supervisor.find)
+        return None if left is None else left * share
 
     async def _parent(self, job: Job) -> Parent | None:
         """The parent of a task, if it is at work, here or elsewhere, and can answer."""
@@ -205,16 +205,15 @@ class AskParent:
 
         One whose process dies is not at work.
         """
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
+        async for _ in self._store.changes.looks(LOOK_SECONDS):
             try:
                 found = await self._at_work(asked.parent)
-                if found is None or (found.mailed >= asked.number and await self._leaves(asked)):
+                if found is None or (found.mailed >= asked.number and await self._leaves(found, asked)):
                     return
             except StoreTrouble as trouble:
                 log.warning("it is not known whether task %s is at work: %s", asked.parent, trouble)
 
-    async def _leaves(self, asked: AskedParent) -> bool:
+    async def _leaves(self, parent: Task, asked: AskedParent) -> bool:
         """Whether who has heard a question is done, and waits for nobody but those that ask."""
         events, _ = await facts_of(self._store, asked.parent, asked.before)
         said = [each.fact.message for each in events if isinstance(each.fact, MessageAdded)]
@@ -224,7 +223,8 @@ class AskParent:
         for task in await self._store.tasks(TaskQuery(parent=asked.parent, statuses=AT_WORK)):
             if task.id != asked.child and not await self._asks(task.id):
                 return False
-        return True
+        children = await self._store.tasks(TaskQuery(parent=asked.parent))
+        return not any(undelivered(parent, each) for each in as_sent(parent, children))
 
     async def _asks(self, task: str) -> bool:
         """Whether an agent waits for an answer itself."""

@@ -77,6 +77,7 @@ class Lookout:
     async def _catch_up(self, task: str) -> None:
         """Take in what was written of a task, and say so when it had ended and goes on."""
         talk = self._talk
+        await asyncio.sleep(0)  # what a turn that ended here has said is still queued, and is taken in first
         written, _ = await facts_of(talk.gen.store, task, talk.known(task))
         before = talk.view.agents.get(task)
         fresh = [each for each in written if (each.seq or 0) > talk.known(task)]

@@ -131,7 +131,7 @@ async def test_commits_that_are_not_in_the_last_state_stay_and_are_told(
     git(copy, "checkout", "--quiet", here)
     (copy / "a.txt").write_text("changed\n")
     work = await handed_in(lodging, office)
-    only = "what was committed on other branches stays in the worktree only: refs/heads/try"
+    only = "what was committed on other branches stays in the copy only: refs/heads/try"
     assert (work.notes, [each.path for each in work.files]) == ((only,), ["a.txt"])
     assert git(copy, "show", "try:try.txt") == "try"
     idle = await arrived(parcel, office, tmp_path / "home", "00000002")
@@ -156,7 +156,7 @@ async def test_a_redirected_repository_is_told_and_its_copy_stays(tmp_path: Path
     (copy / "b.txt").write_text("b\n")
     work = await handed_in(lodging, office)
     why = "its repository was redirected to another place (.git/commondir)"
-    told = "what was committed in it and is not in its files stays in the worktree only"
+    told = "what was committed in it and is not in its files stays in the copy only"
     assert (work.notes, [each.path for each in work.files]) == ((f"{told}, because {why}",), ["b.txt"])
     assert "put away" in git(copy, "stash", "show", "-p")
 
@@ -377,5 +377,5 @@ async def test_no_commit_is_taken_from_another_repository_and_no_object_is_forge
     (objects / false[:2] / false[2:]).rename(objects / blob[:2] / blob[2:])
     work = await handed_in(forger, office)
     assert [each.path for each in work.files] == ["c.txt", "d.txt"]
-    assert "what was committed in it and is not in its files stays in the worktree only" in work.notes[0]
+    assert "what was committed in it and is not in its files stays in the copy only" in work.notes[0]
     assert git(there, "cat-file", "-p", blob) == "c"

@@ -13,6 +13,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.away.ground import Ground, Own, set_aside
 from gencode.runtime.away.homecoming import Homecoming, catch_up
+from gencode.runtime.away.parcel import Missing
 from gencode.runtime.worktrees.place import Worktree
 
 pytestmark = pytest.mark.needs("git")
@@ -30,7 +31,7 @@ async def worked(tmp_path: Path, office: Office, do: Callable[[Path], object]) -
     return Ground(task, branch=tree.branch, back=office.back[TASK], parcels=office), tree
 
 
-async def asided(ground: Ground, tree: Worktree, office: Office) -> tuple[bool, str]:
+async def asided(ground: Ground, tree: Worktree, office: Office) -> tuple[bool, Missing | None]:
     """Set aside what came back before the worktree is sent as it is now."""
     return await set_aside(ground, Own(tree.branch, tree), await packed(tree.repository, tree, office))
 
@@ -44,13 +45,14 @@ async def test_what_is_not_in_the_worktree_is_put_on_a_branch_and_told(
 ) -> None:
     ground, tree = await worked(tmp_path, office, new)
     own, kept = commit(tree.path, new_txt="here\n"), f"{BRANCH}-{office.back[TASK][0].commit[:8]}"
-    told = (
-        f"it goes on without what it changed on far before: that is on the branch {kept} of {tree.repository}"
-    )
+    missing = Missing("on_branch", worker="far", branch=kept, top=str(tree.repository))
+    before = f"changed on far before: that is on the branch {kept} of {tree.repository}"
+    assert missing.told() == f"it goes on without what it {before}"
+    assert missing.told_agent() == f"You go on without what you {before}."
     for _ in range(2):  # whoever sends it may have to try again
-        assert await asided(ground, tree, office) == (True, told)
+        assert await asided(ground, tree, office) == (True, missing)
     parcel = await packed(tree.repository, tree, office)
-    assert await set_aside(ground, Own(tree.branch), parcel) == (True, told)
+    assert await set_aside(ground, Own(tree.branch), parcel) == (True, missing)
     assert git(tree.path, "rev-parse", kept) == office.back[TASK][0].commit
     assert (git(tree.path, "rev-parse", BRANCH), git(tree.path, "status", "--short")) == (own, "")
 
@@ -62,14 +64,14 @@ async def test_what_is_all_in_the_worktree_needs_no_branch(tmp_path: Path, offic
     await Homecoming(tree.repository, office).take_in(work, body)
     commit(tree.path, other_txt="so that it comes into the files\n")
     assert await catch_up(tree, work.commit, work.parcel.tip) == ""
-    assert await asided(ground, tree, office) == (True, "")
+    assert await asided(ground, tree, office) == (True, None)
     assert git(tree.path, "branch", "--list", f"{BRANCH}*", "--format=%(refname:short)") == BRANCH
 
 
 async def test_what_was_made_of_the_very_same_is_gone_on_from(tmp_path: Path, office: Office) -> None:
     """Its agent worked there last and could not be told of its place."""
     ground, tree = await worked(tmp_path, office, new)
-    assert await asided(ground, tree, office) == (False, "")
+    assert await asided(ground, tree, office) == (False, None)
 
 
 async def test_what_cannot_be_put_on_a_branch_is_gone_on_from_and_told(
@@ -78,18 +80,20 @@ async def test_what_cannot_be_put_on_a_branch_is_gone_on_from_and_told(
     ground, tree = await worked(tmp_path, office, new)
     commit(tree.path, new_txt="here\n")
     broken = replace(ground, back=(office.back[TASK][0], b"nothing that git can read"))
-    goes, told = await asided(broken, tree, office)
+    goes, missing = await asided(broken, tree, office)
+    assert missing is not None
+    assert (goes, missing.state, missing.branch, missing.worker) == (False, "in_worktree", BRANCH, "far")
     first = (
-        f"it goes on without what it changed on the branch {BRANCH}: the copy has what it changed on far, "
+        f"You go on without what you changed on the branch {BRANCH}: the copy has what you changed on far, "
     )
-    assert (goes, told.startswith(f"{first}which could not be put on a branch: ")) == (False, True)
+    assert missing.told_agent().startswith(f"{first}which could not be put on a branch: ")
 
 
 async def test_what_was_taken_over_or_is_nothing_is_not_looked_at(tmp_path: Path, office: Office) -> None:
     ground, tree = await worked(tmp_path, office, new)
     work = office.back[TASK][0]
     for each in (replace(work, taken=True), replace(work, commit=work.parcel.tip)):
-        assert await asided(replace(ground, back=(each, b"")), tree, office) == (True, "")
+        assert await asided(replace(ground, back=(each, b"")), tree, office) == (True, None)
 
 
 async def test_a_branch_that_a_worktree_is_on_is_not_moved_below_its_files(

@@ -57,7 +57,7 @@ async def test_the_rest_is_handed_in_and_comes_home_while_the_large_files_stay(
         "",
         [("changed", "a.txt"), ("added", "fits.bin")],
     )
-    assert work.notes == (f"too large to travel with the rest, in the worktree only: {left}",)
+    assert work.notes == (f"too large to travel with the rest, in the copy only: {left}",)
     assert (office.back[TASK][0].left, office.back[TASK][0].files) == (left, 2)
     assert (copy / "twin.bin").read_bytes() == noise(MOST + 2_000)
     assert (await Homecoming(repo, office).bring(*office.back[TASK])).state == "applied"
@@ -76,9 +76,9 @@ async def test_commits_with_such_a_file_become_one_commit_without_it(tmp_path: P
     work, why = await lodging.hand_in(office, "me", "worker")
     assert (why, [each.path for each in work.files]) == ("", ["b.txt", "c.txt"])
     assert work.notes == (
-        "what was committed in it and is not in its files stays in the worktree only, because it is larger "
+        "what was committed in it and is not in its files stays in the copy only, because it is larger "
         f"than {MOST_PACK >> 20} MiB",
-        "too large to travel with the rest, in the worktree only: big.bin",
+        "too large to travel with the rest, in the copy only: big.bin",
     )
     (repo / "b.txt").write_text("mine\n")
     assert (await Homecoming(repo, office).bring(*office.back[TASK])).state == "offered"

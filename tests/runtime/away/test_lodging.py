@@ -170,7 +170,7 @@ async def test_what_cannot_be_handed_in_stays(
     (ignoring.cwd / "a.txt").write_text("changed\n")
     (ignoring.cwd / "x.log").write_text("only here\n")
     work, why = await ignoring.hand_in(office, "me", "worker")
-    assert (why, work.notes) == ("", ("ignored by git, in the worktree only: x.log",))
+    assert (why, work.notes) == ("", ("ignored by git, in the copy only: x.log",))
     large = await arrived(parcel, office, tmp_path / "home", "00000003")
     (large.cwd / "a.txt").write_text("changed\n")
     monkeypatch.setattr(checkout, "MOST_PACK", 10)

@@ -141,7 +141,7 @@ async def test_a_key_that_an_agent_made_elsewhere_stays_there_and_the_rest_comes
     if committed:
         commit(lodging.cwd)
     work, why = await lodging.hand_in(office, "me", "worker")
-    there = f"kept in the worktree only: {NEW}.env, notes.txt", f"kept in the worktree only: {CHANGED}a.txt"
+    there = f"kept in the copy only: {NEW}.env, notes.txt", f"kept in the copy only: {CHANGED}a.txt"
     assert (why, work.notes[:2], len(work.notes)) == ("", there, 2 + committed)
     assert [(each.status, each.path) for each in work.files] == [("changed", "b.txt")]
     assert LINE not in work.diff and (lodging.cwd / "notes.txt").read_text() == pem()

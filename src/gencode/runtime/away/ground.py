@@ -12,18 +12,12 @@ from gencode.core.place import WorkerCopy, WorktreePlace
 from gencode.core.task import Task
 from gencode.runtime.away.checkout import checkout_at
 from gencode.runtime.away.homecoming import Homecoming
-from gencode.runtime.away.parcel import WITHOUT, Parcel, Parcels, Returned, as_reason
+from gencode.runtime.away.parcel import Missing, Parcel, Parcels, Returned, as_reason
 from gencode.runtime.fleet import Dispatching
 from gencode.runtime.ports import Store
 from gencode.runtime.worktrees.merging import is_merged
 from gencode.runtime.worktrees.place import BRANCHES, Worktree, tree_here, tree_name
 from gencode.runtime.worktrees.work import state_of
-
-ASIDE = f"{WITHOUT} on {{worker}} before: that is on the branch {{branch}} of {{top}}"
-LEFT_HERE = (
-    f"{WITHOUT} on the branch {{branch}}: the copy has what it changed on {{worker}}, which could not be put "
-    "on a branch: {why}"
-)
 
 
 class Own(Struct, frozen=True):
@@ -81,18 +75,18 @@ def _last_branch(task: Task) -> str:
     return place.branch if isinstance(place, WorktreePlace) and place.branch.startswith(own) else ""
 
 
-async def set_aside(ground: Ground, own: Own, parcel: Parcel) -> tuple[bool, str]:
-    """Whether a task can be sent with its own work, as a parcel, and what is to be told of the rest.
+async def set_aside(ground: Ground, own: Own, parcel: Parcel) -> tuple[bool, Missing | None]:
+    """Whether a task can be sent with its own work, as a parcel, and what is missing in that.
 
     What came back before and nobody took over is replaced by what comes back next. So it is put on a branch
     first, where it is not all in what is sent. Where that fails, or the very same was sent before, the task
     goes on from what came back instead.
     """
     if ground.back is None or ground.parcels is None or ground.back[0].taken or ground.back[0].nothing:
-        return True, ""
+        return True, None
     work, folder = ground.back[0], Path(ground.task.cwd)
     if (work.parcel.tip, work.parcel.start) == (parcel.tip, parcel.start):
-        return False, ""
+        return False, None
     home = Homecoming(folder, ground.parcels)
     try:
         await home.take_in(*ground.back)
@@ -100,9 +94,9 @@ async def set_aside(ground: Ground, own: Own, parcel: Parcel) -> tuple[bool, str
         git, ref = checkout.git, f"refs/heads/{own.branch}^{{commit}}"
         state = await (state_of(own.tree) if own.tree else git.tell("rev-parse", "--verify", "--quiet", ref))
         if await is_merged(git, state, work.commit):
-            return True, ""
+            return True, None
         branch = await home.put_on_branch(*ground.back)
     except GenCodeError as why:
-        told = {"branch": own.branch, "worker": work.worker, "why": as_reason(str(why))}
-        return False, LEFT_HERE.format(**told)
-    return True, ASIDE.format(worker=work.worker, branch=branch, top=checkout.top)
+        reason = as_reason(str(why))
+        return False, Missing("in_worktree", worker=work.worker, branch=own.branch, why=reason)
+    return True, Missing("on_branch", worker=work.worker, branch=branch, top=str(checkout.top))

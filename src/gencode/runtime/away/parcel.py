@@ -19,8 +19,6 @@ MOST_COMMITS = 8
 MOST_ORIGINALS = 8
 COPIED = "copy"
 """The mark of a folder that is to be made anew also where it is at hand."""
-WITHOUT = "it goes on without what it changed"
-"""How a note begins about work of a task that is not in what it goes on with."""
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _KEY = re.compile(r"[0-9a-f]{40}")
 _PACK = re.compile(r"[hst][0-9a-f]{40,64}(?:-[0-9a-f]{1,64})?")
@@ -37,6 +35,55 @@ _LONGEST_LIST = 20_000
 
 class Unfit(UserMistake):
     """What was sent cannot be used, here or anywhere."""
+
+
+class Missing(Struct, frozen=True, omit_defaults=True):
+    """What a task, or the one it is a fork of, changed before and does not find in its folder.
+
+    `taken_over`: the folder is as it was when the task was first sent. `on_branch`: what it changed on a
+    `worker` is on a `branch` of the repository `top`. `in_worktree`: what it changed on a `branch` here,
+    while the folder has what came from the `worker`, which could not be put on a branch: `why`. `of_fork`:
+    what the `task` that it is a fork of had changed at its `fact`.
+    """
+
+    state: Literal["taken_over", "on_branch", "in_worktree", "of_fork"]
+    folder: str = ""
+    worker: str = ""
+    branch: str = ""
+    top: str = ""
+    why: str = ""
+    task: str = ""
+    fact: int = 0
+
+    def told(self) -> str:
+        """A note for people."""
+        match self.state:
+            case "taken_over":
+                return (
+                    f"it began with {self.folder} as it was when it was first sent, without what it changed "
+                    "then: that was taken over, and the folder is not on the machine that woke it"
+                )
+            case "of_fork":
+                return (
+                    f"it begins in a copy of {self.folder} as it was when task {self.task} was sent, without "
+                    f"what that one changed: how its files were at fact {self.fact} is not known"
+                )
+            case _:
+                return f"it goes on without what it changed {self._where('it')}"
+
+    def told_agent(self) -> str:
+        """The same for the agent, where it goes on without something that is not taken over."""
+        if self.state in ("taken_over", "of_fork"):
+            return ""
+        return f"You go on without what you changed {self._where('you')}."
+
+    def _where(self, who: str) -> str:
+        if self.state == "on_branch":
+            return f"on {self.worker} before: that is on the branch {self.branch} of {self.top}"
+        return (
+            f"on the branch {self.branch}: the copy has what {who} changed on {self.worker}, which could not "
+            f"be put on a branch: {self.why}"
+        )
 
 
 class Parcel(Struct, frozen=True, omit_defaults=True):
@@ -61,6 +108,7 @@ class Parcel(Struct, frozen=True, omit_defaults=True):
     packs: tuple[str, ...] = ()
     trusted: dict[str, str] = {}
     notes: tuple[str, ...] = ()
+    missing: tuple[Missing, ...] = ()
     home: str = ""
     earlier: tuple[Original, ...] = ()
     """What the checkout around the folder is itself a copy of, the nearest first."""
@@ -212,17 +260,14 @@ def _safe_url(address: str) -> str:
     return f"ssh://{user}@{host}{found.path}" if user else f"ssh://{host}{found.path}"
 
 
-def begins_behind(work: Returned, mark: str) -> str:
-    """What a person should know of a task that goes on without its folder after its changes were taken over.
+def begins_behind(work: Returned, mark: str) -> Missing | None:
+    """What is missing for a task that goes on without its folder after its changes were taken over.
 
     `mark` is that of its folder where it is woken; empty when it is not there.
     """
     if mark or not work.taken or work.nothing:
-        return ""
-    return (
-        f"it began with {work.cwd} as it was when it was first sent, without what it changed then: that was "
-        "taken over, and the folder is not on the machine that woke it"
-    )
+        return None
+    return Missing("taken_over", work.cwd)
 
 
 def as_reason(sentence: str) -> str:

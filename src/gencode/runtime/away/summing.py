@@ -26,12 +26,13 @@ from gencode.runtime.worktrees.git import Git, quiet_git, trouble
 from gencode.runtime.worktrees.place import Worktree
 from gencode.runtime.worktrees.work import Work, add_all, ignored_files, remove_unused, some
 
-_ONLY_HERE = "stays in the worktree only"
+_IN_COPY = "in the copy only"
+_ONLY_HERE = f"stays {_IN_COPY}"
 _UNREAD = "what was committed in it and is not in its files " + _ONLY_HERE
 _ELSEWHERE = "what was committed on other branches " + _ONLY_HERE
 _NOWHERE = "what was committed, stashed or staged in it and is in no file " + _ONLY_HERE
 _WITH_KEYS = "what looks like a key was committed in it"
-_TOO_HEAVY = "too large to travel with the rest, in the worktree only"
+_TOO_HEAVY = f"too large to travel with the rest, {_IN_COPY}"
 
 
 class _TooLarge(UserMistake):
@@ -116,13 +117,13 @@ async def _by_files(desk: _Desk, mirror: Git, why: str) -> Sum:
 
 async def _finished(desk: _Desk, mirror: Git, taken: Taken, notes: tuple[str, ...] = ()) -> Sum:
     tree = desk.tree
-    commit, found = await _committed(desk, taken.head)
+    commit, left_out, ignored = await _committed(desk, taken.head)
     if commit == tree.base:
-        found += (_NOWHERE,) if taken.objects else ()
-        if not found and not notes:
+        notes = (_NOWHERE, *notes) if taken.objects else notes
+        if not (left_out or ignored or notes):
             return Sum(await _removed(desk, mirror))
-        kept = f"it is kept: {tree.path}"
-        return Sum(Work(True, commit, merges="clean", notes=(*found, *notes, kept)))
+        told = (*left_out, *ignored, *notes, f"it is kept: {tree.path}")
+        return Sum(Work(True, commit, merges="clean", notes=told, left=(*left_out, *notes)))
     body, why = await _packed(desk, mirror, commit)
     if why and taken.head and not notes:  # it may be only what was committed on the way
         own = not await _leads_to(desk.git, desk.first, taken.head)
@@ -134,19 +135,20 @@ async def _finished(desk: _Desk, mirror: Git, taken: Taken, notes: tuple[str, ..
         why, notes = None, (*notes, f"{_TOO_HEAVY}: {left}")
     if others := await _others(desk, taken, commit):
         notes += (f"{_ELSEWHERE}: {some([os.fsencode(name) for name in others])}",)
-    work = replace(await _told(desk, commit), notes=(*found, *notes))
+    told = (*left_out, *ignored, *notes)
+    work = replace(await _told(desk, commit), notes=told, left=(*left_out, *notes))
     return Sum(work, body, taken.head, str(why or ""), left)
 
 
-async def _committed(desk: _Desk, theirs: str) -> tuple[str, tuple[str, ...]]:
-    """A commit with everything that is in the copy, and what could not be put into it."""
+async def _committed(desk: _Desk, theirs: str) -> tuple[str, list[str], list[str]]:
+    """A commit with everything that is in the copy, what could not be put into it, and what git ignores."""
     git, first = desk.git, desk.first
     parents = await _parents(git, first, theirs)
     await _begin_index(desk, parents)
-    notes = await add_all(git, desk.tree.path, desk.index)
-    notes += [f"kept in the worktree only: {each}" for each in await withhold(git, first, desk.index)]
-    notes += await ignored_files(git, desk.index)
-    return await _written(desk, parents), tuple(notes)
+    notes = await add_all(git, desk.tree.path, desk.index, _IN_COPY)
+    notes += [f"kept {_IN_COPY}: {each}" for each in await withhold(git, first, desk.index)]
+    ignored = await ignored_files(git, desk.index, _IN_COPY)
+    return await _written(desk, parents), notes, ignored
 
 
 async def _written(desk: _Desk, parents: Sequence[str]) -> str:

@@ -46,7 +46,8 @@ def _moved(arrival: Arrival) -> MergedChanges:
 async def begins_behind_of(parcels: Parcels, task: Task) -> str:
     """What a person should know before a task is woken here; mostly nothing."""
     found = await parcels.returned(task.id) if task.status.ended else None
-    return begins_behind(found[0], mark_of(task.cwd)) if found else ""
+    behind = begins_behind(found[0], mark_of(task.cwd)) if found else None
+    return behind.told() if behind is not None else ""
 
 
 async def noted(journal: Journal, task: str, arrival: Arrival) -> None:

@@ -33,6 +33,7 @@ from gencode.runtime.worktrees.place import Worktree, made_from, retire_record
 from gencode.runtime.worktrees.sweeping import sweep
 
 ADD_SECONDS = 300.0
+IN_WORKTREE = "in the worktree only"
 LARGEST_NEW_FILE = 50 << 20
 _SHOWN = 10
 _COMMIT = re.compile(rb"[0-9a-f]{40,64}")
@@ -61,6 +62,8 @@ class Work(Struct, frozen=True):
     overlaps: tuple[str, ...] = ()
     how: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    """Those of the notes that tell of work which git cannot carry; ignored files are none."""
     merged: bool = False
     """Whether all of it is in that checkout already."""
     blocked: str = ""
@@ -247,8 +250,11 @@ async def submodules_of(git: Git, index: str = "") -> list[bytes]:
     return [entry.partition(b"\t")[2] for entry in entries if entry.startswith(GITLINK)]
 
 
-async def add_all(git: Git, folder: Path, index: str) -> list[str]:
-    """Put everything into the index but what is in repositories of its own, and what is very large."""
+async def add_all(git: Git, folder: Path, index: str, where: str = IN_WORKTREE) -> list[str]:
+    """Put everything into the index but what is in repositories of its own, and what is very large.
+
+    What is left out of it is told, and `where` it is.
+    """
     notes: list[str] = []
     modules = await submodules_of(git, index)
     fresh = await git.run("ls-files", "--others", "--exclude-standard", "-z", index=index)
@@ -257,11 +263,11 @@ async def add_all(git: Git, folder: Path, index: str) -> list[str]:
     nested = [name.rstrip(b"/") for name in fresh.names if name.endswith(b"/")]
     large = [name for name in fresh.names if _size(folder, name) > LARGEST_NEW_FILE]
     if filled := [name for name in modules if is_filled(folder, name)]:
-        notes.append(f"what is in submodules stays in the worktree only: {some(filled)}")
+        notes.append(f"what is in submodules stays {where}: {some(filled)}")
     if nested:
-        notes.append(f"repositories made inside stay in the worktree only: {some(nested)}")
+        notes.append(f"repositories made inside stay {where}: {some(nested)}")
     if large:
-        notes.append(f"too large for a commit, in the worktree only: {some(large)}")
+        notes.append(f"too large for a commit, {where}: {some(large)}")
     # A pattern that leaves out is the only way to keep git from looking into another repository.
     words = [b":/", *(b":(top,exclude,literal)" + name for name in (*modules, *nested, *large))]
     asked = ("--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul")
@@ -273,7 +279,7 @@ async def add_all(git: Git, folder: Path, index: str) -> list[str]:
         said = await git.run("add", *there, stdin=stdin, seconds=ADD_SECONDS, index=index)
     if not said.ok:
         reason = (said.error.splitlines() or ["no reason was given"])[0]
-        notes.append(f"not everything could be committed, the rest is in the worktree only: {reason[:200]}")
+        notes.append(f"not everything could be committed, the rest is {where}: {reason[:200]}")
     return notes
 
 
@@ -333,14 +339,14 @@ def noted_commits(worktree: Worktree) -> set[str]:
     return {word.decode() for word in words if _COMMIT.fullmatch(word) and word.strip(b"0")}
 
 
-async def ignored_files(git: Git, index: str) -> list[str]:
+async def ignored_files(git: Git, index: str, where: str = IN_WORKTREE) -> list[str]:
     """Files that git ignores and no program makes anew are only in the worktree."""
     said = await git.run("ls-files", "--others", "--ignored", "--exclude-standard", "-z", index=index)
     if not said.ok and not said.cut:
-        return ["ignored by git, in the worktree only, if there is anything: that could not be seen"]
+        return [f"ignored by git, {where}, if there is anything: that could not be seen"]
     own = [name for name in said.names if _CACHES.isdisjoint(os.fsdecode(name).split("/"))]
     many = " at least" if said.cut else ""
-    return [f"ignored by git, in the worktree only{many}: {some(own)}"] if own or said.cut else []
+    return [f"ignored by git, {where}{many}: {some(own)}"] if own or said.cut else []
 
 
 async def remove_unused(git: Git, worktree: Worktree) -> Work:
