@@ -7,7 +7,15 @@ import msgspec
 from msgspec.structs import replace
 
 from gencode.core.budget import Budget
-from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage, pictures_in, shows_pictures
+from gencode.core.messages import (
+    AssistantMessage,
+    Image,
+    Message,
+    ToolMessage,
+    Usage,
+    pictures_in,
+    shows_pictures,
+)
 from gencode.core.prices import MILLION, Price
 from gencode.runtime.ports import Request
 
@@ -76,7 +84,8 @@ def _heard_at_most(request: Request) -> int:
         if usage is not None and usage.input_tokens and _same(request.model, message):
             known, since = usage.input_tokens + usage.output_tokens, since[place + 1 :]
             break
-    after = _encoded_size(since) + WRAPPING * len(since) + LARGEST_PICTURE * len(pictures_in(since))
+    pictures = pictures_in(since)
+    after = _encoded_size(since, pictures) + WRAPPING * len(since) + LARGEST_PICTURE * len(pictures)
     if known:
         return known + after
     told = _size(request.system) + len(msgspec.json.encode(request.tools))
@@ -159,10 +168,10 @@ def _size(text: str) -> int:
 
 
 def _bytes(request: Request) -> int:
-    return _encoded_size(request.messages) + len(request.system) + len(msgspec.json.encode(request.tools))
+    messages = _encoded_size(request.messages, pictures_in(request.messages))
+    return messages + len(request.system) + len(msgspec.json.encode(request.tools))
 
 
-def _encoded_size(messages: Sequence[Message]) -> int:
+def _encoded_size(messages: Sequence[Message], pictures: Sequence[Image]) -> int:
     """How many bytes messages have but for their pictures, which are counted by the piece."""
-    pictures = sum(len(image.base64) for image in pictures_in(messages))
-    return len(msgspec.json.encode(messages)) - pictures
+    return len(msgspec.json.encode(messages)) - sum(len(image.base64) for image in pictures)

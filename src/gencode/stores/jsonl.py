@@ -167,9 +167,10 @@ def _check_header(line: dict[str, Any]) -> None:
 
 
 def _ours(line: dict[str, Any]) -> DurableFact | None:
-    if line["kind"] in OBSOLETE:
-        return ObsoleteFact(line["kind"])
-    if str(line["kind"]) not in DURABLE_KINDS:
+    kind = str(line["kind"])
+    if kind in OBSOLETE:
+        return ObsoleteFact(kind)
+    if kind not in DURABLE_KINDS:
         return None
     fields = {name: each for name, each in line.items() if name not in ("task", "seq", "at")}
     return translated(msgspec.convert(fields, type=StoredFact))
