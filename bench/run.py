@@ -31,11 +31,14 @@ W2_IDEAL = 8 * 0.2
 W3_IDEAL = 3 * 0.5
 W3_AGENTS = 1000
 MEMORY = {"BENCH_JOURNAL": "memory"}
+BOUNDED = {"GEN_MAX_TOKENS_TOTAL": "1000000000000"}
+"""A budget that is never spent, so that every call is checked."""
 PROMPT_TOKENS = 4000
 
 RUNS: dict[str, tuple[str, Work, dict[str, str]]] = {
     "floor": ("floor", Work(W1), {}),
     "disk": ("gencode_", Work(W1), {}),
+    "disk bounded": ("gencode_", Work(W1), BOUNDED),
     "memory": ("gencode_", Work(W1), MEMORY),
     "floor whole": ("floor", Work(W1, streamed=False), {}),
     "disk whole": ("gencode_", Work(W1, streamed=False), {}),
@@ -128,6 +131,7 @@ def turn_rows(of: Results) -> list[Row]:
         per_turn(of, "W1 CPU per turn, not streamed, journal on disk", "floor whole", "disk whole", 2.0),
         per_turn(of, "W1 CPU per turn, not streamed, journal in memory", "floor whole", "memory whole", 1.5),
         per_turn(of, "streamed against not streamed (ours / ours)", "disk whole", "disk", 1.5),
+        per_turn(of, "with a budget against without (ours / ours)", "disk", "disk bounded", 1.3),
         per_turn(of, "a turn of 200 against one of 50 (ours / ours)", "disk", "disk long", 1.3),
         per_turn(of, "a turn of 200, streamed (floor / ours)", "floor long", "disk long", None),
     ]

@@ -17,12 +17,13 @@ from msgspec.structs import replace
 
 from gencode import __version__
 from gencode.app import GenCode
+from gencode.budgets.ledger import BudgetSpent
+from gencode.budgets.limits import NO_BUDGET, tightest
 from gencode.core.budget import Budget
 from gencode.core.errors import Fenced, GenCodeError, StoreTrouble, UserMistake
 from gencode.core.ids import new_id
 from gencode.core.reasons import PARENT_GONE, Cause, EndReason
 from gencode.core.status import Status
-from gencode.delegation.accounts import NO_BUDGET, tightest
 from gencode.delegation.crash_recovery import close_leased, close_task, close_unclaimed
 from gencode.delegation.deadline import UnclaimedTimer
 from gencode.delegation.live import Live
@@ -39,7 +40,6 @@ from gencode.runtime.away.mirror import Unreachable
 from gencode.runtime.away.parcel import Unfit
 from gencode.runtime.fleet import Dispatch, Lack, Outlook, WorkerCard, lacking
 from gencode.runtime.ports import Handover, Lease
-from gencode.runtime.purse import BudgetSpent
 from gencode.stores.opening import open_postgres as open_postgres
 from gencode.stores.pg_copy import copy_to as copy_to
 from gencode.stores.pg_fleet import CLOSED_SECONDS, FleetStore

@@ -13,11 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.app import GenCode
+from gencode.budgets.limits import NO_BUDGET
 from gencode.core.budget import Budget
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.reasons import Cause
-from gencode.delegation.accounts import NO_BUDGET
 from gencode.delegation.live import Live
 from gencode.delegation.lodged import Lodged
 from gencode.delegation.lodgings import Folders

@@ -5,8 +5,18 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from gencode.core.changes import (
+    ChangedFile,
+    CopyChanges,
+    LostChanges,
+    MergedChanges,
+    NamedTask,
+    WorktreeChanges,
+    WorktreeInUse,
+)
 from gencode.core.events import (
     CallDecided,
+    ChangesMoved,
     CostEstimated,
     DurableFact,
     MessageAdded,
@@ -29,7 +39,9 @@ from gencode.core.messages import (
     Trace,
     Usage,
     UserMessage,
+    place_told,
 )
+from gencode.core.place import ClonePlace, FolderPlace, WorkerCopy, WorktreePlace
 from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, DecidedBy, Decision, Mode, Policy, Rule, RuleOrigin, RuleSource
 from gencode.core.status import Status
@@ -53,8 +65,15 @@ traces = st.builds(
     ends=several_words,
 )
 calls = st.builds(ToolCall, words, words, st.dictionaries(words, json_values, max_size=3), words)
+places = st.one_of(
+    st.builds(FolderPlace, words),
+    st.builds(WorktreePlace, words, words),
+    st.builds(WorkerCopy, words, words),
+    st.builds(ClonePlace, words, words),
+)
 messages = st.one_of(
     st.builds(UserMessage, words, words, several_words, st.integers(0, 9), ends=several_words),
+    st.builds(place_told, words, places),
     st.builds(
         AssistantMessage,
         words,
@@ -90,7 +109,26 @@ created = st.builds(
     grant=st.none() | st.sampled_from(Mode),
 )
 started = st.builds(TaskStarted, words, words, several_words, several_words)
-queued = st.builds(TaskQueued, words, woken=st.booleans())
+queued = st.builds(TaskQueued, words)
+tasks = st.builds(NamedTask, words, words)
+files = st.lists(st.builds(ChangedFile, words, st.just("added"), st.none() | counts, counts), max_size=1)
+changes = st.one_of(
+    st.builds(
+        WorktreeChanges,
+        st.sampled_from(("unknown", "removed", "empty", "merged", "open")),
+        words,
+        host=words,
+        last=st.none() | tasks,
+        files=files.map(tuple),
+        merges=st.sampled_from(("clean", "conflicts", "unknown")),
+        commands=several_words,
+    ),
+    st.builds(WorktreeInUse, st.lists(tasks, min_size=1, max_size=2).map(tuple), words, st.booleans()),
+    st.builds(CopyChanges, st.sampled_from(("empty", "no_more", "handed_in", "kept")), words, diff=words),
+    st.builds(MergedChanges, st.sampled_from(("applied", "there", "offered")), words, words, words),
+    st.builds(LostChanges, words, words),
+)
+changes_moved = st.builds(ChangesMoved, changes, st.sampled_from(("", "offers", "in_use")))
 ended = st.builds(
     TaskEnded,
     st.sampled_from([status for status in Status if status.ended]),
@@ -98,6 +136,7 @@ ended = st.builds(
     st.none() | words,
     several_words,
     reason=st.sampled_from(EndReason),
+    changes=st.lists(changes, max_size=2).map(tuple),
 )
 added = st.builds(MessageAdded, messages)
 decided = st.builds(
@@ -130,7 +169,7 @@ summed_up = st.builds(
 estimated = st.builds(CostEstimated, usages)
 moved = st.one_of(st.just(TaskBackgrounded()), st.builds(TaskImported, words))
 durable: st.SearchStrategy[DurableFact] = st.one_of(
-    created, started, queued, added, summed_up, estimated, decided, moved, ended
+    created, started, queued, added, summed_up, estimated, decided, moved, ended, changes_moved
 )
 
 
@@ -146,7 +185,7 @@ def lives(draw: Callable[[st.SearchStrategy[Any]], Any], most: int = 12) -> list
         choices: list[st.SearchStrategy[DurableFact]] = [added, summed_up, estimated, decided, moved]
         if status is not Status.RUNNING:
             choices.append(started)
-        choices.append(queued if status.ended else ended)
+        choices += [queued, changes_moved] if status.ended else [ended]
         fact: DurableFact = draw(st.one_of(choices))
         if isinstance(fact, TaskStarted):
             status = Status.RUNNING

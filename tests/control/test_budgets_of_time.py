@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from gencode.budgets.limits import Spent
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
 from gencode.delegation.work import Kept
-from gencode.runtime.amounts import Spent
 from gencode.stores.memory import MemoryStore
 from gencode.surfaces.bounds import bounds_page
 from gencode.testing import call, says, scripted
@@ -99,7 +99,7 @@ async def test_a_turn_at_work_has_the_seconds_that_its_session_is_given_meanwhil
     async with scripted(tmp_path, main=[slow]) as opened:
         opened.work.bound(Budget(seconds=before))
         job = await opened.start_turn("go")
-        opened.work.bound(Budget(seconds=after))
+        await opened.work.rebound(job.id, Budget(seconds=after))
         outcome = await opened.outcome(job)
     told = None if status is Status.COMPLETED else refusal(job.id, "the session")
     assert (outcome.status, outcome.error) == (status, told)

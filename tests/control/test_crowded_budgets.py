@@ -4,18 +4,15 @@ import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import pytest
-
 from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.status import Status
-from gencode.core.task import Task
-from gencode.delegation.accounts import spent_by
-from gencode.delegation.portions import share_of
+from gencode.delegation.task_queries import spent_by
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.control.test_last_parts import forks
 from tests.control.test_shared_budgets import WAIT, Gate, so
+from tests.waiting import until
 
 COST = 4_000
 USED = {"inputTokens": COST - 10, "outputTokens": 10}
@@ -27,16 +24,6 @@ LEADS = says(
 )
 DONE = says("done", usage=USED)
 FORKS_EACH = 3
-
-
-@pytest.mark.parametrize(
-    ("room", "needed", "part"),
-    [(800, 1, 100), (800, 60, 120), (150, 60, 75), (120, 60, 60), (9, 1, 2), (1, 1, 0)],
-)
-def test_a_part_is_an_eighth_or_two_calls_where_that_is_more_and_never_more_than_half(
-    room: int, needed: int, part: int
-) -> None:
-    assert share_of(room, needed) == part
 
 
 async def test_a_conversation_goes_on_beside_many_forks_while_there_is_something_to_spend(
@@ -54,7 +41,8 @@ async def test_a_conversation_goes_on_beside_many_forks_while_there_is_something
         led = asyncio.ensure_future(leader.ask(WAIT, session=session).outcome())
         await so(store, session, lambda talk: not talk.status.ended)
         crowd = asyncio.gather(*(each.fork(task, WAIT) for each in terminals * FORKS_EACH))
-        await so(store, session, lambda talk: len(begun_of(talk)) == len(terminals) * FORKS_EACH)
+        forks_begun = len(terminals) * FORKS_EACH
+        await until(lambda: sum(len(each.supervisor) for each in terminals) == forks_begun, "all have begun")
         gate.open.set()
         outcome = await led
         spent = (await spent_by(store, session)).tokens
@@ -62,11 +50,6 @@ async def test_a_conversation_goes_on_beside_many_forks_while_there_is_something
     assert (outcome.status, spent) == (Status.LIMIT_REACHED, budget)
     assert outcome.error == "The budget of 400,000 tokens of the session is spent."
     assert {each.status for each in forked} == {Status.LIMIT_REACHED}
-
-
-def begun_of(talk: Task) -> set[str]:
-    """Those who have parts of the budget of a conversation."""
-    return {task for part in talk.parts for task in part.before}
 
 
 async def test_forks_of_a_conversation_at_rest_begin_side_by_side(tmp_path: Path) -> None:
@@ -83,7 +66,7 @@ async def test_forks_of_a_conversation_at_rest_begin_side_by_side(tmp_path: Path
             await stack.enter_async_context(GenCode.open(tmp_path, model=gate, store=store)) for _ in range(6)
         ]
         crowd = asyncio.gather(*(each.fork(task, WAIT) for each in others))
-        await so(store, session, lambda talk: len({each.owner for each in talk.parts}) == len(others))
+        await until(lambda: all(len(each.supervisor) for each in others), "all have begun")
         gate.open.set()
         ended = await crowd
     assert [each.status for each in ended] == [Status.COMPLETED] * 6
@@ -107,7 +90,6 @@ async def test_a_fork_is_refused_for_what_is_short_where_the_conversation_is_led
         gate.open.set()
         await led
     assert refused == (
-        f"The budget of 2 agents of the session is spent. 2 are spent; {session} is at work, and gets a "
-        "bigger budget where it is led in the app (/budget), or once it is at rest: wait for that or stop it "
-        f"(gen task stop {session}), then gen task budget {session} spawns N."
+        "The budget of 2 agents of the session is spent. A bigger one lets it go on: "
+        f"gen task budget {session} spawns N."
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gencode import GenCode
+from gencode.budgets.ledger import BudgetSpent
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import MessageAdded, TaskForked
@@ -16,7 +17,6 @@ from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.delegation.forks import Fork
-from gencode.runtime.purse import BudgetSpent, Purse
 from gencode.testing import call, says, scripted
 from tests.control.words import heard, results, said
 from tests.delegation.test_isolation import played
@@ -167,7 +167,7 @@ async def test_a_fork_in_a_process_of_its_own_begins_with_what_the_other_one_kne
     ]
 
 
-async def test_a_fork_elsewhere_spends_a_part_of_the_budget_of_its_conversation(tmp_path: Path) -> None:
+async def test_a_fork_elsewhere_counts_in_the_budget_of_its_conversation(tmp_path: Path) -> None:
     send = call("Task", subagent_type="Explore", prompt="look")
     used = {"inputTokens": 10, "outputTokens": 0}
     model = played(tmp_path, main=[says("", send), says("told")], Explore=[says("found", usage=used)])
@@ -177,14 +177,9 @@ async def test_a_fork_elsewhere_spends_a_part_of_the_budget_of_its_conversation(
         [child] = await gen.tasks(parent=talk.agent_id)
         task, _ = await gen.work.fork_apart(child.agent_id, Fork(), TaskRequest("", "another way"))
         found = await gen.watch.ended(task, 60)
-        with pytest.raises(BudgetSpent, match="agents"):
+        with pytest.raises(UserMistake, match="The budget of 2 agents of the session is spent"):
             await gen.work.fork_apart(child.agent_id, Fork(), TaskRequest("", "one too many"))
-        paid = await gen.store.task(talk.agent_id)
-    assert (found.status, found.parent, found.woken) == (Status.COMPLETED, talk.agent_id, True)
-    assert paid is not None
-    [part] = paid.parts
-    assert part.budget.tokens is not None and CALL < part.budget.tokens <= 2 * CALL
-    assert part.before == {task: Budget(turns=0, tokens=0, usd=0.0, spawns=0)}
+    assert (found.status, found.parent) == (Status.COMPLETED, talk.agent_id)
 
 
 USED = {"inputTokens": 990, "outputTokens": 10}
@@ -204,13 +199,13 @@ async def talking(gen: GenCode, gate: Gate) -> AsyncGenerator[tuple[str, str, as
         await turn
 
 
-def purse_of(gen: GenCode, talk: str) -> Purse:
-    live = gen.launcher.live(talk)
-    assert live is not None and live.purse is not None
-    return live.purse
+async def left(gen: GenCode, talk: str) -> dict[str, int]:
+    balance = await gen.store.ledger.balance(talk)
+    assert balance is not None
+    return dict(balance.left)
 
 
-async def test_a_fork_elsewhere_has_a_part_while_its_conversation_is_at_work_and_gives_the_rest_back(
+async def test_a_fork_elsewhere_spends_from_the_budget_of_its_conversation_that_is_at_work(
     tmp_path: Path,
 ) -> None:
     gate, send = Gate(tmp_path), call("Task", subagent_type="Explore", prompt="look")
@@ -223,22 +218,17 @@ async def test_a_fork_elsewhere_has_a_part_while_its_conversation_is_at_work_and
             for _ in range(3):
                 with pytest.raises(UserMistake, match="nope"):
                     await gen.work.fork_apart(child, Fork(), nobody)
-            assert purse_of(gen, talk).left() == Budget(tokens=100_000, spawns=8)
+            assert await left(gen, talk) == {"tokens": 100_000, "spawns": 8}
 
             task, _ = await gen.work.fork_apart(child, Fork(), AGAIN)
-            aside = purse_of(gen, talk).left().tokens
             found = await gen.watch.ended(task, 60)
-            assert (found.status, found.result, found.woken) == (Status.COMPLETED, "more", True)
-            assert aside is not None and 100_000 - 2 * CALL <= aside < 100_000 - CALL
-            more = purse_of(gen, talk).more  # what the fork did not spend is there as soon as it is missed
-            assert more is not None
-            assert await more("tokens", {}, lambda _: None)
-            assert purse_of(gen, talk).left() == Budget(tokens=99_000, spawns=7)
+            assert (found.status, found.result) == (Status.COMPLETED, "more")
+            assert await left(gen, talk) == {"tokens": 99_000, "spawns": 7}
             await until(gate.opened, "somebody waits at the gate")
             assert (await turn).status is Status.COMPLETED
         again = asyncio.ensure_future(gen.ask("on", session=talk).outcome())
         await until(lambda: gen.launcher.live(talk), "it is at its next turn")
-        assert purse_of(gen, talk).left() == Budget(tokens=99_000, spawns=7)
+        assert await left(gen, talk) == {"tokens": 99_000, "spawns": 7}
         await until(gate.opened, "somebody waits at the gate")
         await again
 
@@ -253,7 +243,7 @@ async def test_no_fork_is_born_elsewhere_when_its_conversation_at_work_has_no_ag
         GenCode.open(tmp_path, model=model, settings={"max_spawns": 1}) as gen,
         talking(gen, gate) as (_, child, _),
     ):
-        with pytest.raises(BudgetSpent, match="The budget of 1 agent of the session is spent"):
+        with pytest.raises(UserMistake, match="The budget of 1 agent of the session is spent"):
             await gen.work.fork_apart(child, Fork(), AGAIN)
 
 

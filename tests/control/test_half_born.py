@@ -1,7 +1,6 @@
-"""Forks that were cut before they began: they are tried again, or gone, and count as no agent for ever."""
+"""Forks that were cut before they began: they are tried again, or say what to do instead."""
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,19 +11,16 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import StoreAway
-from gencode.core.events import BudgetShared, DurableFact, Event, TaskCreated, TaskStarted
+from gencode.core.events import DurableFact, Event, TaskCreated, TaskStarted
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.crash_recovery import close_task
-from gencode.delegation.slices import part_of
-from gencode.runtime.claims import Claim
-from gencode.runtime.owner import new_owner
 from gencode.runtime.ports import Handover, Lease, TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.control.test_last_parts import forks
-from tests.control.test_shared_budgets import COSTS, WAIT, Gate, begun, so, woken
+from tests.control.test_shared_budgets import COSTS, begun, woken
 from tests.waiting import until
 
 FOUND = says("found", usage=COSTS)
@@ -34,7 +30,7 @@ LEADS = "---\nname: lead\ndescription: Leads.\ntools: Task(Explore)\n---\nLead.\
 
 
 class Cut(MemoryStore):
-    """A journal that goes away for a moment when a task is about to begin."""
+    """A journal that is away when a task is about to begin."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,15 +42,27 @@ class Cut(MemoryStore):
             raise StoreAway("away for a moment")
         return await super().append(lease, facts, last=last)
 
+    async def create(
+        self,
+        fact: TaskCreated,
+        owner: str,
+        then: Sequence[DurableFact] = (),
+        named: str = "",
+        session: str = "",
+    ) -> Lease:
+        """Write, unless it is away."""
+        if self.away:
+            raise StoreAway("away for a moment")
+        return await super().create(fact, owner, then, named, session)
+
 
 def fork_of(task: str, session: str, folder: Path) -> TaskCreated:
-    """The first fact of a fork that has to get a part before it begins."""
+    """The first fact of a fork."""
     return TaskCreated(
         agent="Explore",
         prompt="again",
         parent=session,
         forked=task,
-        woken=True,
         background=True,
         cwd=str(folder),
     )
@@ -68,7 +76,7 @@ async def handed_over(store: MemoryStore, created: TaskCreated) -> Handover:
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-async def test_a_fork_that_is_cut_between_its_part_and_its_start_begins_the_next_time(
+async def test_a_fork_that_is_cut_between_its_birth_and_its_start_begins_the_next_time(
     tmp_path: Path, *, elsewhere: bool
 ) -> None:
     store = Cut()
@@ -101,25 +109,13 @@ async def test_a_fork_that_is_not_born_after_all_leaves_its_place_to_the_next_on
     assert len(await store.tasks(TaskQuery())) == 1 + SENT + 1
 
 
-async def half_born(store: MemoryStore, session: str, created: TaskCreated) -> str:
-    """A fork that got a part, and whose process died before it began."""
-    born = await store.create(created, "died")
-    top = await store.take(session, "died")
-    part = part_of(
-        "died", {"spawns": 0}, {born.task: Budget(turns=0, tokens=0, usd=0.0, spawns=0)}, last=False
-    )
-    await store.append(top, [BudgetShared((part,))])
-    await store.release(top)
-    await close_task(store, born.task, "sweeper", "died")
-    return born.task
-
-
-async def test_a_fork_whose_process_died_before_it_began_counts_as_no_agent_and_says_what_to_do(
+async def test_a_fork_whose_process_died_before_it_began_says_what_to_do(
     tmp_path: Path,
 ) -> None:
     store = MemoryStore()
-    session, tasks = await begun(store, tmp_path, Budget(spawns=SENT + 1))
-    lost = await half_born(store, session, fork_of(tasks[0], session, tmp_path))
+    session, tasks = await begun(store, tmp_path, Budget(spawns=SENT + 2))
+    lost = (await store.create(fork_of(tasks[0], session, tmp_path), "died")).task
+    await close_task(store, lost, "sweeper", "died")
     async with scripted(tmp_path, store=store, Explore=[FOUND] * 3) as gen:
         words = await woken(gen, lost)
         made = await forks(gen, tasks[0])
@@ -133,30 +129,8 @@ async def test_a_fork_whose_process_died_before_it_began_counts_as_no_agent_and_
     assert isinstance(made, Outcome) and made.status is Status.COMPLETED
 
 
-async def test_nobody_gives_a_part_to_a_process_that_has_died(tmp_path: Path) -> None:
-    store = MemoryStore()
-    session, tasks = await begun(store, tmp_path, Budget(spawns=SENT + 1))
-    gate = Gate(main=[says("told")] * 3)
-    place, boot, _, _, end = new_owner().split("|")
-    died = "|".join((place, boot, str(os.getpid()), "earlier", end))
-    async with GenCode.open(tmp_path, model=gate, store=store) as leader:
-        led = asyncio.ensure_future(leader.ask(WAIT, session=session).outcome())
-        await so(store, session, lambda task: not task.status.ended)
-        born = await store.create(fork_of(tasks[0], session, tmp_path), died)
-        number = await store.claims.put(Claim(session, session, died, (born.task,), {"turns": 1}))
-
-        async def dropped() -> bool:
-            return not await store.claims.waits(number)
-
-        await until(dropped, "the claim is dropped")
-        gate.open.set()
-        await led
-    found = await store.task(session)
-    assert found is not None and found.parts == ()
-
-
 @pytest.mark.parametrize("how", [forks, woken])
-async def test_seconds_are_no_budget_that_others_have_to_ask_a_part_of(
+async def test_seconds_are_no_budget_of_those_below(
     tmp_path: Path, home: Path, how: Callable[[GenCode, str], Awaitable[Outcome | str]]
 ) -> None:
     agents = home / ".gen" / "agents"

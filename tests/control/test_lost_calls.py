@@ -97,7 +97,8 @@ async def test_a_call_that_is_cut_counts_in_the_next_process_too(tmp_path: Path)
 
 async def asked(gen: GenCode, task: str) -> bool:
     live = gen.launcher.live(task)
-    return live is not None and live.purse is not None and live.purse.calls > 0
+    balance = await gen.store.ledger.balance((live.task.parent if live else "") or "")
+    return balance is not None and balance.account.calls > 0
 
 
 async def test_what_a_provider_refuses_at_once_costs_nothing(tmp_path: Path) -> None:

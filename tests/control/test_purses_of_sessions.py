@@ -171,7 +171,7 @@ async def test_another_budget_counts_at_once_for_what_is_at_work_in_the_backgrou
         gen.work.bound(Budget(tokens=1_000_000))
         turn = await gen.start_turn("go")
         await until(lambda: any(live.task.turns > 2 for live in gen.supervisor), "the agent has begun")
-        gen.work.bound(Budget(tokens=200))
+        await gen.work.rebound(turn.id, Budget(tokens=200))
         await gen.outcome(turn)
         [agent] = await gen.tasks(turn.id)
     assert (agent.status, agent.error) == (

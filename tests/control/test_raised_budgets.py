@@ -67,7 +67,7 @@ def test_a_spent_budget_of_an_agent_is_raised_by_a_command_and_the_agent_goes_on
     assert gone.endswith("\nIt has no budget of its own.\n")
 
 
-async def test_a_program_raises_the_budget_of_a_task_at_rest_only(tmp_path: Path) -> None:
+async def test_a_program_raises_the_budget_of_a_task_also_while_that_is_at_work(tmp_path: Path) -> None:
     store = MemoryStore()
     async with scripted(tmp_path, store=store, Explore=EXPLORE) as opened:
         first = await opened.task("Explore", "look", budget=Budget(turns=1))
@@ -78,9 +78,25 @@ async def test_a_program_raises_the_budget_of_a_task_at_rest_only(tmp_path: Path
             await opened.set_budget(first.agent_id, Budget(turns=0))
         assert await opened.set_budget(first.agent_id, Budget(turns=9)) == Budget(turns=9)
         running = await opened.resume(first.agent_id, "go on", background=True)
-        with pytest.raises(UserMistake, match=f"Task {first.agent_id} is running"):
-            await opened.set_budget(first.agent_id, Budget(turns=10))
+        assert await opened.set_budget(first.agent_id, Budget(turns=10)) == Budget(turns=10)
         assert (await running.result()).result == "found"
+        assert (await opened.find(first.agent_id)).budget == Budget(turns=10)
+
+
+async def test_a_task_that_another_process_runs_is_bounded_from_here_at_once(tmp_path: Path) -> None:
+    store, gate = MemoryStore(), Gate(Explore=[LOOK] * 30)
+    async with (
+        GenCode.open(tmp_path, model=gate, store=store) as runs,
+        scripted(tmp_path, store=store) as other,
+    ):
+        task = await runs.task("Explore", WAIT, background=True)
+        await other.set_budget(task.id, Budget(turns=4))
+        gate.open.set()
+        ended = await task.result()
+        assert (ended.status, ended.turns) == (Status.LIMIT_REACHED, 4)
+        assert ended.error == "The budget of 4 turns of agent Explore is spent."
+        await other.set_budget(task.id, Budget(turns=6))
+        assert (await runs.resume(task.id, "go on")).turns == 6
 
 
 async def test_what_agents_at_work_have_of_the_budget_above_is_not_left(tmp_path: Path) -> None:
@@ -130,7 +146,7 @@ async def test_dollars_for_a_model_without_a_price_are_refused_at_once_and_nothi
         with pytest.raises(UserMistake) as refused:
             await opened.set_budget(task, Budget(turns=9))
         assert str(refused.value) == (
-            "The budget of the session has 0 of 3 turns left; 8 were asked for. "
+            "The budget of 3 turns of the session is spent. "
             f"To raise that one: gen task budget {session} turns N."
         )
 

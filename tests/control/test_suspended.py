@@ -14,21 +14,18 @@ from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.reasons import stop_cause
-from gencode.delegation import petitions
 from gencode.delegation.liveness import BUSY, lease_task
 from gencode.runtime.owner import new_owner
 from gencode.testing import says
-from tests.control.test_last_parts import forks as forked
 from tests.control.test_led_budgets import CALL, COSTS, FIRST, FOUND
 from tests.control.test_shared_budgets import tokens, woken
 from tests.surfaces.running import SECONDS, gen, script, start
 from tests.waiting import Gate, wait_until
 
 
-def test_a_conversation_that_is_only_suspended_outlives_all_that_is_refused_meanwhile(
-    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_conversation_that_is_only_suspended_goes_on_after_others_spent_from_its_budget(
+    tmp_path: Path, home: Path
 ) -> None:
-    monkeypatch.setattr(petitions, "PATIENCE", 1.0)
     pipe = Gate(tmp_path)
     main = [*FIRST, says("", pipe.call, usage=COSTS), says("the whole answer", usage=COSTS)]
     model = script(tmp_path, main=main, Explore=[FOUND, says("found more", usage=COSTS)])
@@ -36,24 +33,24 @@ def test_a_conversation_that_is_only_suspended_outlives_all_that_is_refused_mean
     session = gen("-p", "go", "--max-tokens-total", "300000", *words, cwd=tmp_path).json["sessionId"]
     task = gen("task", "list", "--json", cwd=tmp_path).json["tasks"][0]["agentId"]
 
-    async def more() -> list[Outcome | str]:
+    async def more() -> tuple[Outcome | str, str]:
         async with GenCode.open(tmp_path, model=model) as opened:
             with pytest.raises(UserMistake) as busy:
                 await opened.start_turn("and I?", session)
-            return [await forked(opened, task), await woken(opened, task), str(busy.value)]
+            return await woken(opened, task), str(busy.value)
 
     leader = start("-p", "wait", "--session", session, *words, cwd=tmp_path)
     try:
         wait_until(lambda: tokens(home, session) == 5 * CALL, "the conversation waits at its gate")
         os.kill(leader.pid, signal.SIGSTOP)
         leases_run_out(home)
-        refused = asyncio.run(more())
+        found, refused = asyncio.run(more())
         status = gen("task", "show", session, "--json", cwd=tmp_path).json["status"]
     finally:
         os.kill(leader.pid, signal.SIGCONT)
         pipe.open()
-    no_answer = petitions.no_answer(session)
-    assert (refused, status) == ([no_answer, no_answer, BUSY.format(task=session)], "running")
+    assert isinstance(found, Outcome)
+    assert (found.result, refused, status) == ("found more", BUSY.format(task=session), "running")
     said, _ = leader.communicate(timeout=SECONDS)
     assert (leader.returncode, json.loads(said)["result"]) == (0, "the whole answer")
 

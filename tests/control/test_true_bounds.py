@@ -14,7 +14,7 @@ from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.messages import AssistantMessage, ToolCall, Usage
 from gencode.core.prices import Price
-from gencode.delegation.accounts import spent_by
+from gencode.delegation.task_queries import spent_by
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
 from gencode.runtime.spending import LONGEST_REPLY, at_most
 from gencode.stores.memory import MemoryStore

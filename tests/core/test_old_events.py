@@ -1,12 +1,18 @@
 """What version 0.1 told in sentences is read as the facts of today."""
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
+from gencode.core.changes import ToldChanges, is_in_use, offers, told, withdrawn
 from gencode.core.events import (
+    ChangesMoved,
+    DurableFact,
     MessageAdded,
+    TaskCreated,
     TaskEnded,
     TaskForked,
+    TaskStarted,
     encode_fact,
 )
 from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
@@ -14,9 +20,11 @@ from gencode.core.old_events import stored_fact
 from gencode.core.place import ClonePlace, FolderPlace, TaskPlace, WorkerCopy, WorktreePlace
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
+from gencode.core.task import replay
 from gencode.delegation.work import COME_BACK
 from gencode.runtime.forms import BEGINNING, NO_MORE
 from gencode.surfaces.http.going_on import GO_ON
+from tests.core.test_task_fold import journal
 
 CUT = "You were {}{}. Go on from there; calls that were cut are marked as interrupted."
 
@@ -88,6 +96,63 @@ def test_a_message_without_a_notice_has_the_one_that_its_words_tell(
     assert stored_fact(encode_fact(old)) == new
     forked = stored_fact(encode_fact(TaskForked("9f3a1c2e", 3, (old.message,))))
     assert forked == TaskForked("9f3a1c2e", 3, (new.message,))
+
+
+BRANCH = "gencode/9f3a1c2e"
+TREE = [
+    f"[Its changes are on the branch {BRANCH}, in /own/w, and not in your checkout.]",
+    "added a.txt +1 -0",
+    "It can be merged as things are.",
+    f"To take it over: git -C /p merge {BRANCH}",
+    f"or: git -C /p diff --binary 1 {BRANCH} | git -C /p apply --3way",
+    "```diff",
+    "+a",
+    "```",
+]
+IN_USE = "[Task b1 of Explore is still at work in its worktree. What is changed there is told later.]"
+AWAY = "To take it over, where that was not done: gen task merge 9f3a1c2e"
+
+
+def old_end(*lines: str) -> TaskEnded:
+    text = "\n".join(("Made.", "", *lines))
+    fact = stored_fact(msgspec.json.encode({"kind": "TaskEnded", "status": "completed", "result": text}))
+    assert isinstance(fact, TaskEnded) and fact.told == text
+    return fact
+
+
+def old_move(text: str, *withdraws: str) -> ChangesMoved:
+    body = {"kind": "WorkReturned", "text": text, "withdraws": withdraws}
+    fact = stored_fact(msgspec.json.encode(body))
+    assert isinstance(fact, ChangesMoved)
+    return fact
+
+
+def result(*facts: DurableFact) -> str:
+    task = replay(journal(TaskCreated(), TaskStarted(), *facts))
+    assert task is not None
+    return task.result
+
+
+def test_what_a_result_told_of_changes_is_known_beside_what_its_agent_said() -> None:
+    fact = old_end(*TREE)
+    [changes] = fact.changes
+    assert (fact.result, isinstance(changes, ToldChanges), offers(changes, BRANCH)) == ("Made.", True, True)
+    assert told(withdrawn(changes, BRANCH)).split("\n") == [TREE[1], *TREE[-3:]]
+    assert [is_in_use(each) for each in (changes, *old_end(IN_USE).changes)] == [False, True]
+    assert old_end("[Its changes are nice.]").changes == ()
+
+
+def test_what_became_of_changes_later_is_read_with_what_it_takes_back() -> None:
+    branch = f"[Its changes are on the branch {BRANCH}-0123abcd of /p and not in the files there.]"
+    how = [branch, "They were not applied: no.", f"To take it over: git -C /p merge {BRANCH}-0123abcd"]
+    copy = "[It worked in a copy of /p on worker. What it changed there:]"
+    now = "[Its changes are in the files of /p now.]"
+    applied = old_move(now, AWAY, *how)
+    end = old_end(copy, "added a +1 -0", AWAY)
+    assert result(end, old_move("\n".join(how)), applied) == f"Made.\n\n{copy}\nadded a +1 -0\n\n{now}"
+    last = f"[The last one at work in its worktree has ended: task b1 of Explore.]\n{TREE[0]}"
+    assert result(old_end(IN_USE), old_move(last, IN_USE)) == f"Made.\n\n{last}"
+    assert result(end, old_move(now)) == f"{end.told}\n\n{now}"
 
 
 OF = "Tools for files and commands take names that begin with /p/ for those in your copy."

@@ -92,7 +92,7 @@ def test_a_whole_life_is_told_exactly() -> None:
         touched_at=at(10),
         turns=2,
         usage=Usage(11, 6, 2, 0.5),
-        result="found",
+        report="found",
         reason=EndReason.FINISHED,
         evidence=Evidence(
             tool_calls=2,
@@ -149,12 +149,12 @@ def test_a_task_that_has_to_wait_to_go_on_is_pending_and_keeps_what_it_said_befo
         TaskStarted(model="m"),
         TaskEnded(Status.COMPLETED, "a", warnings=("cut",), reason=EndReason.FINISHED),
     )
-    queued = TaskQueued("n", Budget(tokens=9), woken=True, output_schema={"type": "object"})
+    queued = TaskQueued("n", Budget(tokens=9), output_schema={"type": "object"})
     waits = replay(journal(*first, queued, MessageAdded(UserMessage("more", mail=3))))
     assert waits and (waits.status, waits.result, waits.error) == (Status.PENDING, "a", None)
     assert (waits.ended_at, waits.queued_at, waits.mailed) == (None, at(4), 3)
     assert (waits.model, waits.chosen_model, waits.evidence.warnings) == ("m", "n", ())
-    assert (waits.budget, waits.woken, waits.output_schema) == (Budget(tokens=9), True, {"type": "object"})
+    assert (waits.budget, waits.output_schema) == (Budget(tokens=9), {"type": "object"})
     stopped = replay(
         journal(*first, queued, TaskEnded(Status.CANCELLED, "a", "enough", reason=EndReason.STOPPED))
     )

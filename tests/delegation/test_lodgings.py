@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from tests.runtime.away.post import TASK, Office, sent
 from tests.runtime.worktrees.yard import TEN, repository
 
+from gencode.core.changes import told
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.messages import NoticeKind, SystemNotice
@@ -86,10 +87,10 @@ async def test_an_agent_that_began_elsewhere_is_told_where_it_is_now(tmp_path: P
     place = lodgings(tmp_path, office, store=store)
     async with place.place(here) as lodged:
         assert lodged is not None
-        [told] = lodged.heard_anew()
-        assert f"Your folder is {lodged.workspace.cwd} on worker now, made anew from git" in told.text
+        [heard] = lodged.heard_anew()
+        assert f"Your folder is {lodged.workspace.cwd} on worker now, made anew from git" in heard.text
         here_now = WorkerCopy(str(lodged.workspace.cwd), "worker")
-        assert told.notice == SystemNotice(NoticeKind.PLACE, place=here_now)
+        assert heard.notice == SystemNotice(NoticeKind.PLACE, place=here_now)
         (lodged.workspace.cwd / "a.txt").write_text("begun\n")
         place.abandon()
         assert await lodged.summary() == Summary()
@@ -100,7 +101,7 @@ async def test_an_agent_that_began_elsewhere_is_told_where_it_is_now(tmp_path: P
         ended = await again.summary()
     head = f"[It worked in a copy of {repo} on worker. What it changed there:]\nchanged a.txt +1 -10"
     offer = f"To take it over, where that was not done: gen task merge {lease.task}"
-    assert ended.text.startswith(f"{head}\n{offer}\n```diff\n")
+    assert ended.changes and told(ended.changes).startswith(f"{head}\n{offer}\n```diff\n")
     assert office.back[lease.task][0].cwd == str(repo)
 
 

@@ -16,8 +16,10 @@ from typing import Any, cast
 import pytest
 
 from gencode import GenCode
+from gencode.core.changes import offers
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import as_json
+from gencode.core.place import WorktreePlace
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from tests.journals.record import PLACE, Json
@@ -146,6 +148,19 @@ async def test_the_end_of_every_recorded_task_has_a_reason(recorded: Path) -> No
             now = await gen.find(task)
             why = [reason for words, reason in REASONS.items() if (now.error or "").startswith(words)]
             assert now.reason is (why[0] if why else ended.get(now.status))
+
+
+@pytest.mark.parametrize("recorded", ["worktrees"], indirect=True)
+async def test_where_recorded_tasks_worked_and_what_they_changed_is_known(recorded: Path) -> None:
+    async with GenCode.open(recorded / "ws", model="offline") as gen:
+        agents = [task for task, shown in expected("worktrees").items() if shown["agent"] != "main"]
+        tasks = [await gen.find(task) for task in agents]
+    assert [task.place for task in tasks] == [
+        WorktreePlace(task.worktree, f"gencode/{task.id}") for task in tasks
+    ]
+    made = [task for task in tasks if task.status is Status.COMPLETED]
+    assert [task.report for task in made] == ["Made.", "Made."]
+    assert all(offers(change, f"gencode/{task.id}") for task in made for change in task.changes)
 
 
 def script(folder: Path, turns: int = 12) -> str:

@@ -10,7 +10,6 @@ from gencode.stores.memory import MemoryStore
 from tests.contracts.agenda import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.changes import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.chronicle import *  # noqa: F403  (the contract's tests run here)
-from tests.contracts.claims import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.ledger import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.letters import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import *  # noqa: F403  (the contract's tests run here)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from gencode.core.changes import LostChanges
 from gencode.core.errors import StoreAway, StoreTrouble, UserMistake
-from gencode.core.events import TaskCreated, TaskEnded, TaskStarted, WorkReturned
+from gencode.core.events import ChangesMoved, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.runtime.ports import TaskQuery
@@ -163,7 +164,9 @@ async def test_a_note_on_a_task_that_workers_were_given_again_does_not_take_it_f
     ends = (TaskStarted(), TaskEnded(Status.COMPLETED, "done", reason=EndReason.FINISHED))
     await store.append(lease, ends, last=True)
     await store.submit_again(lease.task, b"{}", putting(1))
-    await store.append(await store.take(lease.task, "you"), [WorkReturned("taken over")], last=True)
+    await store.append(
+        await store.take(lease.task, "you"), [ChangesMoved(LostChanges(lease.task, "why"))], last=True
+    )
     assert (await store.dispatched(lease.task)).order == b"{}"
     await store.append(await store.take(lease.task, "worker"), ends, last=True)
     assert (await store.dispatched(lease.task)).order is None

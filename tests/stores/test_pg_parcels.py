@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gencode.core.events import TaskCreated, TaskEnded, TaskStarted, WorkReturned
+from gencode.core.changes import CopyChanges, MergedChanges
+from gencode.core.events import ChangesMoved, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.runtime.away.homecoming import Arrival
@@ -109,10 +110,11 @@ async def test_what_became_of_it_is_written_to_the_end_of_the_result_and_offers_
 ) -> None:
     lease = await store.create(TaskCreated(agent="x", prompt="y"), "me")
     offer = f"To take it over, where that was not done: gen task merge {lease.task}"
+    away = CopyChanges("handed_in", lease.task, "/there", "worker", diff="+ a")
     branch = f"gencode/{lease.task}"
     how = (f"git -C /there merge {branch}", f"git -C /there diff --binary 1 {branch} | git -C /there apply")
     offered = Arrival("offered", "/there", branch=branch, why="it would conflict", how=how)
-    ending = TaskEnded(Status.COMPLETED, f"done\n\n[It changed:]\n{offer}\n+ a", reason=EndReason.FINISHED)
+    ending = TaskEnded(Status.COMPLETED, "done", changes=(away,), reason=EndReason.FINISHED)
     await noted(store, lease.task, offered)
     await store.append(lease, [TaskStarted(), ending], last=True)
     await noted(store, lease.task, offered)
@@ -123,7 +125,7 @@ async def test_what_became_of_it_is_written_to_the_end_of_the_result_and_offers_
     events = await store.events(lease.task)
     now = "[Its changes are in the files of /there now.]"
     assert task is not None and task.status is Status.COMPLETED
-    assert task.result.split() == f"done [It changed:] + a {now}".split()
-    fact = events[-1].fact
-    assert isinstance(fact, WorkReturned) and (fact.text, len(fact.withdraws)) == (now, 5)
+    work = "[It worked in a copy of /there on worker. What it changed there:]\n```diff\n+ a\n```"
+    assert task.result == f"done\n\n{work}\n\n{now}"
+    assert events[-1].fact == ChangesMoved(MergedChanges("applied", "/there"), "offers")
     assert await store.owned() == []

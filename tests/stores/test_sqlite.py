@@ -27,8 +27,6 @@ from tests.contracts.changes import *  # noqa: F403  (the contract's tests run h
 from tests.contracts.changes_of_others import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.changes_of_others import OpenTwice
 from tests.contracts.chronicle import *  # noqa: F403  (the contract's tests run here)
-from tests.contracts.claims import *  # noqa: F403  (the contract's tests run here)
-from tests.contracts.claims import beside_another_version
 from tests.contracts.ledger import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.letters import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import *  # noqa: F403  (the contract's tests run here)
@@ -263,7 +261,3 @@ async def test_a_cancelled_append_leaves_a_whole_journal(path: Path) -> None:
     assert replay(events) == task == lease.state
     assert (events[-1].fact, len(events) % 2) == (said("last"), 0)
     await store.close()
-
-
-async def test_a_claim_that_cannot_be_read_is_dropped(open_store: OpenStore) -> None:
-    assert await beside_another_version(open_store) == (["asker 1"], False)

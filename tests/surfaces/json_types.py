@@ -8,13 +8,13 @@ from typing import Any, Literal, NotRequired, TypedDict
 from msgspec import UNSET, Struct, UnsetType
 
 from gencode.agents.lint import Clash
+from gencode.budgets.limits import Spent
 from gencode.core.budget import Budget
 from gencode.core.messages import Message
 from gencode.core.outcome import Outcome, RunOutcome
 from gencode.core.rules import Decision
 from gencode.delegation.differences import Difference, Pair
 from gencode.mcp.session import ServerReport
-from gencode.runtime.amounts import Spent
 from gencode.runtime.asking import Question
 from gencode.runtime.worktrees.leftover import Leftover
 from gencode.surfaces.agent_pages import AgentLine, LintedFile

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from gencode import GenCode
-from gencode.core.events import TaskCreated, TaskForked
 from tests.surfaces.running import gen, script, send
 
 LOOK = {"text": "I look.", "calls": [{"name": "Glob", "input": {"pattern": "*.py"}}]}
@@ -45,18 +43,6 @@ def test_a_fork_may_have_no_budget_of_its_own_though_the_task_it_copies_has_one(
     assert [each["status"] for each in (kept, lifted, behind)] == ["limit_reached", "completed", "completed"]
     shown = [gen("task", "budget", each["agentId"], "--json", cwd=tmp_path).json for each in (kept, lifted)]
     assert [each["budget"] for each in shown] == [{"turns": 1}, {}]
-
-
-async def test_a_fork_that_has_nothing_to_spend_yet_says_what_it_waits_for(tmp_path: Path) -> None:
-    async with GenCode.open(tmp_path) as opened:
-        cwd = str(opened.workspace.cwd)
-        created = TaskCreated(agent="Explore", prompt="look", forked="3fe22040", cwd=cwd, woken=True)
-        unborn = await opened.store.create(created, "somebody")
-        begun = await opened.store.create(created, "somebody", (TaskForked("3fe22040", 1),))
-    waits = f"{unborn.task} waits for a part of the budget\n"
-    assert gen("task", "list", cwd=tmp_path).err == waits
-    shown = [gen("task", "show", each.task, cwd=tmp_path).out for each in (unborn, begun)]
-    assert ["  waits for     a part of the budget\n" in each for each in shown] == [True, False]
 
 
 def test_a_conversation_is_not_forked_and_one_is_told_what_to_do_instead(tmp_path: Path) -> None:

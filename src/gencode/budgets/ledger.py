@@ -110,8 +110,8 @@ class Shortage(Struct, frozen=True):
 class BudgetSpent(UserMistake):
     """Nothing, or too little, is left of a budget: `shortage` says of which and how much."""
 
-    def __init__(self, shortage: Shortage) -> None:
-        super().__init__(str(shortage))
+    def __init__(self, shortage: Shortage, way_out: str = "") -> None:
+        super().__init__(f"{shortage} {way_out}".rstrip())
         self.shortage = shortage
 
     @property
@@ -166,6 +166,13 @@ class Ledger(Protocol):
 
     async def balance(self, account: str) -> Balance | None:
         """An account as it is now; None when the task has none."""
+        ...
+
+    async def recount(self) -> Sequence[str]:
+        """Read from the journals what was spent from every account; those that had it wrong.
+
+        What was deleted since then is not in the journals any more.
+        """
         ...
 
 
@@ -264,7 +271,7 @@ def _check_above(
 ) -> None:
     # In its place stands one that has nothing aside, but whose own accounts below are no matter above it.
     shield = replace(account, limits=dict.fromkeys(account.limits, 0), open=True)
-    accounts = {**accounts, account.id: shield}
+    accounts = {each.id: replace(each, held={}) for each in accounts.values()} | {account.id: shield}
     for above, kind, own, others in _bounds(accounts, account.path, (*COSTS_OF_A_CALL, "spawns")):
         limit, spent, amount = above.limits[kind], above.spent.get(kind, 0), asked.get(kind, 0)
         needed = max(amount, least.get(kind, 0))

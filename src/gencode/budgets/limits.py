@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -9,6 +10,8 @@ from msgspec.structs import replace
 from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import UserMistake
 from gencode.core.task import Task
+
+Number = TypeVar("Number", int, float)
 
 UNITS = {"turns": "turns", "tokens": "tokens", "usd": "USD", "spawns": "agents"}
 COSTS_OF_A_CALL = ("turns", "tokens", "usd")
@@ -60,6 +63,28 @@ def limited(budget: Budget) -> dict[str, int]:
     if budget == NO_BUDGET:
         return {}
     return {kind: limit for kind, limit in limits_of(budget).items() if limit is not None}
+
+
+def shares(budget: Budget) -> bool:
+    """Whether those below spend from it, too; of seconds each has its own."""
+    return bool(limited(budget))
+
+
+def tightest(one: Budget, other: Budget) -> Budget:
+    """Both budgets at once."""
+    if one == NO_BUDGET or other == NO_BUDGET:
+        return one if other == NO_BUDGET else other
+    return Budget(
+        turns=_least(one.turns, other.turns),
+        tokens=_least(one.tokens, other.tokens),
+        usd=_least(one.usd, other.usd),
+        seconds=_least(one.seconds, other.seconds),
+        spawns=_least(one.spawns, other.spawns),
+    )
+
+
+def _least(one: Number | None, other: Number | None) -> Number | None:
+    return min((each for each in (one, other) if each is not None), default=None)
 
 
 def in_units(amounts: Mapping[str, int | None]) -> Budget:

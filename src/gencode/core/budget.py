@@ -52,16 +52,3 @@ def _least(kind: str) -> float:
     if kind == "spawns":
         return 0
     return 1 if kind in WHOLE else LEAST
-
-
-class Part(Struct, frozen=True):
-    """What agents in one process may spend of a budget while others spend from it elsewhere.
-
-    `before` is what each of these tasks had cost itself when they got it. Who has the `last` part may exceed
-    it by one call; in all others a call has to fit.
-    """
-
-    owner: str
-    budget: Budget
-    before: dict[str, Budget]
-    last: bool = False

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import msgspec
 from msgspec import Struct
 
-from gencode.core.budget import Budget, Part
+from gencode.core.budget import Budget
+from gencode.core.changes import Changes, Superseded, with_changes
 from gencode.core.errors import CorruptFact
 from gencode.core.messages import FileChange, Message, Usage, UserMessage
 from gencode.core.reasons import EndReason
@@ -52,16 +53,12 @@ class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
     worktree: str = ""
     isolated: bool = False
     forked: str = ""
-    fits: bool = False
-    """Whether each call has to fit into its budget, because somebody else may exceed one above it."""
     tools: ToolChoice | None = None
     """What its agent's file said of tools; a task that goes on gets no others."""
     model: str = ""
     """The model that was chosen for it, so that it goes on with that even if it never began."""
     clone: Copied | None = None
     """What its folder was a clone of: what is refused there is refused to it wherever it goes on."""
-    woken: bool = False
-    """Whether it spends only parts of the budgets above it; until it has got one it counts in none."""
 
 
 class TaskForked(Fact, tag="TaskForked", frozen=True, omit_defaults=True):
@@ -83,8 +80,6 @@ class TaskStarted(Fact, tag="TaskStarted", frozen=True, omit_defaults=True):
     """What it may spend from now on, where that was said anew."""
     was: Status = Status.PENDING
     """The status it had before; of one that had to wait for its turn to go on, that of its last end."""
-    woken: bool = False
-    """Whether nobody above it is at work here, so that it spends only parts of their budgets."""
     handed: str = ""
     """When it was its turn, where it had to wait for that."""
     output_schema: dict[str, Any] | None = None
@@ -101,7 +96,6 @@ class TaskQueued(Fact, tag="TaskQueued", frozen=True, omit_defaults=True):
 
     model: str = ""
     budget: Budget | None = None
-    woken: bool = False
     output_schema: dict[str, Any] | None = None
 
 
@@ -179,7 +173,8 @@ class _WithReason(Fact, frozen=True, kw_only=True, omit_defaults=True):
 class TaskEnded(_WithReason, tag="TaskEnded", frozen=True, omit_defaults=True):
     """The task reached a status it only leaves by being resumed.
 
-    `reason` says why, for programs; `error` tells people, where it did not end well.
+    `reason` says why, for programs; `error` tells people, where it did not end well. `result` is what its
+    agent said, `changes` what became of the files that it changed.
     """
 
     status: Status
@@ -190,29 +185,40 @@ class TaskEnded(_WithReason, tag="TaskEnded", frozen=True, omit_defaults=True):
     """The result as the value that its schema asks for."""
     inputs: tuple[FileChange, ...] | None = None
     """The files it rests on, where its result may be given again."""
+    changes: tuple[Changes, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """The result with what became of the changes, as people and other agents read it."""
+        return with_changes(self.result, self.changes)
+
+
+class ChangesMoved(Fact, tag="ChangesMoved", frozen=True, omit_defaults=True):
+    """What became of the changes of a task after its end: they came from another machine, or the last one at
+    work in its worktree has ended.
+    """
+
+    change: Changes
+    supersedes: Superseded = ""
 
 
 class WorkReturned(Fact, tag="WorkReturned", frozen=True, omit_defaults=True):
-    """What became of the changes of a task after its end: they came from another machine, or the last one at
-    work in its worktree has ended. `text` tells it.
-
-    `withdraws` are lines of its result that are so no more.
-    """
+    """The same as version 0.1 wrote it: a `text` to add to the result, and the lines it `withdraws`."""
 
     text: str
     withdraws: tuple[str, ...] = ()
 
 
-class BudgetShared(Fact, tag="BudgetShared", frozen=True):
-    """Agents below the task in other processes may spend these parts of what its budget leaves."""
-
-    parts: tuple[Part, ...]
-
-
 class BudgetSet(Fact, tag="BudgetSet", frozen=True):
-    """The task, which is at rest, may spend so much from now on, with everything below it."""
+    """The task may spend so much from now on, with everything below it."""
 
     budget: Budget
+
+
+class ObsoleteFact(Fact, tag="ObsoleteFact", frozen=True):
+    """A fact of an earlier version that changes nothing about the task any more; `was` is its kind."""
+
+    was: str
 
 
 class TextArrived(Fact, tag="TextArrived", frozen=True):
@@ -288,9 +294,9 @@ DurableFact = (
     | TaskStalled
     | TaskImported
     | TaskEnded
-    | WorkReturned
-    | BudgetShared
+    | ChangesMoved
     | BudgetSet
+    | ObsoleteFact
 )
 PassingFact = (
     TextArrived
@@ -307,6 +313,8 @@ PassingFact = (
 hangs, its sender tells it.
 """
 AnyFact = DurableFact | PassingFact
+StoredFact = DurableFact | WorkReturned
+"""What a journal may hold; `old_events` translates what only version 0.1 wrote."""
 
 
 class Event(Struct, frozen=True, gc=False):
@@ -319,8 +327,9 @@ class Event(Struct, frozen=True, gc=False):
 
 
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[DurableFact] = msgspec.json.Decoder(DurableFact)
-DURABLE_KINDS = frozenset(kind.__name__ for kind in get_args(DurableFact))
+_decoder: msgspec.json.Decoder[StoredFact] = msgspec.json.Decoder(StoredFact)
+_settled: msgspec.json.Decoder[DurableFact] = msgspec.json.Decoder(DurableFact)
+DURABLE_KINDS = frozenset(kind.__name__ for kind in get_args(StoredFact))
 _PASSING_KINDS = frozenset(kind.__name__ for kind in get_args(PassingFact))
 
 
@@ -341,7 +350,7 @@ def encode_fact(fact: Fact) -> bytes:
     return _encoder.encode(fact)
 
 
-def decode_fact(body: bytes | str) -> DurableFact:
+def decode_fact(body: bytes | str) -> StoredFact:
     """Read a stored fact; CorruptFact says what is wrong with one that cannot be read."""
     try:
         return _decoder.decode(body)
@@ -374,7 +383,7 @@ def settle(fact: DurableFact) -> tuple[DurableFact, bytes]:
             return fact, _encoder.encode(fact)
         except UnicodeEncodeError:
             body = _encoder.encode(_unicode(msgspec.to_builtins(fact)))
-            return _decoder.decode(body), body
+            return _settled.decode(body), body
     except (TypeError, OverflowError, RecursionError) as error:
         raise CorruptFact(f"{kind_of(fact)} cannot be written as JSON: {error}") from None
 

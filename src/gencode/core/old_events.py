@@ -7,13 +7,19 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from gencode.core.changes import BRANCHES, ToldChanges, ToldLine, is_in_use, with_changes
+from gencode.core.errors import CorruptFact
 from gencode.core.events import (
     CallDecided,
+    ChangesMoved,
     DurableFact,
     MessageAdded,
+    ObsoleteFact,
+    StoredFact,
     TaskCreated,
     TaskEnded,
     TaskForked,
+    WorkReturned,
     decode_fact,
 )
 from gencode.core.messages import Message, NoticeKind, SystemNotice, UserMessage
@@ -22,17 +28,41 @@ from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, DecidedBy, Decision, Policy, Rule, RuleOrigin, RuleSource
 from gencode.core.status import Status
 
+OBSOLETE = frozenset({"BudgetShared"})
+"""The kinds of facts that 0.1 wrote down and that nobody needs any more."""
+
+
+class _Kind(msgspec.Struct):
+    kind: str = ""
+
+
+_kinds = msgspec.json.Decoder(_Kind)
+
 
 def stored_fact(body: bytes | str) -> DurableFact:
     """Read a stored fact in today's terms; CorruptFact says what is wrong with one that cannot be read."""
-    return translated(decode_fact(body))
+    try:
+        return translated(decode_fact(body))
+    except CorruptFact:
+        if (kind := _kind(body)) in OBSOLETE:
+            return ObsoleteFact(kind)
+        raise
 
 
-def translated(fact: DurableFact) -> DurableFact:
+def _kind(body: bytes | str) -> str:
+    try:
+        return _kinds.decode(body).kind
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return ""
+
+
+def translated(fact: StoredFact) -> DurableFact:
     """A fact that 0.1 may have written in today's terms; one that was written today stays as it is."""
     match fact:
         case TaskEnded() if not fact.reason:
             return _ended(fact)
+        case WorkReturned():
+            return _moved(fact)
         case MessageAdded():
             return _message_added(fact)
         case TaskForked():
@@ -56,7 +86,13 @@ def _task_forked(fact: TaskForked) -> TaskForked:
 
 
 def _ended(fact: TaskEnded) -> TaskEnded:
-    return replace(fact, reason=_reason(fact.status, fact.error))
+    ended = replace(fact, reason=_reason(fact.status, fact.error))
+    found = _TOLD.search(fact.result)
+    if found is None:
+        return ended
+    report, changes = fact.result[: found.start()], (_told_changes(fact.result[found.start() :].lstrip()),)
+    same = with_changes(report, changes) == fact.result
+    return replace(ended, result=report, changes=changes) if same else ended
 
 
 _BY_STATUS: Mapping[Status, EndReason] = {
@@ -118,6 +154,51 @@ def _reason(status: Status, error: str | None) -> EndReason:
         return known
     began = (reason for of, words, reason in _BY_BEGINNING if of is status and error.startswith(words))
     return next(began, _BY_STATUS.get(status, EndReason.FAILED))
+
+
+_TOLD = re.compile(
+    r"(?:^|\n\n)\[(?:Its changes(?: are|,) on the branch |It changed no(?: file|thing more) "
+    r"|Nothing it did is on its branch |It worked in a copy of |It was the last one at work in "
+    r"|The last one at work in |Task [^\n\]]* (?:is|are) still at work in )"
+)
+"""How 0.1 began to tell of a worktree or a copy, after the words of an agent."""
+_OFFER = re.compile(r"To take it over, where that was not done: gen task merge (?P<task>\S+)")
+_NOT_BROUGHT = re.compile(r"\[The changes of task (?P<task>\S+) were not brought here: ")
+_BRANCH = rf"(?P<branch>{BRANCHES}[A-Za-z0-9._-]*[A-Za-z0-9])"
+_COMMAND = re.compile(rf"(?:To take it over|or): git -C \S.* {_BRANCH}")
+_ON_BRANCH = re.compile(rf"\[Its changes are on the branch {_BRANCH}")
+_NOT_APPLIED = "They were not applied: "
+_MERGEABLE = "It can be merged as things are."
+_IN_USE = re.compile(r"\[.*still at work in ")
+
+
+def _moved(fact: WorkReturned) -> ChangesMoved:
+    told = _told_changes(fact.text.strip())
+    if not fact.withdraws:
+        return ChangesMoved(told)
+    in_use = is_in_use(_told_changes("\n".join(fact.withdraws)))
+    return ChangesMoved(told, "in_use" if in_use else "offers")
+
+
+def _told_changes(text: str) -> ToldChanges:
+    """What 0.1 told of changes, with what each line is about."""
+    lines: list[ToldLine] = []
+    for line in text.split("\n"):
+        before = lines[-1] if lines else ToldLine("")
+        lines.append(_told_line(line, before))
+    return ToldChanges(tuple(lines))
+
+
+def _told_line(line: str, before: ToldLine) -> ToldLine:
+    if named := _COMMAND.match(line) or _ON_BRANCH.match(line):
+        return ToldLine(line, "offer", named["branch"])
+    if named := _OFFER.fullmatch(line) or _NOT_BROUGHT.match(line):
+        return ToldLine(line, "offer", f"{BRANCHES}{named['task']}")
+    if line.startswith(_NOT_APPLIED) and _ON_BRANCH.match(before.text):
+        return ToldLine(line, "offer", before.branch)
+    if line == _MERGEABLE:
+        return ToldLine(line, "mergeable")
+    return ToldLine(line, "in_use") if _IN_USE.match(line) else ToldLine(line)
 
 
 _FORM = "Your last reply must be one JSON value that fits this JSON Schema, and nothing else around it:\n"

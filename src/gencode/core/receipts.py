@@ -5,6 +5,7 @@ from itertools import zip_longest
 
 from msgspec import Struct
 
+from gencode.core.changes import Changes, with_changes
 from gencode.core.messages import ToolResult
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
@@ -23,24 +24,32 @@ class Past(Struct, frozen=True, gc=False, omit_defaults=True):
     error: str | None = None
     background: bool = False
     reason: EndReason | None = None
+    changes: tuple[Changes, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """What it came to, as its sender reads it."""
+        return with_changes(self.text, self.changes).strip()
 
 
 def with_past(past: tuple[Past, ...], end: Past) -> tuple[Past, ...]:
     """The earlier ends with one more, as far as there is room; one at which nothing was said is no loss."""
-    if not own_text(past, end.status, end.text):
+    if is_said_again(past, end) or not end.told:
         return past
-    kept, room = [end], MOST_PAST_TEXT - len(end.text)
+    kept, room = [end], MOST_PAST_TEXT - len(end.told)
     for each in reversed(past[1 - MOST_PAST :]):
-        room -= len(each.text)
+        room -= len(each.told)
         if room < 0:
             break
         kept.append(each)
     return tuple(reversed(kept))
 
 
-def own_text(past: tuple[Past, ...], status: Status, text: str) -> str:
-    """What was said by a run that ended so: where it said nothing, an agent still has its last answer."""
-    return "" if past and past[-1].text == text and status is not Status.COMPLETED else text.strip()
+def is_said_again(past: tuple[Past, ...], end: Past) -> bool:
+    """Whether a run that ended so said nothing: an agent still has its last answer then."""
+    last = past[-1] if past else None
+    same = last is not None and (last.text, last.changes) == (end.text, end.changes)
+    return same and end.status is not Status.COMPLETED
 
 
 def receipt(task: str, ended_at: str | None) -> str:

@@ -8,16 +8,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.answers import Answers
-from gencode.core.budget import Budget, Part
+from gencode.core.budget import Budget
+from gencode.core.changes import Changes, after_move, with_changes
 from gencode.core.errors import CorruptFact
 from gencode.core.events import (
     AnyFact,
     BudgetSet,
-    BudgetShared,
     CallDecided,
+    ChangesMoved,
     CostEstimated,
     Event,
     MessageAdded,
+    ObsoleteFact,
     TaskBackgrounded,
     TaskCreated,
     TaskEnded,
@@ -27,7 +29,6 @@ from gencode.core.events import (
     TaskStalled,
     TaskStarted,
     TranscriptCompacted,
-    WorkReturned,
 )
 from gencode.core.ids import moment
 from gencode.core.messages import (
@@ -107,7 +108,10 @@ class Task(Struct, frozen=True, gc=False, omit_defaults=True):
     worked_ms: int = 0
     turns: int = 0
     usage: Usage = Usage()
-    result: str = ""
+    report: str = ""
+    """What its agent said at last."""
+    changes: tuple[Changes, ...] = ()
+    """What became of the files it changed, as far as that is known."""
     error: str | None = None
     reason: EndReason | None = None
     """Why its last run ended; None while it has not."""
@@ -134,15 +138,10 @@ class Task(Struct, frozen=True, gc=False, omit_defaults=True):
     forked: str = ""
     again: str = ""
     """The earlier task whose answer was given as its own."""
-    fits: bool = False
-    """Whether each of its calls has to fit into what it was sent with to another process."""
     tools: ToolChoice | None = None
     clone: Copied | None = None
     stalled: float = 0.0
     """For how many seconds it had been silent when that was last noticed; 0 once it speaks again."""
-    woken: bool = False
-    """Whether it spends only parts of the budgets above it; `parts` are those of its own."""
-    parts: tuple[Part, ...] = ()
     queued_at: str = ""
     """Since when it waits for its turn to go on, or did when it last had to."""
     handed: str = ""
@@ -155,6 +154,11 @@ class Task(Struct, frozen=True, gc=False, omit_defaults=True):
     """What it has answered in this run before it heard something else."""
     past: tuple[Past, ...] = ()
     """How its earlier runs ended, where somebody sent it who is to hear of that."""
+
+    @property
+    def result(self) -> str:
+        """What it came to, as people and other agents read it."""
+        return with_changes(self.report, self.changes)
 
 
 def fold(task: Task | None, event: Event) -> Task:
@@ -176,6 +180,21 @@ def fold(task: Task | None, event: Event) -> Task:
 def replay(events: Iterable[Event]) -> Task | None:
     """The task that these facts tell; None if there are no facts."""
     return reduce(fold, events, None)
+
+
+def last_end(task: Task) -> Past | None:
+    """How the last run of a task ended; None while it has not."""
+    if task.ended_at is None:
+        return None
+    return Past(
+        task.ended_at,
+        task.status,
+        task.report,
+        task.error,
+        task.background,
+        task.reason,
+        task.changes,
+    )
 
 
 def was_given(sender: Task, task: str, ended_at: str | None) -> bool:
@@ -257,8 +276,6 @@ def _created(task_id: str, at: str, seq: int, fact: TaskCreated) -> Task:
         worktree=fact.worktree,
         isolated=fact.isolated,
         forked=fact.forked,
-        fits=fact.fits,
-        woken=fact.woken,
         tools=fact.tools,
         clone=fact.clone,
         chosen_model=fact.model,
@@ -282,6 +299,8 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
             return replace(task, evidence=replace(task.evidence, refused=refused))
         case TaskBackgrounded():
             return replace(task, background=True)
+        case ObsoleteFact():
+            return task
         case TaskForked(messages=messages):
             return replace(task, place=last_place(messages))
         case CostEstimated(usage):
@@ -297,20 +316,14 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
             if task.status.ended:
                 _impossible(event, f"the task already ended as {task.status}")
             return _ended(task, event.at, fact)
-        case WorkReturned(text, withdraws):
+        case ChangesMoved(change, supersedes):
             if not task.status.ended:
                 _impossible(event, "the task has not ended")
-            return replace(task, result=f"{_without(task.result, withdraws)}\n\n{text}".strip())
-        case BudgetShared():
-            return replace(task, parts=fact.parts)
+            return replace(task, changes=after_move(task.changes, change, supersedes, task.id))
         case BudgetSet(budget):
             return replace(task, budget=budget)
         case _:
             _impossible(event, "it may not follow")
-
-
-def _without(text: str, lines: tuple[str, ...]) -> str:
-    return "\n".join(line for line in text.split("\n") if line not in lines) if lines else text
 
 
 def _started(task: Task, event: Event, fact: TaskStarted) -> Task:
@@ -332,8 +345,7 @@ def _started(task: Task, event: Event, fact: TaskStarted) -> Task:
 def _going_on(task: Task, fact: TaskStarted | TaskQueued) -> Task:
     """A task as it goes on, at once or when it is its turn: it has no end any more."""
     gone, past = set(task.closing), task.past
-    if task.ended_at is not None and task.parent is not None:
-        end = Past(task.ended_at, task.status, task.result, task.error, task.background, task.reason)
+    if task.parent is not None and (end := last_end(task)) is not None:
         past = with_past(past, end)
     kept = tuple(each for each in task.evidence.warnings if each not in gone)
     return replace(
@@ -341,7 +353,8 @@ def _going_on(task: Task, fact: TaskStarted | TaskQueued) -> Task:
         ended_at=None,
         error=None,
         reason=None,
-        result="" if task.conversation else task.result,  # an answer is to what was asked in this turn
+        report="" if task.conversation else task.report,  # an answer is to what was asked in this turn
+        changes=() if task.conversation else task.changes,
         chosen_model=fact.model or task.chosen_model,
         budget=task.budget if fact.budget is None else fact.budget,
         output_schema=task.output_schema if fact.output_schema is None else fact.output_schema,
@@ -350,8 +363,6 @@ def _going_on(task: Task, fact: TaskStarted | TaskQueued) -> Task:
         stalled=0.0,
         closing=(),
         evidence=replace(task.evidence, warnings=kept) if gone else task.evidence,
-        woken=fact.woken,
-        fits=task.fits and not task.status.ended,
         answers=Answers(),
         past=past,
     )
@@ -366,7 +377,8 @@ def _ended(task: Task, at: str, fact: TaskEnded) -> Task:
     ended = replace(
         task,
         status=fact.status,
-        result=fact.result,
+        report=fact.result,
+        changes=fact.changes,
         error=fact.error,
         reason=fact.reason,
         ended_at=at,
@@ -384,13 +396,14 @@ def _ended(task: Task, at: str, fact: TaskEnded) -> Task:
 def _with_message(task: Task, message: Message) -> Task:
     match message:
         case AssistantMessage():
+            if message.text.strip():
+                task = replace(task, report=task.answers.with_these(message.text), changes=())
             return replace(
                 task,
                 turns=task.turns + (not message.again),
                 stalled=0.0,
                 usage=task.usage + (message.usage or Usage()),
                 model=message.model or task.model,
-                result=task.answers.with_these(message.text) if message.text.strip() else task.result,
                 again=message.again,
                 evidence=replace(task.evidence, tool_calls=task.evidence.tool_calls + len(message.calls)),
                 answers=task.answers.after_reply(message),
@@ -402,7 +415,7 @@ def _with_message(task: Task, message: Message) -> Task:
             return replace(task, evidence=evidence, delivered=delivered, left=left, stalled=0.0)
         case UserMessage():
             delivered = handed_over(task.delivered, message.delivers, message.ends)
-            answers = task.answers.after_hearing(message, task.result)
+            answers = task.answers.after_hearing(message, task.report)
             mailed = max(task.mailed, message.mail)
             evidence = task.evidence
             if message.commands:

@@ -7,9 +7,11 @@ from typing import Any
 
 import msgspec
 
+from gencode.core.changes import told
 from gencode.core.events import (
     CallFinished,
     CallStarted,
+    ChangesMoved,
     Event,
     ProgressMade,
     ReplyRestarted,
@@ -49,6 +51,8 @@ def wire(event: Event, parent: str | None = None) -> dict[str, Any]:
             return {"type": "SubSessionStatusChanged", **head, **ids, **states}
         case TaskEnded() as fact:
             return {"type": f"SubSession{spelled(fact.status)}", **head, **ids, **_end(fact)}
+        case ChangesMoved(change) as fact:
+            return {"type": "ChangesMoved", **head, "text": told(change), "supersedes": fact.supersedes}
         case _ if (progress := _progress(event)) is not None:
             part, content = progress
             return {"type": "SubSessionProgress", **head, **ids, "partType": part, "content": content}
@@ -58,7 +62,7 @@ def wire(event: Event, parent: str | None = None) -> dict[str, Any]:
 
 
 def _end(fact: TaskEnded) -> dict[str, Any]:
-    return {"result": fact.result, "error": fact.error, "status": fact.status.value}
+    return {"result": fact.told, "error": fact.error, "status": fact.status.value}
 
 
 def _progress(event: Event) -> tuple[str, str] | None:

@@ -21,7 +21,6 @@ from gencode.delegation.watch import QUEUES, retry
 from gencode.runtime.bus import Bus
 from gencode.runtime.models import Model
 from gencode.runtime.ports import Elsewhere, Engine, Handover, Store
-from gencode.runtime.purse import Purse
 from gencode.runtime.slots import Slot
 from gencode.runtime.stop import Stop
 
@@ -62,9 +61,7 @@ class Apart:
         """Whether they may be on other machines, with folders that are not on this one."""
         return bool(getattr(self._engine, "far", False))
 
-    async def bind(
-        self, handover: Handover, stop: Stop, purse: Purse | None, slot: Slot, timed: Timed
-    ) -> Remote:
+    async def bind(self, handover: Handover, stop: Stop, slot: Slot, timed: Timed) -> Remote:
         """Run a task in a process that ends with this one; what happens there is heard here.
 
         Where too many agents are at work, it is written down and waits for its turn; `timed` says how long it
@@ -75,14 +72,15 @@ class Apart:
         if slot.try_take():
             remote = await self._at_once(timed(handover), stop, slot)
         else:
-            lease = await self._store.create(handover.created, self._supervisor.owner)
+            lease = await self._store.create(
+                handover.created, self._supervisor.owner, session=handover.account
+            )
             handover = replace(handover, task=lease.task, keeper=lease.owner)
             begin = partial(self._in_turn, handover, timed)
             alive = self._liveness(lease.task, handover)
             remote = Remote(lease.state, stop, begin, self._store, self._bus, slot, lease, alive)
             self._bus.publish(await self._store.events(lease.task))
         slot.task = remote.id
-        remote.spend_from(purse)
         self._supervisor.watch(remote, lambda: self._followed(remote))
         return remote
 
@@ -181,8 +179,10 @@ class Apart:
             raise UserMistake(f"The process for the task did not begin within {most:.4g} s.") from None
 
 
-def new_task(created: TaskCreated, model: Model, seconds: float | None, *, bound: bool) -> Handover:
-    """A new task for a process of its own."""
+def new_task(
+    created: TaskCreated, model: Model, seconds: float | None, *, bound: bool, account: str = ""
+) -> Handover:
+    """A new task for a process of its own; the `account` of a session may pay for it."""
     return Handover(
         model=model.lasting,
         created=created,
@@ -191,6 +191,7 @@ def new_task(created: TaskCreated, model: Model, seconds: float | None, *, bound
         warnings=model.warnings,
         background=created.background,
         bound=bound,
+        account=account,
         named=new_id(),
     )
 

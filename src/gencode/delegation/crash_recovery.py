@@ -29,9 +29,9 @@ from gencode.core.messages import (
 from gencode.core.reasons import DIED, LOST, Cause, EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task, replay, transcript_of
-from gencode.delegation.accounts import bounded_above
 from gencode.delegation.liveness import FolderLiveness, Hanging, is_abandoned, ownership_of
 from gencode.delegation.outputs import make_whole
+from gencode.delegation.task_queries import is_bounded
 from gencode.runtime import one_task
 from gencode.runtime.calls import interrupted
 from gencode.runtime.fleet import Dispatching
@@ -208,7 +208,7 @@ async def last_facts(
         return [] if prompt is None else [*await _begun_with(store, task, prompt), _end(task, status, why)]
     transcript = transcript_of(await store.events(task.id))
     children = await store.tasks(TaskQuery(parent=task.id)) if unanswered(transcript) else []
-    bounded = await bounded_above(store, task.id)
+    bounded = await is_bounded(store, task)
     return interruption(task, transcript, why, children, bounded=bounded, status=status)
 
 
@@ -225,7 +225,7 @@ async def _begun_with(store: Store, task: Task, prompt: str) -> list[DurableFact
 
 
 def _end(task: Task, status: Status, why: Cause) -> TaskEnded:
-    return TaskEnded(status, task.result, str(why), reason=why.reason)
+    return TaskEnded(status, task.report, str(why), changes=task.changes, reason=why.reason)
 
 
 def interruption(

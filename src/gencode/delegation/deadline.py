@@ -17,6 +17,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.budgets.ledger import BudgetSpent
 from gencode.core.budget import Budget
 from gencode.core.errors import Stopped, UserMistake
 from gencode.core.events import TaskCreated
@@ -24,8 +25,7 @@ from gencode.core.ids import moment
 from gencode.core.reasons import Cause, EndReason
 from gencode.core.task import Task
 from gencode.runtime.fleet import Outlook
-from gencode.runtime.ports import Handover, WaitPart
-from gencode.runtime.purse import BudgetSpent
+from gencode.runtime.ports import Handover
 from gencode.runtime.stop import Stop
 
 SHARE_LEFT = 0.1
@@ -374,10 +374,6 @@ class TimeSpent(BudgetSpent):
     def kind(self) -> str:
         """Of what too little is left."""
         return "seconds"
-
-    async def more(self, tell: Callable[[WaitPart], None] = lambda _: None) -> bool:
-        """Time does not come back."""
-        return False
 
 
 def worked_seconds(task: Task) -> float:

@@ -30,9 +30,9 @@ from gencode.core.messages import CommandRun, ToolCall, ToolResult, Trace, UserM
 from gencode.core.outcome import how_ended, outcome_of, output_file, report_lines
 from gencode.core.quoting import code_span, disarmed_line
 from gencode.core.reasons import EndReason
-from gencode.core.receipts import own_text
+from gencode.core.receipts import is_said_again
 from gencode.core.status import Status
-from gencode.core.task import Task, comes_later, receipt, untold_commands, was_given
+from gencode.core.task import Task, comes_later, last_end, receipt, untold_commands, was_given
 from gencode.delegation.live import Job, Live
 from gencode.delegation.spawning import LONGEST_LABEL, TELL_THE_USER, posted
 from gencode.delegation.supervisor import Supervisor
@@ -85,7 +85,9 @@ def ends_owed(parent: Task, task: Task, was_given: WasGiven, *, over: bool = Tru
         return []
     owed = [*_past_ends(parent, task, was_given)]
     if over and task.status.ended and task.background and not was_given(task.id, task.ended_at):
-        owed.append(replace(task, result=own_text(task.past, task.status, task.result), past=()))
+        end = last_end(task)
+        again = end is not None and is_said_again(task.past, end)
+        owed.append(replace(task, report="", changes=(), past=()) if again else replace(task, past=()))
     return owed
 
 
@@ -98,8 +100,8 @@ def _past_ends(parent: Task, task: Task, was_given: WasGiven) -> Iterator[Task]:
     for each in task.past:
         later = each.background or (each is left and task.id in parent.left)
         if later and not was_given(task.id, each.at):
-            end = replace(task, status=each.status, result=each.text, error=each.error, reason=each.reason)
-            yield replace(end, ended_at=each.at, past=())
+            end = replace(task, status=each.status, report=each.text, changes=each.changes)
+            yield replace(end, error=each.error, reason=each.reason, ended_at=each.at, past=())
 
 
 def as_sent(parent: Task, children: Sequence[Task]) -> list[Task]:

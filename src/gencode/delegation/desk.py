@@ -2,18 +2,17 @@
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from gencode.core.errors import StoreAway, ToolError, UserMistake
 from gencode.core.ids import clean_id
-from gencode.core.messages import AssistantMessage, ToolCall
+from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
 from gencode.core.quoting import disarmed, quoted
 from gencode.core.reasons import PARENT_STOPPED, Cause, EndReason, stop_cause
-from gencode.core.spec import TaskRequest, same_name
+from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.deadline import ended_in_queue, report_by
@@ -217,25 +216,12 @@ class Desk:
             job.work.add_done_callback(ended)
 
     async def _sent(self, request: TaskRequest, call: ToolCall) -> Live:
-        # Counted only where it matters: a reply may send hundreds, and each would count all the others.
-        origin = replace(self._here(), beside=partial(self._beside, call))
-        return await self._launcher.launch(request, origin, call)
+        return await self._launcher.launch(request, self._here(), call)
 
     def _here(self) -> Origin:
         """Where its agent sits, and when what it sends to the background has to end with it."""
         live = self._launcher.live(self._origin.task or "")
         return self._origin.ending(live.deadline.of_background if live is not None else None)
-
-    def _beside(self, call: ToolCall) -> int:
-        """How many agents the same reply sends to processes of their own, from this call on."""
-        job = self._launcher.local(self._origin.task or "")
-        said = job.transcript[-1] if job is not None and job.transcript else None
-        calls = said.calls if isinstance(said, AssistantMessage) else ()
-        at = next((place for place, each in enumerate(calls) if each.id == call.id), len(calls))
-        specs = self._launcher.spawnable(self._origin)
-        usual = {same_name(spec.name): spec.isolation for spec in specs}
-        named = [(each.input.get("isolation"), str(each.input.get("subagent_type"))) for each in calls[at:]]
-        return max(1, sum((how or usual.get(same_name(agent))) == "process" for how, agent in named))
 
     async def _resumed(self, request: TaskRequest) -> Live:
         if request.isolation:

@@ -121,7 +121,7 @@ def with_place(
 
 def in_line(started: TaskStarted) -> tuple[TaskQueued, tuple[TaskStarted]]:
     """What is written of a task that has to wait for its turn to go on: at once, and when it is its turn."""
-    queued = TaskQueued(started.model, started.budget, started.woken, started.output_schema)
+    queued = TaskQueued(started.model, started.budget, started.output_schema)
     return queued, (replace(started, budget=None, output_schema=None),)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypedDict, get_args
 
+from gencode.budgets.limits import NO_BUDGET
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
@@ -10,7 +11,6 @@ from gencode.core.outcome import Outcome
 from gencode.core.reasons import Cause, EndReason
 from gencode.core.spec import Isolation, TaskRequest
 from gencode.core.task import Task
-from gencode.delegation.accounts import NO_BUDGET
 from gencode.delegation.live import Live
 from gencode.delegation.said import a_budget, a_number_of_a_fact, a_text, a_truth
 from gencode.delegation.verbs import StruckTask, Verbs

@@ -7,6 +7,8 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from gencode.budgets.limits import NO_BUDGET, check_budget, tightest
+from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.messages import ToolCall, UserMessage
@@ -14,15 +16,6 @@ from gencode.core.outcome import Outcome, outcome_of
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec, TaskRequest, same_name
 from gencode.core.task import Task, whole_transcript
-from gencode.delegation.accounts import (
-    NO_BUDGET,
-    afforded,
-    bound,
-    bound_again,
-    counted_if_begun,
-    spent_by,
-    tightest,
-)
 from gencode.delegation.apart import Apart, new_task
 from gencode.delegation.deadline import (
     TimeLimit,
@@ -42,10 +35,10 @@ from gencode.delegation.origin import Origin, link_of
 from gencode.delegation.outputs import make_whole
 from gencode.delegation.reach import Reach
 from gencode.delegation.seating import Seating
-from gencode.delegation.sharing import Woken
 from gencode.delegation.spawning import spawned
 from gencode.delegation.starting import More, Order, Starting, check_prompt, check_turns
 from gencode.delegation.supervisor import Supervisor
+from gencode.delegation.task_queries import path_above
 from gencode.delegation.trees import Workplaces, in_worktree, kept_if_begun
 from gencode.delegation.watch import Watch, as_awaited, facts_of
 from gencode.permissions.calls import AgentKind
@@ -76,9 +69,8 @@ class Launcher:
         self.starting = Starting(store, bus, supervisor, seating, self._outputs, means.command_seconds)
         self.apart = Apart(store, bus, supervisor, means.engine)
         self.watch = Watch(store, supervisor.owner, self._outputs)
-        self.live, self.owner, self.purse_of = supervisor.find, supervisor.owner, supervisor.purse_of
-        self.local = supervisor.local
-        self.heeds = supervisor.heeds
+        self.live, self.local, self.owner = supervisor.find, supervisor.local, supervisor.owner
+        self.at_work = supervisor.local_tasks
         self.check_model = seating.check_model
         self.borrow, self.settled = self.starting.borrow, self.starting.settled
         self.reach = Reach(store, supervisor, self.watch)
@@ -93,25 +85,34 @@ class Launcher:
     ) -> Live:
         """Start a subagent below `origin`; UserMistake names what is wrong with the request."""
         spec, request = await self._sendable(request, origin)
-        order, created = await afforded(lambda: self._prepared(spec, request, origin, call, seconds))
-        with counted_if_begun(order.place.purse):
-            self._seating.check_price(order.place)
-            if (request.isolation or order.spec.isolation) == "process":
-                return await self._launch_apart(order, created)
-            if in_worktree(order.spec, request.isolation):
-                order, created = await self._in_worktree(order, created)
-            elif self._remembers and not self._seating.hooked(order.spec):
-                order = replace(order, remembers=True)
-            async with kept_if_begun(order.workplace):
-                return await self.starting.begin(order, created, Desk(self))
+        order, created = self._prepared(spec, request, origin, call, seconds)
+        await self._check_price(order.place, created.budget, created.parent)
+        if (request.isolation or order.spec.isolation) == "process":
+            return await self._launch_apart(order, created)
+        if in_worktree(order.spec, request.isolation):
+            order, created = await self._in_worktree(order, created)
+        elif self._remembers and not self._seating.hooked(order.spec):
+            order = replace(order, remembers=True)
+        async with kept_if_begun(order.workplace):
+            return await self.starting.begin(order, created, Desk(self))
+
+    async def _check_price(self, place: Origin, budget: Budget, parent: str | None) -> None:
+        """Refuse a budget of money for a model whose price nobody knows, before anything is spent."""
+        if budget.usd is None:
+            job = self._supervisor.local(parent or "")
+            path = job.record.lease.path if job else await path_above(self._store, parent, place.account)
+            if "usd" not in (await self._store.ledger.left(path) or ()):
+                return
+        self.check_model(place.model.name)
 
     async def _launch_apart(self, order: Order, created: TaskCreated) -> Live:
-        """Start a subagent in a process of its own; it may spend what is set aside for it, and no more."""
+        """Start a subagent in a process of its own; it spends from the same accounts as here."""
         place = order.place
         slot = self._supervisor.slots.slot("", created.parent or "", place.model.name)
-        handover = new_task(created, place.model, order.time.most, bound=True)
+        account = place.account if created.parent is None else ""
+        handover = new_task(created, place.model, order.time.most, bound=True, account=account)
         timed = partial(with_time_left, order.time, self._supervisor.find)
-        remote = await self.apart.bind(handover, place.stop, place.purse, slot, timed)
+        remote = await self.apart.bind(handover, place.stop, slot, timed)
         self.starting.tree.learn(remote.id, created.parent, created.agent)
         return remote
 
@@ -128,29 +129,22 @@ class Launcher:
         spec, request = await self._sendable(replace(request, background=True), origin)
         order, created = self._prepared(spec, request, origin, None, seconds)
         order.place.stop.fall()
-        if order.place.purse is not None:
-            created = replace(created, budget=tightest(created.budget, order.place.purse.left()))
-            order.place.purse.take_back()  # the process that runs it keeps its own
-        self._seating.check_price(order.place)
+        await self._check_price(order.place, created.budget, created.parent)
         wanted, far = in_worktree(order.spec, request.isolation), self.apart.far
-        created = replace(created, fits=False)  # nobody waits for it who has the same budget
         async with self.workplaces.lent(created, origin.workspace, wanted=wanted, far=far) as (created, _):
             handover = new_task(created, order.place.model, order.time.most, bound=False)
             return await self.apart.detach(handover)
 
-    async def take_on(
-        self, created: TaskCreated, place: Origin, handover: Handover, *, woken: Woken | None = None
-    ) -> Job:
+    async def take_on(self, created: TaskCreated, place: Origin, handover: Handover) -> Job:
         """Start a subagent that another process asked for, and that it may have written down."""
         given = self.workplaces.handed(created, handover.task)
         lodged = given is not None and not created.worktree
         before = await remembered(self._store, created, handover, lodged=lodged)
-        purse = bound(place.purse, created.agent, created.budget, sent=created.parent is not None)
         workspace = (given.workspace if given else place.workspace).as_clone(created.clone)
-        place = replace(place, purse=purse, workspace=workspace)
-        self._seating.check_price(place)
+        place = replace(place, workspace=workspace)
+        await self._check_price(place, created.budget, created.parent)
         limits, bounds = Limits(created.max_turns), handed_limits(created, handover, self.seconds)
-        order = Order(self.agent_of(created), place, limits, bounds, given, woken=woken)
+        order = Order(self.agent_of(created), place, limits, bounds, given)
         return await self.starting.begin(order, created, Desk(self), before, handover)
 
     def _prepared(
@@ -165,16 +159,13 @@ class Launcher:
         check_prompt(request.prompt)
         check_turns(request.max_turns)
         background = request.background or spec.background
+        check_budget(request.budget)
         sent, apart = origin.task is not None, (request.isolation or spec.isolation) == "process"
         with elsewhere(far=apart and self.apart.far):
             model = self._seating.model(request.model, spec, origin.model)
         grant = origin.grant(spec)
         place = origin.below(spec, model, background=background, link=link_of(spec, grant))
         budget = tightest(request.budget, self._seating.budget_of(spec, model))
-        beside = (origin.beside() if sent else 0) if apart else None
-        purse = bound(origin.purse, spec.name, budget, apart=beside, sends=self._seating.may_send(place))
-        budget = purse.budget
-        place = replace(place, purse=purse)
         turns = (request.within(spec) if sent else request).max_turns or spec.max_turns
         bounds = self._time(place, budget.seconds, seconds, waited=not background)
         created = TaskCreated(
@@ -193,7 +184,6 @@ class Launcher:
             spawned=request.spawned,
             budget=budget,
             output_schema=request.output_schema,
-            fits=apart and purse.bounded and (background or not purse.lend()),
             tools=spec.tools,
             model=model.lasting,
             clone=origin.workspace.clone,
@@ -228,15 +218,15 @@ class Launcher:
         origin: Origin,
         limits: Limits,
         bounds: TimeLimits,
+        budget: Budget,
         session: str | None = None,
         named: str = "",
     ) -> Job:
         """Start the main conversation, under the id it is `named` by if that is free, or go on with one."""
         spec = replace(spec, output_schema=await checked_of(spec))
         place = origin.talking(spec)
-        self._seating.check_price(place)
+        await self._check_price(place, budget, None)
         order = Order(spec, place, limits, bounds, images=said.images, named=named)
-        budget = place.purse.budget if place.purse else NO_BUDGET
         if session is not None:
             more = More(said.text, budget=budget, notice=said.notice)
             async with self.starting.alone(session):
@@ -268,46 +258,34 @@ class Launcher:
         seconds: float | None = None,
         *,
         over: bool = False,
-        woken: Woken | None = None,
     ) -> Job:
         """Go on with an earlier task of an agent, which keeps its identity, type and transcript.
 
         `place` is where the agent sits: below whoever asks for it now. Without a prompt it goes on with the
-        letters that wait for it, or in the place of a process that died when it takes `over`. One that is
-        `woken` spends only parts of the budgets above it.
+        letters that wait for it, or in the place of a process that died when it takes `over`.
         """
         await check_begun(self._store, task)
         check_turns(request.max_turns)
-        async with self.starting.alone(task.id):  # before anything is set aside for it
+        check_budget(request.budget)
+        async with self.starting.alone(task.id):
             spec = self.agent_of(task)
             named = None if request.budget == NO_BUDGET else request.budget
             budget = named or task.budget
-            earlier = await self._supervisor.purse_paid_up(task.id)
-            spent = await spent_by(self._store, task.id)
             left = seconds_left(task, budget, over=over)
-            purse = await afforded(lambda: bound_again(earlier, place.purse, spec.name, budget, spent))
-            place = replace(place, purse=purse, workspace=place.workspace.as_clone(task.clone))
+            place = replace(place, workspace=place.workspace.as_clone(task.clone))
             turns = request.max_turns or task.max_turns or spec.max_turns
             bounds = self._time(place, left, seconds, waited=not request.background)
             behind = request.background and not task.background
             more = More(request.prompt, behind, named, over, request.output_schema, request.notice)
-            with counted_if_begun(purse):
-                self._seating.check_price(place)
-                async with self.workplaces.entered(task):
-                    if workplace := await self.workplaces.again(task, place.workspace):
-                        place = replace(place, workspace=workplace.workspace.as_clone(task.clone))
-                    order = Order(spec, place, Limits(turns), bounds, workplace, woken=woken)
-                    return await self.starting.go_on(task.id, order, more, Desk(self))
+            await self._check_price(place, budget, task.parent)
+            async with self.workplaces.entered(task):
+                if workplace := await self.workplaces.again(task, place.workspace):
+                    place = replace(place, workspace=workplace.workspace.as_clone(task.clone))
+                order = Order(spec, place, Limits(turns), bounds, workplace)
+                return await self.starting.go_on(task.id, order, more, Desk(self))
 
     async def fork(
-        self,
-        task: Task,
-        fork: Fork,
-        request: TaskRequest,
-        place: Origin,
-        seconds: float | None = None,
-        *,
-        woken: Woken | None = None,
+        self, task: Task, fork: Fork, request: TaskRequest, place: Origin, seconds: float | None = None
     ) -> Job:
         """Begin a new task with what an earlier one had said and heard up to one of its facts."""
         check_prompt(request.prompt)
@@ -316,15 +294,14 @@ class Launcher:
         tree = in_worktree(spec, request.isolation, task)
         place = replace(place, workspace=place.workspace.as_clone(task.clone))
         created, facts = forked(task, events, fork, request, place, tree=tree)
-        place = replace(place, purse=bound(place.purse, task.agent, created.budget))
-        with counted_if_begun(place.purse):
-            self._seating.check_price(place)
-            bounds = self._time(place, created.budget.seconds, seconds, waited=False)
-            order = Order(spec, place, Limits(created.max_turns), bounds, woken=woken)
-            if tree:
-                order, created = await self._in_worktree(order, created, task)
-            async with kept_if_begun(order.workplace):
-                return await self.starting.begin(order, created, Desk(self), facts)
+        check_budget(created.budget)
+        await self._check_price(place, created.budget, created.parent)
+        bounds = self._time(place, created.budget.seconds, seconds, waited=False)
+        order = Order(spec, place, Limits(created.max_turns), bounds)
+        if tree:
+            order, created = await self._in_worktree(order, created, task)
+        async with kept_if_begun(order.workplace):
+            return await self.starting.begin(order, created, Desk(self), facts)
 
     def agent_of(self, task: Task | TaskCreated) -> AgentSpec:
         """The agent of a task, as its file is now."""

@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.core.changes import MOST_TASKS, Changes, NamedTask, WorktreeChanges, WorktreeInUse
 from gencode.core.errors import GenCodeError
-from gencode.core.events import WorkReturned
+from gencode.core.events import ChangesMoved
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.live import GRACE_SECONDS, Job, Live
 from gencode.delegation.liveness import is_abandoned
-from gencode.delegation.trees import STILL, Summary, Workplace, own_words
+from gencode.delegation.trees import Summary, Workplace
 from gencode.runtime.owner import new_owner
 from gencode.runtime.ports import Store, TaskQuery
 from gencode.runtime.seat import Ending
@@ -29,21 +30,13 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-IN_USE = (
-    "[{who} {STILL}{whose}. What is changed there is committed, and told as the result of task {host}, when "
-    "the last one there has ended.]"
-)
-LAST = "[It was the last one at work in the worktree of task {host}.]"
-EMPTY_NOW = "[The last one at work in its worktree has ended: task {task} of {agent}.]"
-_SHOWN = 5
-
 
 class _Left(Struct):
-    """What is told of the worktrees that an agent has left: by itself, and by those they were made for."""
+    """What is in the worktrees that an agent has left; for the tasks they were made for also by itself."""
 
-    text: list[str] = []
+    changes: list[Changes] = []
     warnings: list[str] = []
-    hosts: dict[str, str] = {}
+    hosts: dict[str, WorktreeChanges] = {}
 
 
 @asynccontextmanager
@@ -59,12 +52,10 @@ async def leaving(store: Store, lives: Iterable[Live], job: Job, ending: Ending)
             _add(left, await own.summary())
         else:
             left = await _to_its_end(_left(store, lives, job, doors))
-        if left.text:
-            said = ending.text.strip() or own_words(job.task, job.began)
-            ending = replace(ending, text="\n\n".join(filter(None, (said, *left.text))), own=said)
-        yield replace(ending, warnings=(*ending.warnings, *left.warnings))
-        for host, told in left.hosts.items():
-            await _noted(store, host, f"{EMPTY_NOW.format(task=job.id, agent=job.task.agent)}\n{told}")
+        warnings = (*ending.warnings, *left.warnings)
+        yield replace(ending, changes=tuple(left.changes), warnings=warnings)
+        for host, changes in left.hosts.items():
+            await _noted(store, host, replace(changes, last=NamedTask(job.id, job.task.agent)))
 
 
 async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
@@ -101,15 +92,16 @@ async def _left_one(
     own = job.workplace if host.id == job.id else None
     if others:
         if host.id not in {each.id for each in others}:
-            whose = "its worktree" if own else f"the worktree of task {host.id}"
-            left.text.append(IN_USE.format(who=named(others), STILL=STILL, whose=whose, host=host.id))
+            some, more = names_of(others[:MOST_TASKS]), max(0, len(others) - MOST_TASKS)
+            left.changes.append(WorktreeInUse(some, host.id, own=own is not None, more=more))
         return False
     if own is not None:
         _add(left, await own.summary())
     elif tree is not None:
         found = await Workplace(tree).summary()
-        left.hosts[host.id] = found.text
-        _add(left, replace(found, text=f"{LAST.format(host=host.id)}\n{found.text}"))
+        seen = found.changes if isinstance(found.changes, WorktreeChanges) else WorktreeChanges("unknown")
+        left.hosts[host.id] = seen
+        _add(left, replace(found, changes=replace(seen, host=host.id)))
     return True
 
 
@@ -187,32 +179,23 @@ def _is_below(live: Live, above: str, here: dict[str, Live]) -> bool:
     return False
 
 
-async def _noted(store: Store, host: str, told: str) -> None:
+async def _noted(store: Store, host: str, changes: WorktreeChanges) -> None:
     """Write down what became of the worktree of a task that had ended before the last one there."""
     try:
         lease = await store.take(host, new_owner())
         if not lease.state.status.ended:
             await store.release(lease)
             return
-        untrue = tuple(line for line in lease.state.result.split("\n") if is_in_use(line))
-        await store.append(lease, [WorkReturned(told, untrue)], last=True)
+        await store.append(lease, [ChangesMoved(changes, "in_use")], last=True)
     except GenCodeError as trouble:
         log.info("what became of the worktree of task %s was not noted: %s", host, trouble)
 
 
-def is_in_use(line: str) -> bool:
-    """Whether a line of a result says that others are at work in the worktree."""
-    return line.startswith("[") and STILL in line
-
-
-def named(tasks: Sequence[Task]) -> str:
-    """Who is, or are, as the beginning of a sentence."""
-    some = [f"task {each.id} of {each.agent}" for each in tasks[:_SHOWN]]
-    rest = [f"{len(tasks) - _SHOWN} more"] if len(tasks) > _SHOWN else []
-    said = " and ".join((", ".join([*some, *rest][:-1]), [*some, *rest][-1])) if len(tasks) > 1 else some[0]
-    return f"{said[0].upper()}{said[1:]} {'is' if len(tasks) == 1 else 'are'}"
+def names_of(tasks: Sequence[Task]) -> tuple[NamedTask, ...]:
+    """Tasks as sentences name them."""
+    return tuple(NamedTask(each.id, each.agent) for each in tasks)
 
 
 def _add(left: _Left, found: Summary) -> None:
-    left.text += [found.text] if found.text else []
+    left.changes += [found.changes] if found.changes is not None else []
     left.warnings += found.notes

@@ -15,7 +15,6 @@ from gencode.delegation.deadline import Deadline, Find, TimeLimits, worked_secon
 from gencode.delegation.liveness import Liveness
 from gencode.delegation.trees import Workplace
 from gencode.runtime.ports import Lease
-from gencode.runtime.purse import Purse
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Ending, Seat
 from gencode.runtime.stop import Stop
@@ -24,19 +23,14 @@ GRACE_SECONDS = 2.0
 
 
 class Live(ABC):
-    """One live task, the branch of the stop tree it hangs from, and the purse it spends from."""
+    """One live task, and the branch of the stop tree it hangs from."""
 
     def __init__(
-        self,
-        stop: Stop,
-        purse: Purse | None = None,
-        liveness: Liveness | None = None,
-        limits: TimeLimits | None = None,
+        self, stop: Stop, liveness: Liveness | None = None, limits: TimeLimits | None = None
     ) -> None:
         self.stop = stop
         self.deadline = Deadline(limits)
         """When it has to end; not known of one that another process runs."""
-        self.purse = purse
         self.liveness = liveness
         """Its signs of life; None of one that others time out when it gives none."""
         self.trouble: GenCodeError | None = None
@@ -141,15 +135,9 @@ class Live(ABC):
         if self.sent_back is not None and not self.sent_back.done():
             self.sent_back.set_result(None)
 
-    async def pay(self) -> None:
-        """Count what it has spent; what is spent in this process is counted call by call."""
-        return
-
     def fall(self) -> None:
-        """Take it off the stop tree, and give back what it did not spend: it has ended."""
+        """Take it off the stop tree: it has ended."""
         self.stop.fall()
-        if self.purse is not None:
-            self.purse.close()
 
     async def time_out(self, why: Cause) -> None:
         """End it: it gave no sign of life for too long."""
@@ -175,12 +163,11 @@ class Job(Live):
         transcript: list[Message],
         record: Recorder,
         stop: Stop,
-        purse: Purse | None = None,
         workplace: Workplace | None = None,
         liveness: Liveness | None = None,
         limits: TimeLimits | None = None,
     ) -> None:
-        super().__init__(stop, purse, liveness, limits)
+        super().__init__(stop, liveness, limits)
         self.seat = seat
         self.transcript = transcript
         self.record = record
@@ -196,7 +183,6 @@ class Job(Live):
         self.reports = False
         self.began = record.task
         """The task as it was before this run."""
-        self._paid_before = purse.paid if purse else {}
 
     @property
     def task(self) -> Task:
@@ -228,12 +214,6 @@ class Job(Live):
     def unfinished(self) -> Lease | None:
         """The lease of a task whose end could not be written down here."""
         return None if self.over else self.record.lease
-
-    @property
-    def paid_itself(self) -> dict[str, int]:
-        """What its own calls cost in this run, written down or not."""
-        paid = self.purse.paid if self.purse else {}
-        return {kind: amount - self._paid_before.get(kind, 0) for kind, amount in paid.items()}
 
     @property
     def interrupted(self) -> bool:

@@ -60,7 +60,9 @@ async def ownership_of(store: Store, task: str) -> Ownership | None:
     return next((each for each in await store.owned() if each.task == task), None)
 
 
-async def lease_task(store: Store, task: str, owner: str, instead_of: str | None = None) -> Lease:
+async def lease_task(
+    store: Store, task: str, owner: str, instead_of: str | None = None, session: str | None = None
+) -> Lease:
     """Lease a task that exists; UserMistake while somebody else's lease runs, or may run on.
 
     A process of this machine that is only suspended renews nothing, and keeps what it has while it lives.
@@ -68,7 +70,7 @@ async def lease_task(store: Store, task: str, owner: str, instead_of: str | None
     held = await ownership_of(store, task)
     if held is not None and held.owner != owner and fate(held.owner) == "alive":
         raise Conflict(BUSY.format(task=task))
-    return await store.take(task, owner, instead_of)
+    return await store.take(task, owner, instead_of, session)
 
 
 async def silent_tasks(store: Store, stalled: float) -> dict[str, Ownership]:

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from gencode.core.changes import MOST_FILES, CopyChanges
 from gencode.core.errors import GenCodeError
 from gencode.core.messages import Message, UserMessage, place_told
 from gencode.core.place import WorkerCopy
 from gencode.core.spec import Copied, Workspace
 from gencode.delegation.grounds import LEFT
-from gencode.delegation.trees import Summary, Workplace, listed
+from gencode.delegation.trees import Summary, Workplace
 from gencode.permissions.paths import is_inside
 from gencode.runtime.away.lodging import Guest, Lodging, lodge
 from gencode.runtime.away.parcel import WITHOUT, Parcel, Parcels, Returned, as_reason
-from gencode.runtime.away.telling import OFFER
 from gencode.runtime.shells import Walls
 
 log = logging.getLogger(__name__)
@@ -164,13 +164,13 @@ class Lodged(Workplace):
         if self._over:
             return Summary()
         try:
-            text, notes = await self._handed_in()
+            changes, notes = await self._handed_in()
         except GenCodeError as trouble:
             await self._lodging.note(self._parcels, self.owner, self._worker, as_reason(str(trouble)))
-            text, notes = "", [f"its folder {self.path} on {self._worker} is kept as it is: {trouble}"]
+            changes, notes = None, [f"its folder {self.path} on {self._worker} is kept as it is: {trouble}"]
         sent = self._lodging.guest.parcel.notes
         lost = [LOST.format(copy=copy) for copy in self.lost]
-        return Summary(text, (*sent, *lost, *notes))
+        return Summary(changes, (*sent, *lost, *notes))
 
     async def hand_over(self) -> None:
         """Hand in what is there for whoever goes on with the task; what cannot be handed in stays."""
@@ -193,32 +193,30 @@ class Lodged(Workplace):
         finally:
             self._lodging.leave(home)
 
-    async def _handed_in(self) -> tuple[str, list[str]]:
+    async def _handed_in(self) -> tuple[CopyChanges | None, list[str]]:
         self._over = True
         work, why_not = await self._lodging.hand_in(self._parcels, self.owner, self._worker)
         guest = self._lodging.guest
         told = [note.replace("in the worktree only", _IN_COPY) for note in work.notes]
         notes = [*self._tree.notes, *told]
-        kept_back = [f"Not handed in, {note}, in {self.path}." for note in told if _stays(note)]
         if not work.kept:
-            return "", list(self._tree.notes)
-        if work.commit == self._tree.base:
-            return "\n".join(["[It changed no file that goes back.]", *kept_back]), notes
-        if work.commit == guest.parcel.start:
-            than = "than the task it is a fork of" if guest.parcel.fork else "there"
-            return "\n".join([f"[It changed nothing more {than}.]", *kept_back]), notes
-        both = guest.parcel.start and guest.parcel.fork
-        what = "What both changed" if both else "What it changed"
-        began = ", with the work of the task it is a fork of" if both else ""
-        lines = [f"[It worked in a copy of {guest.cwd}{began} on {self._worker}. {what} there:]"]
-        lines += [*listed(work), *kept_back]
-        if why_not:
-            lines.append(f"This could not be handed in, because {why_not}. It is there, in {self.path}.")
-        else:
-            lines.append(f"{OFFER}{guest.task}")
-        if work.diff:
-            lines.append(f"```diff\n{work.diff.rstrip()}\n```")
-        return "\n".join(lines), notes
+            return None, list(self._tree.notes)
+        start, fork = guest.parcel.start, bool(guest.parcel.fork)
+        state = "kept" if why_not else "handed_in"
+        changes = CopyChanges(
+            state,
+            guest.task,
+            guest.cwd,
+            self._worker,
+            self.path,
+            fork=fork,
+            both=bool(start) and fork,
+            left=tuple(note for note in told if _stays(note)),
+        )
+        if work.commit in (self._tree.base, start):
+            return replace(changes, state="empty" if work.commit == self._tree.base else "no_more"), notes
+        files, more = work.files[:MOST_FILES], max(0, len(work.files) - MOST_FILES) + work.more_files
+        return replace(changes, files=files, more_files=more, why=why_not, diff=work.diff), notes
 
     def _said(self, words: str) -> str:
         there, here = self._lodging.guest.cwd, self._lodging.cwd

@@ -17,7 +17,6 @@ from gencode.permissions.links import as_links_lead
 from gencode.permissions.paths import places_of
 from gencode.runtime.asking import Asker
 from gencode.runtime.models import Model
-from gencode.runtime.purse import Purse
 from gencode.runtime.seen import FileVersions, Seen
 from gencode.runtime.stop import Stop
 from gencode.runtime.toolbox import no_shells
@@ -26,18 +25,13 @@ if TYPE_CHECKING:
     from gencode.runtime.shells import Shells
 
 
-def alone() -> int:
-    """Nobody else is being sent."""
-    return 1
-
-
 class Origin(Struct, frozen=True, eq=False):
     """A place from which work is asked for: a person, or the seat of an agent.
 
     `stop` is the branch of the turn, `session` the one that background work hangs from. `disturb` lets the
-    questions of agents in the background reach the person too. What is asked for here is paid from `purse`
-    (None: nothing is bounded) and ends at the moment `until`. `sends` are the agents that may be sent from
-    here (None: every one); so many as `beside` says are being sent to processes of their own.
+    questions of agents in the background reach the person too. What is asked for here ends at the moment
+    `until`. `account` is that of the session, which pays for work that belongs to no conversation. `sends`
+    are the agents that may be sent from here (None: every one).
     """
 
     chain: Chain
@@ -54,10 +48,9 @@ class Origin(Struct, frozen=True, eq=False):
     background: bool = False
     disturb: bool = False
     shells: "Callable[[], Shells]" = no_shells
-    purse: Purse | None = None
+    account: str = ""
     until: float | None = None
     sends: tuple[str, ...] | None = None
-    beside: Callable[[], int] = alone
     files: FileVersions = field(default_factory=FileVersions)
     seen: Seen | None = None
     """What the agent at this place knows of files from before."""
@@ -83,7 +76,6 @@ class Origin(Struct, frozen=True, eq=False):
             lineage=(*self.lineage, spec.name),
             background=self.background or background,
             sends=spec.sends or (),
-            beside=alone,
             seen=None,
         )
 

@@ -35,8 +35,7 @@ def warnings_of(seat: Seat, transcript: Sequence[Message], task: Task, ending: E
     if ending.status is Status.COMPLETED and not task.conversation:
         if seat.toolbox and not task.evidence.tool_calls:
             found.append(NO_TOOL)
-        said = ending.text if ending.own is None else ending.own
-        if unread := list(never_read(seat, transcript, task, said)):
+        if unread := list(never_read(seat, transcript, task, ending.text)):
             found.append(f"the report names files that were never read: {', '.join(unread)}")
     return tuple(found)
 

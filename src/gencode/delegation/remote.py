@@ -21,7 +21,6 @@ from gencode.core.reasons import CANCELLED, Cause, EndReason
 from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
-from gencode.delegation.accounts import spent_by, total_of
 from gencode.delegation.crash_recovery import close_if_orphan, close_unclaimed, stop_anywhere, time_out
 from gencode.delegation.live import GRACE_SECONDS, Live
 from gencode.delegation.liveness import Liveness
@@ -29,7 +28,6 @@ from gencode.delegation.watch import LOOK_SECONDS, QUEUES, WAITS, FindOutlook, W
 from gencode.runtime.bus import Bus
 from gencode.runtime.fleet import Queued
 from gencode.runtime.ports import Elsewhere, Lease, Store, Wish
-from gencode.runtime.purse import Purse
 from gencode.runtime.slots import Slot
 from gencode.runtime.stop import Stop
 
@@ -80,23 +78,10 @@ class Followed(Live):
         """What a step gives that may be repeated, also when the store is away for a while."""
         return await retry(step, self.stop, self.tell, note)
 
-    def spend_from(self, purse: Purse | None) -> None:
-        """Count in a purse what is spent there, with what a quick one has spent by now."""
-        self.purse = purse
-        if purse is not None:
-            purse.pay_up_to(total_of([self._task]))
-
-    async def pay(self) -> None:
-        """Count here what was spent there, also by those it sent itself."""
-        if self.purse is not None:
-            self.purse.pay_up_to(await self.retry(lambda: spent_by(self._store, self.id)))
-
     async def _hear(self) -> list[Event]:
         events = await self.retry(lambda: self._store.events(self.id, self._task.seq))
         for event in events:
             self._task = fold(self._task, event)
-        if events and self.purse is not None and self.purse.bounded:
-            await self.pay()
         self._bus.publish(events)
         if any(isinstance(event.fact, TaskBackgrounded) for event in events):
             self.send_back()
@@ -289,4 +274,3 @@ class Remote(Followed):
             await self._call_off(owner, self._calling_off)
         await close_if_orphan(self._store, self.id, owner)
         await self._hear()
-        await self.pay()

@@ -19,7 +19,6 @@ from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job
 from gencode.delegation.origin import Origin, link_of
 from gencode.delegation.session import Session
-from gencode.delegation.treasury import Funds
 from gencode.delegation.trees import had_own, in_worktree
 from gencode.permissions.chain import Chain, Link, Root, narrowed, rebuilt
 from gencode.runtime.fleet import Dispatching
@@ -57,35 +56,34 @@ class Resumption:
         self._here = here
         self._root = session.root if session.own_policy else None
 
-    async def start(self, task: Task, request: TaskRequest, seconds: float | None, funds: Funds) -> Job:
-        """Go on with a task in this process, paid from these funds."""
+    async def start(self, task: Task, request: TaskRequest, seconds: float | None, account: str) -> Job:
+        """Go on with a task in this process; the `account` of a session may pay for it."""
         if request.isolation:
             raise UserMistake(f"Task {task.id} goes on in this process; leave isolation out.")
         spot = await self._place(task, request.model, here=request.here)
-        spot = replace(spot, background=request.background, purse=funds.purse)
-        return await self._launcher.resume(task, request, spot, seconds, woken=funds.woken)
+        spot = replace(spot, background=request.background, account=account)
+        return await self._launcher.resume(task, request, spot, seconds)
 
     async def fork(
-        self, task: Task, fork: Fork, request: TaskRequest, seconds: float | None, funds: Funds
+        self, task: Task, fork: Fork, request: TaskRequest, seconds: float | None, account: str
     ) -> Job:
         """Begin a new task with what an earlier one had said and heard, at the place of that one."""
         if request.isolation == "process":
             raise UserMistake(f"A fork of task {task.id} begins in this process; leave isolation out.")
         spot = await self._place(task, request.model, here=request.here, verb="fork")
-        spot = replace(spot, background=request.background, purse=funds.purse)
-        return await self._launcher.fork(task, fork, request, spot, seconds, woken=funds.woken)
+        spot = replace(spot, background=request.background, account=account)
+        return await self._launcher.fork(task, fork, request, spot, seconds)
 
     def is_far(self, task: Task) -> bool:
         """Whether the folder of a task is on another machine only."""
         return _is_far(task, far=self._launcher.apart.far)
 
     async def fork_apart(
-        self, task: Task, point: ForkPoint, request: TaskRequest, seconds: float | None, *, woken: bool
+        self, task: Task, point: ForkPoint, request: TaskRequest, seconds: float | None
     ) -> tuple[str, str]:
         """Begin a fork in a process that outlives this one; its id, and what to know of its folder.
 
         The folder need not be here: then its permissions stay as they were, and today's rules narrow them.
-        One that is `woken` gets there what it spends, as parts of the budgets above it.
         """
         far = self._launcher.apart.far
         if self.is_far(task):
@@ -96,7 +94,7 @@ class Resumption:
             spot = await self._place(task, request.model, here=request.here, apart=True)
             spot.stop.fall()
             where, model = Whereabouts(task.cwd, spot.model.asked, spot.policies), spot.model
-        created = replace(born(task, request, where), woken=woken)
+        created = born(task, request, where)
         most = self._most(seconds, created.budget)
         here, workplaces = self._here().workspace, self._launcher.workplaces
         async with workplaces.lent(created, here, task, wanted=tree, far=far) as (created, news):
@@ -114,8 +112,8 @@ class Resumption:
         model = self._model(task, asked, here.model)
         return Whereabouts(task.cwd, model.asked, kept_policies(task, here.chain[0])), model
 
-    async def detach(self, task: Task, request: TaskRequest, seconds: float | None) -> str:
-        """Go on with a task in a process that outlives this one; its id."""
+    async def detach(self, task: Task, request: TaskRequest, seconds: float | None, account: str) -> str:
+        """Go on with a task in a process that outlives this one; its id. A session's `account` may pay."""
         if task.conversation:
             raise UserMistake(f"{task.id} is a conversation; go on with it here: gen -p --session {task.id}")
         if not task.status.ended:
@@ -128,6 +126,7 @@ class Resumption:
             max_turns=request.max_turns,
             seconds=self._most(seconds, replace(task.budget, seconds=seconds_left(task, task.budget))),
             background=True,
+            account=account,
             output_schema=request.output_schema,
         )
         return await self._launcher.apart.detach(handover)
@@ -137,25 +136,24 @@ class Resumption:
         times = (seconds, budget.seconds, self._launcher.seconds)
         return min((each for each in times if each is not None), default=None)
 
-    async def take_on(self, created: TaskCreated, handover: Handover, funds: Funds) -> Job:
-        """Start a new task that another process prepared, paid from these funds."""
+    async def take_on(self, created: TaskCreated, handover: Handover) -> Job:
+        """Start a new task that another process prepared."""
         spec = self._launcher.agent_of(created)
         here = self._here()
         model = replace(
             here.model, asked=created.asked_model, effort=handover.effort, warnings=handover.warnings
         )
         spot = _place(created, here, model, _chain(created, spec, here.chain, None), spec)
-        spot = replace(spot, background=created.background, purse=funds.purse)
-        return await self._launcher.take_on(created, spot, handover, woken=funds.woken)
+        spot = replace(spot, background=created.background, account=handover.account)
+        return await self._launcher.take_on(created, spot, handover)
 
-    async def take_over(self, task: Task, handover: Handover, funds: Funds) -> Job:
+    async def take_over(self, task: Task, handover: Handover) -> Job:
         """Go on with a task in the place of a process that died with it; who waits for it goes on waiting."""
         behind = task.background or not handover.bound
         spot = await self._place(task, handover.model)
-        spot = replace(spot, background=behind, purse=funds.purse)
+        spot = replace(spot, background=behind, account="")
         request = TaskRequest("", "", max_turns=handover.max_turns, background=behind)
-        seconds = handover.seconds
-        return await self._launcher.resume(task, request, spot, seconds, over=True, woken=funds.woken)
+        return await self._launcher.resume(task, request, spot, handover.seconds, over=True)
 
     async def _model_there(self, task: Task, request: TaskRequest) -> Model:
         """The model for a task that goes on in another process, which has its folder."""

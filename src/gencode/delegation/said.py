@@ -8,10 +8,10 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from gencode.budgets.limits import check_budget
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.messages import UserMessage
-from gencode.runtime.amounts import check_budget
 from gencode.runtime.toolbox import Tool
 
 KINDS = ", ".join(Budget.__struct_fields__)

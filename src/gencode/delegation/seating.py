@@ -24,9 +24,9 @@ from gencode.runtime.gate import Approvals, CallingAgent, Gate, Relatives
 from gencode.runtime.instructions import no_instructions
 from gencode.runtime.limits import Limits
 from gencode.runtime.models import Model, ModelRegistry
+from gencode.runtime.payer import NO_PRICE
 from gencode.runtime.ports import AgentSource
 from gencode.runtime.prompt import system_prompt
-from gencode.runtime.purse import NO_PRICE
 from gencode.runtime.seat import USUAL_CONTEXT, Seat
 from gencode.runtime.seen import Seen
 from gencode.runtime.toolbox import Absence, Growing, Tool, Toolbox
@@ -253,15 +253,6 @@ class Seating:
         foreign = spec.budget.usd is not None and spec.dialect != AgentSpec("", "").dialect
         return foreign and self._customs.price(model).of(Usage()) is None
 
-    def price(self, place: Origin) -> Price:
-        """What the model at a place costs."""
-        return self._customs.price(place.model.name)
-
-    def check_price(self, place: Origin) -> None:
-        """Refuse a budget of money for a model whose price nobody knows, before anything is spent."""
-        if place.purse is not None and place.purse.bounding("usd") is not None:
-            self.check_model(place.model.name)
-
     def check_model(self, model: str) -> None:
         """Refuse what needs the price of a model that nobody knows."""
         if self._customs.price(model).of(Usage()) is None:
@@ -328,7 +319,6 @@ class Seating:
             effort=origin.model.effort,
             shells=origin.shells,
             seen=origin.seen or Seen(origin.files, f"the agent {spec.name}, task {task.id}"),
-            purse=origin.purse,
             price=price,
             schema=schema_of(task, spec),
             context=price.context or USUAL_CONTEXT,

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -10,17 +10,15 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.budgets.limits import NO_BUDGET, limits_of
 from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import DurableFact, Event, MessageAdded, TaskBackgrounded, TaskCreated, settle
 from gencode.core.ids import stamp
 from gencode.core.messages import Image, Message, SystemNotice, UserMessage
-from gencode.core.prices import Price
 from gencode.core.reasons import DIED, TAKEN_OVER
 from gencode.core.spec import AgentSpec
 from gencode.core.task import Task, fold, transcript_of, whole_transcript
-from gencode.delegation.accounts import bounded_above, shares
-from gencode.delegation.births import Begins, Birth
 from gencode.delegation.cache import NEVER, given_again, inputs_of, recalled, said_again
 from gencode.delegation.crash_recovery import close_if_orphan, interruption
 from gencode.delegation.deadline import TimeLimits, latest_end
@@ -35,15 +33,16 @@ from gencode.delegation.liveness import TaskLiveness, is_abandoned, lease_task, 
 from gencode.delegation.origin import Origin
 from gencode.delegation.relatives import TaskRelatives, TaskTree
 from gencode.delegation.seating import Seating
-from gencode.delegation.sharing import Woken
 from gencode.delegation.supervisor import Supervisor
+from gencode.delegation.task_queries import is_bounded
 from gencode.delegation.trees import Workplace
 from gencode.delegation.watch import LOOK_SECONDS
 from gencode.runtime.bus import Bus
+from gencode.runtime.fleet import Dispatching
 from gencode.runtime.forms import Form, told_form
 from gencode.runtime.limits import Limits
+from gencode.runtime.payer import CallQueue, Payer
 from gencode.runtime.ports import Handover, Lease, Request, Store
-from gencode.runtime.purse import Purse
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Seat
 from gencode.runtime.shown import as_shown
@@ -57,11 +56,6 @@ PATIENCE = 5.0
 NOTHING_SAID = "The prompt is empty; say what the agent should do."
 
 
-Leads = Callable[[Purse, Task], Awaitable[Sequence[DurableFact]]]
-"""What is done with the purse of a task that has a budget, once nobody else can go on with it: what others
-below it have of that is set aside. Gives facts to be written first."""
-
-
 class Order(Struct, frozen=True, eq=False):
     """An agent at its place, and what bounds it there."""
 
@@ -72,16 +66,10 @@ class Order(Struct, frozen=True, eq=False):
     workplace: Workplace | None = None
     remembers: bool = False
     """Whether its result may be given again, and an earlier one be given for it."""
-    woken: Woken | None = None
-    """How it gets what it spends where that is only parts of the budgets above it."""
     images: tuple[Image, ...] = ()
     """What it is shown with its prompt."""
     named: str = ""
     """The id of its task, where that was given out before it begins."""
-
-    def begins(self, request: Request, price: Price) -> Begins | None:
-        """What it has to get before it begins with such a call; None where that is nothing."""
-        return partial(self.woken.begin, request=request, price=price) if self.woken else None
 
     def minded(self) -> "Order":
         """With the model asked as the agent's file says, so that those it sends are asked likewise."""
@@ -123,7 +111,7 @@ class Starting:
         self.tree = TaskTree()
         self._family = Family(store, bus, supervisor, self.tree, outputs)
         supervisor.chores.append(Delivery(store, supervisor).run)
-        self.leads: Leads | None = None
+        self._calls = CallQueue(store.ledger, store.changes, self._close_if_dead)
         self._going_on: dict[str, asyncio.Event] = {}
         self._lent: dict[str, asyncio.Event] = {}
 
@@ -147,7 +135,7 @@ class Starting:
         toolbox = self._seating.tools(spec, origin)
         system = self._seating.system(spec, toolbox, origin, "" if created.conversation else created.prompt)
         started = self._seating.started(spec, toolbox, origin, system)
-        started = replace(started, woken=order.woken is not None, seconds=order.time.most)
+        started = replace(started, seconds=order.time.most)
         then = (*before, started, *map(MessageAdded, _first_words(order, created)))
         told = transcript_of(Event("", None, "", fact) for fact in then)
         request = Request(origin.model.name, system, as_shown(told, origin.model.name), toolbox.schemas())
@@ -159,9 +147,8 @@ class Starting:
             named = order.named or (order.workplace.named if order.workplace else "")
             # Whoever takes it after us would write it again; and a worktree is made anew with what it is.
             kept = before if not at_once and handover is None and not named else ()
-            birth = Birth(created, (*then, *said_again(known)) if at_once else kept, handover, named)
-            begins = order.begins(request, self._seating.price(origin))
-            lease, events = await birth.written(self._store, self._supervisor.owner, begins)
+            facts = (*then, *said_again(known)) if at_once else kept
+            lease, events = await self._born(created, facts, origin.account, handover, named)
             born = True
         finally:
             if not born and slot is not None:
@@ -178,6 +165,40 @@ class Starting:
             await self._bring_mail(job)
         return self._supervisor.start(job)
 
+    async def _born(
+        self,
+        created: TaskCreated,
+        then: Sequence[DurableFact],
+        account: str,
+        handover: Handover | None,
+        named: str,
+    ) -> tuple[Lease, list[Event]]:
+        """The lease of a new task and its first facts; another process may have written it down already.
+
+        BudgetSpent when a budget above it leaves too little, or no agent.
+        """
+        store, owner = self._store, self._supervisor.owner
+        if handover is not None and handover.task:
+            instead = handover.keeper or None
+            if handover.seen is not None and then and isinstance(store, Dispatching):
+                return await store.begin(handover.seen, owner, then, instead)
+            lease = await store.take(handover.task, owner, instead)
+            begun = False
+            try:
+                events = await store.append(lease, then)
+                begun = True
+            finally:
+                if not begun:
+                    await store.release(lease)
+            return lease, events
+        session = account if created.parent is None and not created.conversation else ""
+        lease = await store.create(created, owner, then, named, session)
+        facts, at = enumerate((created, *then), start=1), lease.state.created_at
+        return lease, [Event(lease.task, seq, at, settle(fact)[0]) for seq, fact in facts]
+
+    async def _close_if_dead(self, task: str) -> None:
+        await close_if_orphan(self._store, task, self._supervisor.owner, self._outputs)
+
     async def _bring_mail(self, job: Job) -> None:
         """Hand over what was said to a task while it waited elsewhere, so that its first reply knows that."""
         for letter in await self._store.waiting(job.id):
@@ -188,7 +209,7 @@ class Starting:
         """Go on with a task that can be read as a whole, while it is `alone`."""
         await close_if_orphan(self._store, task, self._supervisor.owner, self._outputs)
         try:
-            lease = await self._leased(task)
+            lease = await self._leased(task, order.place.account or None)
             return await self._taken(lease, order, more, desk)
         except CorruptFact as corrupt:
             raise UserMistake(
@@ -240,14 +261,17 @@ class Starting:
         while begun := self._going_on.get(task):
             await begun.wait()
 
-    async def _leased(self, task: str) -> Lease:
-        """The lease of a task; somebody else may have it for a moment, or have died with it, at its rest."""
+    async def _leased(self, task: str, session: str | None = None) -> Lease:
+        """The lease of a task; somebody else may have it for a moment, or have died with it, at its rest.
+
+        From now on the account of this `session` pays for it, where one is named.
+        """
         until = time.monotonic() + PATIENCE
         dead = None
         while True:
             seen = self._store.changes.count
             try:
-                return await lease_task(self._store, task, self._supervisor.owner, dead)
+                return await lease_task(self._store, task, self._supervisor.owner, dead, session)
             except UserMistake:
                 found = await self._store.task(task)
                 if found is None or not found.status.ended or time.monotonic() > until:
@@ -275,7 +299,6 @@ class Starting:
             children = as_sent(lease.state, await self._family.learn(lease.state))
             job = self._job(order, seat, earlier, record, desk, children)
             job.turns.fall()
-            await record.commit(*await self._settled(lease.state, order.place.purse))
             return await compact(job.seat, job.transcript, record, order.place.stop, why)
         finally:
             await self._store.release(lease)
@@ -288,7 +311,6 @@ class Starting:
         try:
             letters = await self._store.waiting(lease.task)
             record = Recorder(self._store, self._bus, lease, self._outputs)
-            settled = () if more.over else await self._settled(lease.state, order.place.purse)
             children = await self._family.learn(lease.state)
             events, before = await self._cut_off(record, children, at_once=not more.over)
             if not letters and not more.over and not has_open_words(before, events):
@@ -307,21 +329,17 @@ class Starting:
             heard = with_place(before, heard, order.workplace, origin.workspace, events)
             started = self._seating.started(spec, toolbox, origin, system, tools_of(events))
             first = (TaskBackgrounded(),) if more.behind else ()
-            woken = order.woken is not None
-            started = replace(started, budget=more.budget, was=lease.state.status, woken=woken)
+            started = replace(started, budget=more.budget, was=lease.state.status)
             started = replace(started, output_schema=more.form, seconds=order.time.most)
             slot = self._slot(lease.state, origin)
             seat = self._seat(order, record, toolbox, slot, lease.state.system or system)
             seat = replace(seat, schema=form)
             await know_again(seat, record, whole_transcript(events))
-            if order.woken is not None:
-                shown = as_shown([*earlier, *heard], seat.model)
-                request = Request(seat.model, seat.system, shown, toolbox.schemas())
-                await order.woken.begin(lease.state, request, seat.price)
             job = self._job(order, seat, [*earlier, *heard], record, desk, as_sent(before, children))
             at_once = slot is None or slot.try_take()
             begins, job.first = (started, ()) if at_once else in_line(started)
-            await record.commit(*settled, begins, *first, *map(MessageAdded, heard))
+            async with self._limited(lease.task, more.budget):
+                await record.commit(begins, *first, *map(MessageAdded, heard))
             begun = True
             self._family.rejoin(before, children, job)
             return self._supervisor.start(job)
@@ -331,11 +349,23 @@ class Starting:
                     slot.give_back()
                 await self._store.release(lease)
 
-    async def _settled(self, task: Task, purse: Purse | None) -> Sequence[DurableFact]:
-        """What is written of the budget of a task that goes on, if it has one of its own."""
-        if self.leads is None or purse is None or not shares(purse.budget):
-            return ()
-        return await self.leads(purse, task)
+    @asynccontextmanager
+    async def _limited(self, task: str, budget: Budget | None) -> AsyncGenerator[None, None]:
+        """Bound a task by another budget, unless it does not go on in this block."""
+        ledger = self._store.ledger
+        before = await ledger.balance(task) if budget is not None else None
+        had = before.budget if before is not None else NO_BUDGET
+        if budget is None or limits_of(budget) == limits_of(had):
+            yield
+            return
+        await ledger.limit(task, budget)
+        gone_on = False
+        try:
+            yield
+            gone_on = True
+        finally:
+            if not gone_on:
+                await ledger.limit(task, had)
 
     async def _cut_off(
         self, record: Recorder, children: Sequence[Task], *, at_once: bool
@@ -346,7 +376,7 @@ class Starting:
         """
         task = record.task
         events = await self._store.events(task.id)
-        bounded = await bounded_above(self._store, task.id)
+        bounded = await is_bounded(self._store, task)
         why = DIED if at_once else TAKEN_OVER
         cut = interruption(task, transcript_of(events), why, children, bounded=bounded)
         if not cut:
@@ -373,7 +403,8 @@ class Starting:
         seat = self._seating.seat(order.spec, task, toolbox, origin, order.limits, relatives)
         if slot is not None:
             slot.task = task.id
-        return self._family.introduced(replace(seat, slot=slot, system=system), task)
+        payer = Payer(self._store.ledger, self._calls, record.lease.path, record.lease.owner)
+        return self._family.introduced(replace(seat, slot=slot, system=system, payer=payer), task)
 
     def _job(
         self,
@@ -403,8 +434,7 @@ class Starting:
         self._family.take_up(children, inbox, seat)
         seat = replace(seat, delegate=desk, inbox=inbox)
         liveness = TaskLiveness(record, self._supervisor.timing)
-        place = order.place
-        known = (place.stop, place.purse, order.workplace, liveness, order.time)
+        known = (order.place.stop, order.workplace, liveness, order.time)
         return Job(seat, [*transcript], record, *known)
 
 

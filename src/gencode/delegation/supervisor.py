@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
 from msgspec.structs import replace
 
+from gencode.budgets.ledger import BudgetSpent
 from gencode.core.errors import GenCodeError, ProviderError, Stopped
 from gencode.core.events import (
     DurableFact,
@@ -29,7 +30,6 @@ from gencode.runtime.fitting import BEFORE_THAT, fitting_before, shaped
 from gencode.runtime.loop import run, sum_up
 from gencode.runtime.owner import new_owner
 from gencode.runtime.ports import Store, Wish
-from gencode.runtime.purse import BudgetSpent, Purse
 from gencode.runtime.seat import Ending
 from gencode.runtime.slots import Slots
 from gencode.runtime.stop import Stop
@@ -69,8 +69,6 @@ class Supervisor:
         self._local: dict[str, Job] = {}
         self._group = asyncio.TaskGroup()
         self._chores: list[asyncio.Task[None]] = []
-        self.heeds: list[Callable[[], Awaitable[None]]] = []
-        """What else others may ask for while a budget is spent here."""
         self.chores: list[Callable[[], Coroutine[None, None, None]]] = []
         """What else is done again and again while anybody is at work here."""
         self._errands: set[asyncio.Task[None]] = set()
@@ -103,8 +101,6 @@ class Supervisor:
     def watch(self, live: Live, life: Callable[[], Awaitable[None]]) -> None:
         """Look after a task for as long as its `life` takes, here or in a process of its own."""
         self._jobs[live.id] = live
-        if live.purse is not None:
-            live.purse.task, live.purse.passes = live.id, False
         live.work = self._group.create_task(self._work(live, life))
         if not self._chores:
             chores = (self._renewal.run(), self._heed(), self._look(), *(each() for each in self.chores))
@@ -122,19 +118,6 @@ class Supervisor:
     def find(self, task: str) -> Live | None:
         """The live task of this id, if it is looked after here."""
         return self._jobs.get(task)
-
-    def purse_of(self, task: str) -> Purse | None:
-        """The purse that a task had here, while anybody below it still spends from that."""
-        purses = (purse for live in self if live.purse is not None for purse in live.purse.upwards)
-        return next((purse for purse in purses if purse.task == task), None)
-
-    async def purse_paid_up(self, task: str) -> Purse | None:
-        """The same, with all that agents below it in other processes have spent so far."""
-        purse = self.purse_of(task)
-        for live in self if purse is not None else ():
-            if live.purse is not None and purse in live.purse.upwards:
-                await live.pay()
-        return purse
 
     def local(self, task: str) -> Job | None:
         """The live task of this id, if it runs in this process."""
@@ -243,11 +226,14 @@ class Supervisor:
             known = job.record.answers, job.record.remarks
             facts.append(MessageAdded(interrupted(job.record.open_calls, why, *known)))
         task = job.record.task
-        result = ending.text if ending.text.strip() else task.result
+        said = bool(ending.text.strip())
+        report, changes = (ending.text, ()) if said else (task.report, task.changes)
+        changes = ending.changes or changes
         warnings = ending.warnings if job.ready else warnings_of(job.seat, job.transcript, task, ending)
         trouble = (job.record.trouble,) if job.record.trouble else ()
         warnings, error = (*warnings, *trouble), ending.error
-        ended = TaskEnded(ending.status, result, error, warnings, ending.output, reason=ending.reason)
+        ended = TaskEnded(ending.status, report, error, warnings, ending.output, reason=ending.reason)
+        ended = replace(ended, changes=changes)
         if job.remembers and ending.status is Status.COMPLETED:
             ended = replace(ended, inputs=await _rests_on(job.remembers))
         facts.append(ended)
@@ -273,9 +259,6 @@ class Supervisor:
                     elif live is not None and wish in (Wish.STOP, Wish.REPORT) and not live.stop.stopped:
                         live.unwanted = True
                         self._group.create_task(live.halt(ELSEWHERE))
-                trees = {live.purse.turnstile for live in self if live.purse}
-                for heed in self.heeds if any(tree.bounds for tree in trees) else ():
-                    await heed()
             except GenCodeError as trouble:
                 log.warning("what others asked for could not be done: %s", trouble)
 

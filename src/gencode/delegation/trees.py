@@ -3,8 +3,7 @@
 What makes worktrees is loaded when the first one is wanted.
 """
 
-import re
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.core.changes import (
+    MOST_FILES,
+    Changes,
+    WorktreeChanges,
+    is_in_use,
+    offers,
+    with_changes,
+    withdrawn,
+    without_use,
+)
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.ids import new_id
@@ -29,8 +38,6 @@ if TYPE_CHECKING:
     from gencode.runtime.worktrees.work import Work
 
 NO_HOME = "A worktree needs a folder of GenCode's own, and there is none here; leave isolation out."
-MOST_FILES = 50
-CLEAN = "It can be merged as things are."
 THERE = (
     "You work in a git worktree of your own, {cwd}, on the branch {branch}, which was made from {begun}. "
     "What you change in it, committed or not, is on that branch only until somebody merges it. You need not "
@@ -39,19 +46,10 @@ THERE = (
 LAST = "the last commit of {repository}"
 
 
-STILL = "still at work in "
-_TOLD = re.compile(
-    r"(?:^|\n\n)\[(?:Its changes(?: are|,) on the branch |It changed no(?: file|thing more) "
-    r"|Nothing it did is on its branch |It worked in a copy of |It was the last one at work in "
-    rf"|The last one at work in |Task [^\n\]]* (?:is|are) {STILL})"
-)
-"""How that begins what is told of a worktree or a copy after the words of an agent."""
-
-
 class Summary(Struct, frozen=True):
-    """What is told of a worktree when its agent ends, and what is worth a warning."""
+    """What is in a worktree or a copy when its agent ends, and what is worth a warning."""
 
-    text: str = ""
+    changes: Changes | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -124,7 +122,7 @@ class Workplace:
             work = await result(self._tree)
         except GenCodeError as trouble:
             return Summary(notes=(f"its worktree {self.path} is kept as it is: {trouble}",))
-        return Summary("\n".join(told(self._tree, work)), (*self._tree.notes, *work.notes))
+        return Summary(changes_of(self._tree, work), (*self._tree.notes, *work.notes))
 
 
 class Workplaces:
@@ -241,35 +239,26 @@ def had_own(task: Task) -> bool:
     return bool(task.worktree) or task.isolated
 
 
-def own_words(task: Task, before: Task) -> str:
-    """What an agent has said last, without what was told of its worktree after an earlier run."""
-    if task.result != before.result:
-        return task.result.strip()
-    found = _TOLD.search(task.result)
-    return (task.result[: found.start()] if found else task.result).strip()
-
-
-def told(tree: "Worktree", work: "Work") -> Iterator[str]:
-    """What the sender reads about the worktree of an agent that has ended."""
+def changes_of(tree: "Worktree", work: "Work") -> WorktreeChanges:
+    """What the agents in a worktree have changed."""
     if not work.kept:
-        yield "[It changed no file in its worktree, which was removed.]"
-        return
+        return WorktreeChanges("removed")
+    where = WorktreeChanges("open", tree.branch, str(tree.path), str(tree.repository))
     if work.commit == tree.base:
-        yield f"[Nothing it did is on its branch {tree.branch}; {'; '.join(work.notes)}.]"
-        return
-    if work.merged:
-        yield f"[Its changes, on the branch {tree.branch}, in {tree.path}, are all in {tree.repository}.]"
-    else:
-        yield f"[Its changes are on the branch {tree.branch}, in {tree.path}, and not in your checkout.]"
-    if tree.after:
-        yield f"[It began with the work of task {tree.after}, which is on its branch as well.]"
-    yield from listed(work)
-    if not work.merged:
-        yield _merge_words(work)
-    for number, command in enumerate(work.how):
-        yield f"{'or' if number else 'To take it over'}: {command}"
-    if work.diff:
-        yield f"```diff\n{work.diff.rstrip()}\n```"
+        return replace(where, state="empty", notes=work.notes)
+    return replace(
+        where,
+        state="merged" if work.merged else "open",
+        after=tree.after,
+        files=work.files[:MOST_FILES],
+        more_files=max(0, len(work.files) - MOST_FILES) + work.more_files,
+        diff=work.diff,
+        merges=work.merges,
+        conflicts=work.conflicts,
+        overlaps=work.overlaps,
+        blocked=work.blocked,
+        commands=work.how,
+    )
 
 
 async def told_now(task: Task, store: Store | None = None) -> str:
@@ -277,24 +266,23 @@ async def told_now(task: Task, store: Store | None = None) -> str:
 
     With a `store`, it is also known whether those that it sent are still at work there.
     """
-    from gencode.delegation.leaving import at_work, is_in_use
-    from gencode.runtime.away.telling import offers
+    from gencode.delegation.leaving import at_work
     from gencode.runtime.worktrees.leftovers import looked_at
     from gencode.runtime.worktrees.place import recorded
 
     tree = recorded(Path(task.worktree))
     if tree is None or not task.status.ended:
         return task.result
-    withdrawn = offers(task.result, tree.branch)
-    in_use = tuple(line for line in task.result.split("\n") if is_in_use(line))
+    offered = any(offers(each, tree.branch) for each in task.changes)
+    in_use = any(map(is_in_use, task.changes))
     if in_use and (store is None or await at_work(store, tree.path, task.id)):
         return task.result
     left = await looked_at(tree.path)
-    untold = bool(in_use) or task.status is Status.INTERRUPTED
+    untold = in_use or task.status is Status.INTERRUPTED
     cut = left is not None and untold and (left.changed or left.dirty)
-    if not cut and not in_use and (not withdrawn or (left is not None and not (left.merged or left.settled))):
+    if not cut and not in_use and (not offered or (left is not None and not (left.merged or left.settled))):
         return task.result
-    kept = "\n".join(line for line in task.result.split("\n") if line not in {*withdrawn, *in_use, CLEAN})
+    kept = with_changes(task.report, [withdrawn(each, tree.branch) for each in without_use(task.changes)])
     if left is not None and cut:
         return f"{kept.rstrip()}\n\n{_found(left)}".lstrip()
     where = f"Its worktree and its branch {tree.branch} are gone by now"
@@ -316,27 +304,3 @@ def _found(left: "Leftover") -> str:
     open_too = ", partly not committed" if left.dirty else ""
     said = f"[It was cut off. What it had changed, {files}, is {where}{open_too}, and not in your checkout.]"
     return f"{said}\nTo take it over: {left.taking_over}"
-
-
-def listed(work: "Work") -> Iterator[str]:
-    """The files that were changed."""
-    for file in work.files[:MOST_FILES]:
-        lines = "" if file.added is None else f" +{file.added} -{file.removed}"
-        yield f"{file.status} {file.path}{lines}"
-    rest = len(work.files) - MOST_FILES + work.more_files
-    if rest > 0:
-        yield f"and {rest} more files"
-
-
-def _merge_words(work: "Work") -> str:
-    if work.blocked:
-        return f"{work.blocked}: finish that, or give it up, before you merge."
-    committed = f"once your own changes of {', '.join(work.overlaps)} are committed" if work.overlaps else ""
-    match work.merges:
-        case "clean":
-            return f"It can be merged {committed}." if committed else CLEAN
-        case "conflicts":
-            merge = f"A merge {committed}" if committed else "A merge"
-            return f"{merge} would conflict in: {', '.join(work.conflicts)}."
-        case _:
-            return "Whether it can be merged could not be found out."

@@ -90,7 +90,9 @@ async def as_awaited(store: Store, tasks: Sequence[Task]) -> list[Task]:
     if not ended or not isinstance(store, Dispatching):
         return [*tasks]
     woken = {*ended} - await store.over(ended)
-    waits = partial(replace, status=Status.PENDING, result="", output=None, error=None, ended_at=None)
+    waits = partial(
+        replace, status=Status.PENDING, report="", changes=(), output=None, error=None, ended_at=None
+    )
     return [waits(task) if task.id in woken else task for task in tasks]
 
 

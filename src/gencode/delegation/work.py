@@ -1,11 +1,14 @@
 """What a person or a program may ask for: new work, more of earlier work, a word to it, and its end."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.budgets.ledger import BudgetSpent
+from gencode.budgets.limits import NO_BUDGET
 from gencode.core.budget import Budget
 from gencode.core.errors import Fenced, StoreTrouble, UserMistake
 from gencode.core.events import BudgetSet
@@ -13,7 +16,6 @@ from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
 from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, untold_commands
-from gencode.delegation.accounts import NO_BUDGET
 from gencode.delegation.deadline import TimeLimit, seconds_left, time_limits
 from gencode.delegation.delivery import worth_a_turn
 from gencode.delegation.forks import Fork, point_of
@@ -21,21 +23,19 @@ from gencode.delegation.forms import form_at, formed
 from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job, Live
 from gencode.delegation.origin import Origin, link_of
-from gencode.delegation.raising import check_own, set_budget
 from gencode.delegation.records import Records
-from gencode.delegation.refills import let_ask
 from gencode.delegation.resumption import Resumption
 from gencode.delegation.said import a_budget, a_message
 from gencode.delegation.session import Session
-from gencode.delegation.sharing import Sharing
 from gencode.delegation.starting import check_prompt, check_turns
-from gencode.delegation.treasury import Funds, Treasury
+from gencode.delegation.task_budgets import TaskBudgets
 from gencode.delegation.words import Kept, Words
 from gencode.runtime.limits import Limits
 from gencode.runtime.models import ModelRegistry, elsewhere
 from gencode.runtime.ports import Handover, Store, TaskQuery
-from gencode.runtime.purse import BudgetSpent
 from gencode.runtime.seen import Seen
+
+log = logging.getLogger(__name__)
 
 COME_BACK = UserMessage(
     "Work that you sent to the background has ended. Tell the user what came of it.",
@@ -82,12 +82,9 @@ class Work:
         self._session = session
         self._terms = terms
         self._resumption = Resumption(launcher, store, models, session, self._origin)
-        sharing = Sharing(store, launcher.owner, launcher.live, launcher.borrow)
-        launcher.heeds.append(sharing.heed)
-        launcher.starting.leads = sharing.lead
         self._words = Words(launcher.apart, store, launcher.reach, launcher.watch, self._wake)
         launcher.reach.rouse = self._words.rouse
-        self._treasury = Treasury(store, sharing, terms.budget, terms.named, launcher)
+        self._budgets = TaskBudgets(store, terms.budget, terms.named)
         self._led: dict[str, tuple[Seen, Origin]] = {}
         """What the agents of conversations that were led here last know of files, and where these began.
 
@@ -98,10 +95,8 @@ class Work:
     async def start(self, request: TaskRequest) -> Live:
         """Start one subagent without a main conversation: the settings are its root policy."""
         with elsewhere(far=self._launcher.apart.far and request.isolation == "process"):
-            origin = self._origin().afresh()
-        live = await self._launcher.launch(request, origin, seconds=self._terms.seconds)
-        self._treasury.begun(live.id)
-        return live
+            origin = replace(self._origin().afresh(), account=await self._budgets.opened())
+        return await self._launcher.launch(request, origin, seconds=self._terms.seconds)
 
     async def resume(self, task: str, request: TaskRequest) -> Live:
         """Go on with an earlier task, as it was."""
@@ -116,19 +111,33 @@ class Work:
     async def _resumed(self, found: Task, request: TaskRequest) -> Live:
         request = await formed(request)
         if request.budget == NO_BUDGET:
-            await check_own(self._store, found)
-        funds = await self._treasury.of_task(found)
-        return await self._resumption.start(found, request, self._terms.seconds, funds)
+            await self._budgets.check_own(found)
+        account = await self._account_above(found)
+        async with self._budgets.with_way_out():
+            return await self._resumption.start(found, request, self._terms.seconds, account)
+
+    async def _account_above(self, task: Task) -> str:
+        """The account of this session, where it pays for a task; a conversation pays for its own.
+
+        What that may spend by what is said here applies from now on, unless somebody is at a turn of it.
+        """
+        top = await self._budgets.top_of(task)
+        if not top.conversation:
+            return await self._budgets.opened()
+        if top.status.ended:
+            had, budget = await self._budgets.current(top), await self._budgets.of_conversation(top)
+            if budget != had:
+                await self._set(top, budget)
+        return ""
 
     async def fork(self, task: str, fork: Fork, request: TaskRequest) -> Job:
         """Begin a new task with what an earlier one had said and heard."""
         found = await self._forkable(task)
         _, request = await self._forms(found, fork, request)  # what is not there costs nothing
-        funds = await self._treasury.above(found.parent, sends=True)
         request = fork.bounding(request, found)
-        job = await self._resumption.fork(found, fork, request, self._terms.seconds, funds)
-        self._treasury.begun(job.id)
-        return job
+        account = await self._account_above(found)
+        async with self._budgets.with_way_out():
+            return await self._resumption.fork(found, fork, request, self._terms.seconds, account)
 
     async def fork_apart(self, task: str, fork: Fork, request: TaskRequest) -> tuple[str, str]:
         """The same in a process that outlives this one, or on a worker that can have its folder.
@@ -139,9 +148,11 @@ class Work:
         check_prompt(request.prompt)
         check_turns(request.max_turns)
         point, request = await self._forms(found, fork, request)
-        budget, woken = await self._treasury.taken_along(found, fork.bounding(request, found).budget)
+        budget = fork.bounding(request, found).budget
+        if await self._account_above(found):
+            budget = await self._budgets.taken_along(budget)
         request = replace(request, background=True, budget=budget)
-        return await self._resumption.fork_apart(found, point, request, self._terms.seconds, woken=woken)
+        return await self._resumption.fork_apart(found, point, request, self._terms.seconds)
 
     async def fork_anywhere(self, task: str, fork: Fork, request: TaskRequest) -> Task:
         """A fork that nobody waits for: here, or on a worker where its folder is not here; as it is then."""
@@ -193,11 +204,10 @@ class Work:
                 request = await formed(request)
                 earlier = await self._records.find(request.resume)
                 await self._launcher.watch.check_rests(earlier)
-                await check_own(self._store, earlier)  # a worker would say so to nobody
-                await self._treasury.announce(earlier)
-                if self._launcher.apart.far:
-                    await self._treasury.check_known(earlier)
-                return await self._resumption.detach(earlier, request, self._terms.seconds)
+                await self._budgets.check_own(earlier)  # a worker would say so to nobody
+                account = await self._account_above(earlier)
+                return await self._resumption.detach(earlier, request, self._terms.seconds, account)
+            request = replace(request, budget=await self._budgets.taken_along(request.budget))
             return await self._launcher.detach(request, self._origin(), self._terms.seconds)
 
     async def take_on(self, handover: Handover) -> Live:
@@ -206,20 +216,9 @@ class Work:
         # One that was to go on is pending once somebody has written down what it was told.
         told = known is not None and known.status is Status.PENDING and handover.created is None
         if known is not None and (told or known.status is Status.RUNNING):
-            return await self._take_over(known, handover)
+            return await self._resumption.take_over(known, handover)
         if handover.created is not None:
-            created = handover.created
-            # That a fork is one agent more counts when it gets its part; it may have got one already.
-            above = self._treasury.above
-            funds = await above(created.parent) if created.woken else Funds(self._treasury.own)
-            job = await self._resumption.take_on(created, handover, funds)
-            if not created.woken:
-                self._treasury.begun(job.id)
-            if job.purse is not None:
-                job.purse.hard = created.fits
-            if handover.bound:
-                let_ask(self._store, job)
-            return job
+            return await self._resumption.take_on(handover.created, handover)
         request = TaskRequest(
             *("", handover.prompt),
             model=handover.model,
@@ -227,17 +226,9 @@ class Work:
             background=True,
             output_schema=handover.output_schema,
         )
-        return await self._resumed(await self._records.find(handover.task), request)
-
-    async def _take_over(self, task: Task, handover: Handover) -> Job:
-        """Go on in the place of a process that died. What its agent took along is still set aside for it."""
-        took = handover.bound and task.budget != NO_BUDGET and not task.woken
-        funds = Funds(None) if took else await self._treasury.of_task(task)
-        job = await self._resumption.take_over(task, handover, funds)
-        if took and job.purse is not None:
-            job.purse.hard = task.fits
-            let_ask(self._store, job)
-        return job
+        request, found = await formed(request), await self._records.find(handover.task)
+        await self._budgets.check_own(found)
+        return await self._resumption.start(found, request, self._terms.seconds, handover.account)
 
     async def turn(
         self,
@@ -258,17 +249,17 @@ class Work:
         if said.images and not model.sees:
             raise UserMistake(BLIND.format(model=model.name))
         found = await self._records.find(session) if session is not None else None
-        purse = self._treasury.of_conversation(found)
-        left = seconds_left(found, purse.budget)
+        budget = await self._budgets.of_conversation(found)
+        left = seconds_left(found, budget)
         bounds = time_limits({TimeLimit.BUDGET: left, TimeLimit.RUN: self._terms.seconds})
         limits = Limits(self._terms.turns or spec.max_turns, commands=None if waits else 0.0)
         known = self._led.get(found.id) if found else None
         seen, began = known or (None, self._origin().afresh())
-        origin = replace(self._led_by(spec), purse=purse, seen=seen)
+        origin = replace(self._led_by(spec), seen=seen)
         origin = replace(origin, given=began.given, answered=began.answered)
         session = found.id if found else None
-        job = await self._launcher.converse(spec, said, origin, limits, bounds, session, named)
-        self._treasury.keep(job.id, purse)
+        job = await self._launcher.converse(spec, said, origin, limits, bounds, budget, session, named)
+        self._budgets.keep(job.id, budget)
         self._led.pop(job.id, None)
         self._led[job.id] = job.seat.seen, began
         if len(self._led) > MOST_LED:
@@ -305,67 +296,78 @@ class Work:
         """
         if budget.usd is not None:
             self._launcher.check_model(self._session.model.current.name)
-        self._treasury.bound(budget)
-        for session in self._led:
-            job = self._launcher.local(session)
-            if job is not None and job.purse is not None:
-                job.change_seconds(job.purse.budget, self._launcher.live)
+        self._budgets.bound(budget)
 
     @property
     def budget(self) -> Budget:
         """What a conversation may spend."""
-        return self._treasury.budget
+        return self._budgets.budget
 
-    async def rebound(self, session: str | None, budget: Budget) -> bool:
-        """The same, and for all processes at once; False while somebody is at a turn of it.
-
-        UserMistake where agents of it are at work in other processes that would exceed it.
-        """
+    async def rebound(self, session: str | None, budget: Budget) -> None:
+        """The same, at once for a conversation and for all work of this process."""
         found = await self._records.find(session) if session is not None else None
-        if found is not None and (found.status.ended or self._launcher.live(found.id)):
-            await self._treasury.check_heard(found, budget)
-        await self._treasury.learn()
         self.bound(budget)
-        if session is None:
-            return True
-        try:
-            async with self._launcher.borrow(session) as lease:
-                await self._store.append(lease, [BudgetSet(budget)])
-                await self._treasury.bind(lease.state, budget)
-        except StoreTrouble:
-            raise
-        except (UserMistake, Fenced):
-            return False
-        return True
+        await self._budgets.opened()
+        tops = {found.id: found} if found is not None else {}
+        for live in self._launcher.at_work():
+            top = await self._budgets.top_of(live.task)
+            if top.conversation:
+                tops[top.id] = top
+        for top in tops.values():
+            await self._set(top, budget)
+            self._budgets.keep(top.id, budget)
 
     async def set_budget(self, task: str, budget: Budget | Mapping[str, float | None]) -> Budget:
-        """Let a task at rest spend so much from now on, with everything below it and all that it ever spent.
+        """Let a task spend so much from now on, with everything below it and all that it ever spent.
 
-        UserMistake while somebody is at it, and when those above it leave less than that.
+        It may be at work, here or in another process. UserMistake when those above it leave less than that.
         """
         found, budget = await self._records.find(task), a_budget(budget)
         if budget.usd is not None and found.model:
             self._launcher.check_model(found.model)
-        await set_budget(self._store, self._launcher.borrow, found, budget, self._treasury)
+        if found.conversation:
+            self._budgets.keep(found.id, await self._budgets.of_conversation(found))
+        await self._set(found, budget)
         return budget
+
+    async def _set(self, task: Task, budget: Budget) -> None:
+        """Bound a task in the ledger, which counts at once, and write that into its journal.
+
+        The journal of one that another process runs has it when it goes on the next time.
+        """
+        await self._budgets.limit(task, budget)
+        job = self._launcher.local(task.id)
+        if job is not None:
+            job.change_seconds(budget, self._launcher.live)
+            await job.record.commit(BudgetSet(budget))
+            return
+        try:
+            async with self._launcher.borrow(task.id) as lease:
+                await self._store.append(lease, [BudgetSet(budget)])
+        except StoreTrouble:
+            raise
+        except (UserMistake, Fenced) as taken:
+            log.info("the budget of task %s is only in the ledger: %s", task.id, taken)
 
     async def budget_of(self, session: str | None) -> Budget:
         """What a conversation may spend, by what was said now and before."""
-        return self._treasury.budget_of(await self._records.find(session) if session else None)
+        return await self._budgets.of_conversation(await self._records.find(session) if session else None)
+
+    async def current_budget(self, task: Task) -> Budget:
+        """What a task may spend at this moment, wherever that was said."""
+        return await self._budgets.current(task)
 
     async def compact(self, spec: AgentSpec, session: str, why: str = "a person asked for it") -> bool:
         """Sum up a conversation at rest that this agent leads; False when there is nothing to leave out."""
         found = await self._records.find(session)
-        purse = self._treasury.of_conversation(found)
-        origin = replace(self._led_by(spec), purse=purse)
-        return await self._launcher.compact(spec, origin, found.id, why)
+        return await self._launcher.compact(spec, self._led_by(spec), found.id, why)
 
     def origin(self, spec: AgentSpec | None = None) -> Origin:
         """The place where work is asked for, or that of an agent which leads a conversation there."""
         return self._led_by(spec) if spec else self._origin()
 
     def _origin(self) -> Origin:
-        return replace(self._session.origin(), purse=self._treasury.own)
+        return self._session.origin()
 
     def _led_by(self, spec: AgentSpec) -> Origin:
         origin = self._origin()

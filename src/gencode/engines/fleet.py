@@ -160,7 +160,7 @@ class FleetEngine:
             raise ValueError("only a new task is given away")
         enqueue = enqueuing(created.agent, priority, delay)
         if not handover.task:
-            return await self._store.submit(created, order, enqueue, handover.named)
+            return await self._store.submit(created, order, enqueue, handover.named, handover.account)
         await self._store.hand_on(handover.task, handover.keeper, order, enqueue)
         return handover.task
 

@@ -14,23 +14,24 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from gencode.budgets.ledger import BudgetSpent
 from gencode.core.errors import ProviderError
 from gencode.core.events import CostEstimated, ProgressMade, TranscriptCompacted
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage, beginning
 from gencode.core.task import compacted
 from gencode.runtime import summaries
 from gencode.runtime.forms import form_in
-from gencode.runtime.loop import admitted, beside, broken_off, cost_so_far, is_bounded, settle
+from gencode.runtime.loop import admitted, beside, broken_off, cost_so_far, priced, release
 from gencode.runtime.ports import AgainPart, EndPart, Request, TextPart, WaitPart
-from gencode.runtime.purse import BudgetSpent
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Seat
 from gencode.runtime.spending import kept_to, taken, weight
 from gencode.runtime.stop import Stop
 
 if TYPE_CHECKING:
-    from gencode.runtime.purse import Reservation
+    from gencode.runtime.payer import Paid
 
 log = logging.getLogger(__name__)
 
@@ -170,7 +171,7 @@ async def _written(seat: Seat, record: Recorder, stop: Stop, question: str) -> t
     request = Request(seat.model, summaries.SYSTEM, asked, (), seat.agent, sums_up=True, sent=seat.sent)
     text: list[str] = []
     end = EndPart(seat.model)
-    paid: Reservation | None = None
+    paid: Paid | None = None
     asked = False
     try:
         with stop.interrupts():
@@ -184,9 +185,9 @@ async def _written(seat: Seat, record: Recorder, stop: Stop, question: str) -> t
                             text.append(part.text)
                         case AgainPart():
                             lost, text = text, []
-                            await broken_off(paid, cost_so_far(seat, request, lost), record)
+                            await broken_off(seat, paid, cost_so_far(seat, request, lost), record)
                         case EndPart():
-                            end = part
+                            end = replace(part, usage=priced(seat, part.usage))
                         case WaitPart():
                             asked = part.over or bool(text)
                         case _:
@@ -196,9 +197,10 @@ async def _written(seat: Seat, record: Recorder, stop: Stop, question: str) -> t
         log.info("task %s is summed up by the harness: %s", record.task.id, trouble)
         return "", None
     finally:
-        if paid is not None:
-            cut = cost_so_far(seat, request, text) if asked and is_bounded(paid) else Usage()
-            settle(paid, seat, spent := end.usage or cut, turns=int(asked))
-            if end.usage is None and spent != Usage():
-                record.defer(CostEstimated(spent))
+        bounded = paid is not None and paid.bounded
+        cut = cost_so_far(seat, request, text) if asked and bounded and end.usage is None else Usage()
+        if cut != Usage():
+            record.defer(CostEstimated(cut))
+        elif not end.usage:
+            await release(seat, paid)
     return "".join(text).strip(), end

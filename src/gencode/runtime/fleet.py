@@ -261,7 +261,9 @@ class Dispatching(Protocol):
         """Where folders wait that travel with tasks, and what comes back of them."""
         ...
 
-    async def submit(self, fact: TaskCreated, order: bytes, enqueue: Enqueue, named: str = "") -> str:
+    async def submit(
+        self, fact: TaskCreated, order: bytes, enqueue: Enqueue, named: str = "", session: str = ""
+    ) -> str:
         """Write a new task for workers and put it into a queue, all or nothing; its id.
 
         Under the id that is `named`, the same task is there once, however often it is submitted.

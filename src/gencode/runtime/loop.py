@@ -50,11 +50,11 @@ from gencode.runtime.ports import (
 )
 from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Ending, Seat
-from gencode.runtime.spending import USUAL_TOKEN, USUAL_TOOL, at_most, cost, kept_to, reply_room
+from gencode.runtime.spending import USUAL_TOKEN, USUAL_TOOL, cost, kept_to
 from gencode.runtime.stop import Stop
 
 if TYPE_CHECKING:
-    from gencode.runtime.purse import Reservation
+    from gencode.runtime.payer import Paid
 
 ASK_AGAIN = (
     "Your reply ends by announcing work, but it calls no tool, and nothing happens after such a reply. Do "
@@ -246,7 +246,7 @@ async def listen(
     thinking: list[ThinkingPart] = []
     calls: list[ToolCall] = []
     end = EndPart(seat.model)
-    paid: Reservation | None = None
+    paid: Paid | None = None
     asked = whole = False
     try:
         with stop.interrupts():
@@ -266,9 +266,9 @@ async def listen(
                         case AgainPart():
                             lost, text, thinking, calls = text, [], [], []
                             record.tell(ReplyRestarted(part.why))
-                            await broken_off(paid, cost_so_far(seat, request, lost), record)
+                            await broken_off(seat, paid, cost_so_far(seat, request, lost), record)
                         case EndPart():
-                            end = part
+                            end = replace(part, usage=priced(seat, part.usage))
                         case WaitPart():
                             asked = part.over or bool(text or thinking or calls)
                             tell_wait(record, part)
@@ -277,12 +277,13 @@ async def listen(
         asked = bool(text)  # what was refused at once costs nothing
         raise
     finally:
-        told = end.usage is not None or (whole and not is_bounded(paid))
+        bounded = paid is not None and paid.bounded
+        told = end.usage is not None or (whole and not bounded)
         spent = (end.usage or Usage()) if told or not asked else cost_so_far(seat, request, text)
-        if paid is not None:
-            settle(paid, seat, spent, turns=1 if whole or text else 0)
         if not told and spent != Usage():
             record.defer(CostEstimated(spent))
+        elif not whole and not text:
+            await release(seat, paid)
         if not whole and text:
             transcript.append(half := AssistantMessage("".join(text), model=end.model, partial=True))
             await record.commit(MessageAdded(half))
@@ -310,26 +311,19 @@ def pictured(transcript: Sequence[Message], model: str) -> Sequence[Message]:
     return as_shown(transcript, model)
 
 
-async def admitted(seat: Seat, request: Request, record: Recorder) -> "Reservation | None":
-    """Wait for the right to be at work, and set aside what the call may cost where that is bounded."""
+async def admitted(seat: Seat, request: Request, record: Recorder) -> "Paid | None":
+    """Wait for the right to be at work, and hold what the call may cost where a budget limits that."""
     if seat.slot is not None and not seat.slot.try_take():
         record.tell(ProgressMade(BACK_IN_LINE))
         with record.parked():
             await seat.slot.take()
         record.tell(ProgressMade("thinking"))
-    if seat.purse is None:
+    if seat.payer is None or (left := await seat.payer.left()) is None:
         return None
-    if not seat.purse.bounded:
-        return seat.purse.fly(partial(at_most, request, seat.price, request.max_tokens))
-    said = reply_room(request, seat.purse.left(), seat.price)
+    await record.flush()  # what the call before cost settles its own hold
     with record.parked():
-        tokens, usd = at_most(request, seat.price, said)
-        return await seat.purse.reserve(tokens, usd, said, partial(tell_wait, record))
-
-
-def is_bounded(paid: "Reservation | None") -> bool:
-    """Whether a call is paid from a budget, so that what it costs has to be known."""
-    return paid is not None and paid.purse.bounded
+        tell = partial(tell_wait, record)
+        return await seat.payer.pay(request, seat.price, left, record.task.usage, tell)
 
 
 def tell_wait(record: Recorder, part: WaitPart) -> None:
@@ -340,22 +334,30 @@ def tell_wait(record: Recorder, part: WaitPart) -> None:
 
 def cost_so_far(seat: Seat, request: Request, text: Sequence[str]) -> Usage:
     """About what a call cost of which no more was heard than this."""
-    usage = cost(None, request, text, free=seat.price.input == 0)
-    return replace(usage, usd=seat.price.of(usage)) if usage != Usage() else usage
+    return priced(seat, cost(None, request, text, free=seat.price.input == 0)) or Usage()
 
 
-async def broken_off(paid: "Reservation | None", usage: Usage, record: Recorder) -> None:
+def priced(seat: Seat, usage: Usage | None) -> Usage | None:
+    """Usage with its price, where its provider does not tell one and it is known."""
+    if usage is None or usage.usd is not None or usage == Usage():
+        return usage
+    return replace(usage, usd=seat.price.of(usage))
+
+
+async def broken_off(seat: Seat, paid: "Paid | None", usage: Usage, record: Recorder) -> None:
     """Count a call that is about to be made again; BudgetSpent when nothing is left for that."""
-    if usage != Usage():
-        await record.commit(CostEstimated(usage))
-    if paid is not None:
-        paid.lose(tokens=usage.input_tokens + usage.output_tokens, usd=usage.usd)
+    if usage == Usage():
+        return
+    await record.commit(CostEstimated(usage))
+    if seat.payer is not None and paid is not None:
+        with record.parked():
+            await seat.payer.again(paid, partial(tell_wait, record))
 
 
-def settle(paid: "Reservation", seat: Seat, usage: Usage, turns: int = 1) -> None:
-    """Pay what a call did cost."""
-    usd = seat.price.of(usage) if usage.usd is None else usage.usd
-    paid.settle(tokens=usage.input_tokens + usage.output_tokens, usd=usd or 0.0, turns=turns)
+async def release(seat: Seat, paid: "Paid | None") -> None:
+    """Give back what was held for a call that cost nothing."""
+    if seat.payer is not None and paid is not None:
+        await seat.payer.release(paid)
 
 
 def _numbered(calls: Sequence[ToolCall]) -> Iterator[ToolCall]:

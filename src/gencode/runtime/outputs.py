@@ -185,7 +185,7 @@ def _late_head(task: Task) -> str:
 
 def _end(event: Event, ended: TaskEnded) -> str:
     error = f"Error: {ended.error}\n\n" if ended.error else ""
-    result = clip(ended.result.strip(), LONGEST_RESULT)
+    result = clip(ended.told.strip(), LONGEST_RESULT)
     said = f"{result}\n\n" if result else ""
     return f"\n## Result\n\n{error}{said}{_last_line(event.task, ended.status, event.at)}"
 

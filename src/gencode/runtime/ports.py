@@ -269,9 +269,10 @@ class Handover(Struct, frozen=True, omit_defaults=True):
 
     `model`, `effort` and `warnings` are those of the model that was chosen for it. A `bound` process ends its
     task when the one that started it is gone; any other outlives it. A task that waited for its turn is both
-    created and has an id; it is leased to `keeper`, in whose place the process takes it. Whoever takes it may
-    have `seen` it just before, and then begins it only as it was. What is created may be a `fork`. It gets
-    the id `named` from whoever can write it down from here, so that the same can be tried again.
+    created and has an id; it is leased to `keeper`, in whose place the process takes it. The `account` of a
+    session pays for a task of no conversation. Whoever takes it may have `seen` it just before, and then
+    begins it only as it was. What is created may be a `fork`. It gets the id `named` from whoever can write
+    it down from here, so that the same can be tried again.
     """
 
     model: str
@@ -284,6 +285,7 @@ class Handover(Struct, frozen=True, omit_defaults=True):
     warnings: tuple[str, ...] = ()
     background: bool = False
     bound: bool = False
+    account: str = ""
     keeper: str = ""
     seen: Task | None = None
     fork: ForkPoint | None = None

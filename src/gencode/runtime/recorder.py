@@ -87,6 +87,11 @@ class Recorder:
         """Write this fact with the next ones; only for what nothing happens between."""
         self._waiting.append(fact)
 
+    async def flush(self) -> None:
+        """Write what was deferred, if anything was."""
+        if self._waiting:
+            await self.commit()
+
     async def commit(self, *facts: DurableFact, last: bool = False) -> None:
         """Write these facts in one transaction, then let them be heard; `last` also gives the lease back."""
         waiting, self._waiting = self._waiting, []

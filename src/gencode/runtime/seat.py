@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from gencode.core.changes import Changes
 from gencode.core.prices import Price
 from gencode.core.reasons import EndReason
 from gencode.core.spec import Effort, Workspace
@@ -18,7 +19,7 @@ from gencode.runtime.toolbox import Toolbox, no_shells
 
 if TYPE_CHECKING:
     from gencode.runtime.hooks import Hooks
-    from gencode.runtime.purse import Purse
+    from gencode.runtime.payer import Payer
     from gencode.runtime.shells import Shells
     from gencode.runtime.slots import Slot
 
@@ -29,8 +30,8 @@ USUAL_CONTEXT = 128_000
 class Seat(Struct, frozen=True, eq=False):
     """Everything one run of the loop needs; the main agent and a subagent differ only here.
 
-    `slot` is its right to be at work beside others (None: always), `purse` what it may spend (None: all it
-    wants), `schema` what its result has to look like, `context` how many tokens its model holds. Who has it
+    `slot` is its right to be at work beside others (None: always), `payer` pays for its calls where there are
+    budgets, `schema` what its result has to look like, `context` how many tokens its model holds. Who has it
     was `sent` by an agent, or else by a person or a program.
     """
 
@@ -48,7 +49,7 @@ class Seat(Struct, frozen=True, eq=False):
     seen: Seen = field(default_factory=Seen)
     shells: "Callable[[], Shells]" = no_shells
     slot: "Slot | None" = None
-    purse: "Purse | None" = None
+    payer: "Payer | None" = None
     price: Price = Price()
     schema: dict[str, Any] | None = None
     hooks: "Hooks | None" = None
@@ -59,10 +60,7 @@ class Seat(Struct, frozen=True, eq=False):
 
 
 class Ending(Struct, frozen=True):
-    """How a run ended, as the runtime saw it; `warnings` are about the report itself.
-
-    `own` are the words of the agent where the text has more than these.
-    """
+    """How a run ended, as the runtime saw it; `warnings` are about the report itself."""
 
     status: Status
     reason: EndReason
@@ -70,4 +68,4 @@ class Ending(Struct, frozen=True):
     error: str | None = None
     warnings: tuple[str, ...] = ()
     output: Any = None
-    own: str | None = None
+    changes: tuple[Changes, ...] = ()

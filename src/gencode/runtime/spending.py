@@ -9,11 +9,10 @@ from msgspec.structs import replace
 from gencode.core.budget import Budget
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage, pictures_in, shows_pictures
 from gencode.core.prices import MILLION, Price
-from gencode.runtime.amounts import Spent, in_numbers
 from gencode.runtime.ports import Request
 
 if TYPE_CHECKING:
-    from gencode.runtime.purse import Reservation
+    from gencode.runtime.payer import Paid
 
 SHORTEST_TOKEN = 2
 """A token of instructions and descriptions of tools has at least so many bytes."""
@@ -61,7 +60,7 @@ def reply_room(request: Request, left: Budget, price: Price) -> int | None:
     return min(room, max(price.context - _heard_at_most(request), price.context // FREE))
 
 
-def kept_to(request: Request, paid: "Reservation | None") -> Request:
+def kept_to(request: Request, paid: "Paid | None") -> Request:
     """A request whose reply costs no more than was set aside for it, where it has to."""
     if paid is None or paid.reply is None:
         return request
@@ -88,13 +87,6 @@ def _same(asked: str, message: Message) -> bool:
     """Whether a reply is by the model that is asked, so that it counted as this one will."""
     answered = message.model if isinstance(message, AssistantMessage) else ""
     return bool(answered) and (answered in asked or asked.rpartition("/")[2] in answered)
-
-
-def needs_of(request: Request, price: Price) -> dict[str, int]:
-    """The most that a call can cost, in whole numbers; a price that is not known is left out."""
-    tokens, usd = at_most(request, price)
-    amounts = in_numbers(Spent(1, tokens, usd or 0.0))
-    return {kind: amounts[kind] for kind in ("turns", "tokens", *(() if usd is None else ("usd",)))}
 
 
 def cost(usage: Usage | None, request: Request, text: Sequence[str], *, free: bool) -> Usage:

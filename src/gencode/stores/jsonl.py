@@ -9,9 +9,18 @@ import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import CorruptFact, UserMistake
-from gencode.core.events import DURABLE_KINDS, DurableFact, Event, TaskCreated, TaskEnded, TaskImported
+from gencode.core.events import (
+    DURABLE_KINDS,
+    DurableFact,
+    Event,
+    ObsoleteFact,
+    StoredFact,
+    TaskCreated,
+    TaskEnded,
+    TaskImported,
+)
 from gencode.core.ids import ID_LENGTH, clean_id, moment, stamp
-from gencode.core.old_events import translated
+from gencode.core.old_events import OBSOLETE, translated
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
@@ -158,10 +167,12 @@ def _check_header(line: dict[str, Any]) -> None:
 
 
 def _ours(line: dict[str, Any]) -> DurableFact | None:
+    if line["kind"] in OBSOLETE:
+        return ObsoleteFact(line["kind"])
     if str(line["kind"]) not in DURABLE_KINDS:
         return None
     fields = {name: each for name, each in line.items() if name not in ("task", "seq", "at")}
-    return translated(msgspec.convert(fields, type=DurableFact))
+    return translated(msgspec.convert(fields, type=StoredFact))
 
 
 def _foreign(line: dict[str, Any]) -> DurableFact | None:

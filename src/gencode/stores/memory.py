@@ -31,7 +31,6 @@ from gencode.stores.facts import (
     unheard,
 )
 from gencode.stores.memory_chronicle import MemoryChronicle
-from gencode.stores.memory_claims import MemoryClaims
 from gencode.stores.memory_ledger import MemoryLedger
 
 if TYPE_CHECKING:
@@ -80,8 +79,6 @@ class MemoryStore:
         """Wakes whoever waits for something new."""
         self.chronicle = MemoryChronicle(lambda: [record.state for record in self._records.values()])
         """The facts of all tasks in one order."""
-        self.claims = MemoryClaims(self._owner_of)
-        """Where claims on budgets lie."""
         self.ledger = MemoryLedger(
             lambda task: self._records[task].state if task in self._records else None,
             lambda: [record.state for record in self._records.values()],
@@ -157,7 +154,7 @@ class MemoryStore:
         top = self._top(record)
         if session is not None and session != top.session:
             top.session = session
-            self.ledger.recount([session])
+            self.ledger.count([session])
         path = (task, *self._above(task))
         self.ledger.learn(path)
         return Lease(owner, record.epoch, record.state, path)
@@ -253,7 +250,7 @@ class MemoryStore:
             raise taken(growth.state.id)
         self._records[growth.state.id] = _Record(growth, 0, None, 0.0)
         self.chronicle.write(growth.events)
-        self.ledger.recount(self._above(growth.state.id))
+        self.ledger.count(self._above(growth.state.id))
         self.changes.note()
 
     async def delete(self, task: str) -> list[str]:
@@ -327,10 +324,6 @@ class MemoryStore:
     def _is_unheard(self, record: _Record) -> bool:
         letters = self._mail.get(record.state.id, ())
         return record.owner is None and any(each.number > record.state.mailed for each in letters)
-
-    def _owner_of(self, task: str) -> str | None:
-        record = self._records.get(task)
-        return record.owner if record else None
 
     def _task_now(self, task: str) -> TaskNow | None:
         """Whose a task is at this moment."""

@@ -6,7 +6,6 @@ compared with facts are text, as in the facts; only leases and workers go by the
 
 from gencode.core.errors import StoreTrouble
 from gencode.runtime.owner import fate, process_named
-from gencode.stores.pg_claims import CLAIMS
 from gencode.stores.pg_ledger import LEDGER
 from gencode.stores.pg_link import Connection, Link, alone
 from gencode.stores.pg_parcels import LACKS, PARCELS
@@ -151,6 +150,14 @@ CREATE TABLE gen_pace (
 ) WITH (fillfactor = 50);
 """
 
+_VERSION_5 = """
+CREATE TABLE gen_claim (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    via text COLLATE "C" NOT NULL,
+    body text NOT NULL,
+    at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+"""
 # The version of 0.2. A program of 0.1 that is still there must not write: it knows neither the facts nor the
 # budgets of 0.2. What it writes into is a view by now, and its sentence about that ends with this one.
 _VERSION_6 = """
@@ -168,7 +175,7 @@ MIGRATIONS: tuple[str, ...] = (
     _VERSION_2,
     _VERSION_3,
     PARCELS,
-    CLAIMS,
+    _VERSION_5,
     f"{LACKS};{LEDGER}{_VERSION_6}",
 )
 """Step n leads from version n to version n + 1."""

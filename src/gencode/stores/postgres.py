@@ -42,7 +42,6 @@ from gencode.stores.steps import FOLD
 if TYPE_CHECKING:
     from gencode.stores.pg_agenda import PostgresAgenda, PostgresTray
     from gencode.stores.pg_chronicle import PostgresChronicle
-    from gencode.stores.pg_claims import PostgresClaims
     from gencode.stores.pg_questions import PostgresQuestions
 
 LOOK_SECONDS = 2.0
@@ -179,13 +178,6 @@ class PostgresStore:
         from gencode.stores.pg_agenda import PostgresTray
 
         return PostgresTray(self.link, self.changes)
-
-    @property
-    def claims(self) -> "PostgresClaims":
-        """Where claims on budgets lie."""
-        from gencode.stores.pg_claims import PostgresClaims
-
-        return PostgresClaims(self.link, self._ear)
 
     @property
     def questions(self) -> "PostgresQuestions":

@@ -32,7 +32,6 @@ from gencode.stores.together import Pen, Step, patiently
 if TYPE_CHECKING:
     from gencode.stores.agenda import SqliteAgenda, SqliteTray
     from gencode.stores.chronicle import SqliteChronicle
-    from gencode.stores.claims import SqliteClaims
     from gencode.stores.sqlite_questions import SqliteQuestions
 
 T = TypeVar("T")
@@ -206,13 +205,6 @@ class SqliteStore:
         from gencode.stores.chronicle import SqliteChronicle
 
         return SqliteChronicle(self._path, self._reader, self._plain_errors)
-
-    @property
-    def claims(self) -> "SqliteClaims":
-        """Where claims on budgets lie."""
-        from gencode.stores.claims import SqliteClaims
-
-        return SqliteClaims(self._pen, self._writer, self._reader, self._plain_errors)
 
     @property
     def questions(self) -> "SqliteQuestions":

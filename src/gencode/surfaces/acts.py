@@ -12,9 +12,9 @@ from gencode.core.errors import UserMistake
 from gencode.core.rules import RuleSource, parse_mode
 from gencode.core.spec import TaskRequest
 from gencode.core.visible import visible_line
-from gencode.delegation.accounts import below, spent_by
 from gencode.delegation.forks import Fork
 from gencode.delegation.reach import Verb
+from gencode.delegation.task_queries import below, spent_by
 from gencode.surfaces.bounds import bounded, bounds_page
 from gencode.surfaces.pages import (
     budget_page,
@@ -31,10 +31,6 @@ from gencode.surfaces.talk import Talk
 from gencode.surfaces.view import View, seen
 
 GO_ON = "Go on where you were."
-LATER = (
-    "The conversation is at work: this counts at once for it and all that it has sent, and in other "
-    "processes from its next turn on."
-)
 Place = Literal["tree", "agent", "sessions", "agents", "new", "edit", "trust", "theme", "quit", "opened"]
 
 
@@ -223,25 +219,24 @@ async def _permissions(talk: Talk, typed: Typed, here: str) -> Deed:
 
 async def _budget(talk: Talk, typed: Typed, here: str) -> Deed:
     words = typed.words()
-    at_once = True
     if words and {*words[0].lower()} <= {*hexdigits}:
         return await _budget_of(talk, words[0], words[1:])
     if words == ["none"]:
-        at_once = await talk.gen.work.rebound(talk.session, Budget())
+        await talk.gen.work.rebound(talk.session, Budget())
     elif len(words) == 2 and words[0] in _KINDS:
         now = await talk.gen.work.budget_of(talk.session)
-        at_once = await talk.gen.work.rebound(talk.session, bounded(now, words))
+        await talk.gen.work.rebound(talk.session, bounded(now, words))
     elif words:
         raise UserMistake("Say /budget tokens 200000, /budget usd 2.5, /budget spawns 8 or /budget none.")
-    later = "" if at_once else f"\n\n{LATER}"
     budget = await talk.gen.work.budget_of(talk.session)
-    return Page("Budget", budget_page(budget, await _as_written(talk), talk.session) + later)
+    return Page("Budget", budget_page(budget, await _as_written(talk), talk.session))
 
 
 async def _budget_of(talk: Talk, task: str, words: Sequence[str]) -> Deed:
-    """What one agent may spend, with everything below it; another budget for one that is at rest."""
+    """What one agent may spend, with everything below it, or another budget for it."""
     found = await talk.gen.find(task)
-    now = await talk.gen.set_budget(found.id, bounded(found.budget, words)) if words else found.budget
+    now = await talk.gen.work.current_budget(found)
+    now = await talk.gen.set_budget(found.id, bounded(now, words)) if words else now
     page = bounds_page(now, await spent_by(talk.gen.store, found.id))
     return Page(f"Budget of {visible_line(found.agent)} {found.id}", page)
 

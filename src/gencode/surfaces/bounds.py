@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from gencode.budgets.limits import Spent, no_budget
 from gencode.core.budget import Budget, amount_of
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
-from gencode.runtime.amounts import Spent, no_budget
 from gencode.surfaces.figures import Bar, bar_text, bars
 
 KINDS = Budget.__struct_fields__

@@ -117,7 +117,7 @@ def _add_fork(tasks: Commands) -> None:
 
 
 def _add_budget(tasks: Commands) -> None:
-    budget = add(tasks, "budget", "budgets:budget", "what a task may spend; another budget for one at rest")
+    budget = add(tasks, "budget", "budgets:budget", "what a task may spend, or another budget for it")
     budget.add_argument("id", metavar="ID", help="the task; the beginning of its id is enough")
     budget.add_argument(
         "amounts",

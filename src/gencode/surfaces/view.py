@@ -183,10 +183,10 @@ def _after(agent: AgentView, event: Event) -> AgentView:
         case TaskBackgrounded():
             return replace(agent, background=True)
         case TaskEnded() as fact:
-            end = replace(agent, status=fact.status, result=fact.result, error=fact.error)
+            end = replace(agent, status=fact.status, result=fact.told, error=fact.error)
             end = replace(end, warnings=fact.warnings)
             end = replace(end, ended_at=event.at, since=None, worked=agent.elapsed(event.at))
-            last = End(event.at, fact.status, fact.result, fact.error)
+            last = End(event.at, fact.status, fact.told, fact.error)
             return replace(end, step="", place=0, resting=False, ends=(*agent.ends, last)[-MOST_ENDS:])
         case TranscriptCompacted() | CostEstimated() as fact:
             return replace(agent, usage=agent.usage + (fact.usage or Usage()))

@@ -173,7 +173,7 @@ def agent_words(known: Agent, run: Run, end: TaskEnded, content: Content) -> Wor
         **_whose(known),
         **_used(run.usage),
         **content.heard([UserMessage(known.prompt)]),
-        **content.said(AssistantMessage(end.result), _ENDED.get(end.status, "error")),
+        **content.said(AssistantMessage(end.told), _ENDED.get(end.status, "error")),
     }
 
 

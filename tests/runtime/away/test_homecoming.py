@@ -8,12 +8,13 @@ from msgspec.structs import replace
 from tests.runtime.away.post import TASK, Office, arrived, sent
 from tests.runtime.worktrees.yard import TEN, commit, everything, git, repository
 
+from gencode.core.changes import listed
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.rules import Action, Mode, Policy, Rule, written_in
 from gencode.engines.luggage import may_write
 from gencode.runtime.away.homecoming import TURN, Arrival, Homecoming
-from gencode.runtime.away.telling import listed, offers, told
+from gencode.runtime.away.telling import told
 
 pytestmark = pytest.mark.needs("git")
 
@@ -74,7 +75,7 @@ async def test_a_conflict_changes_no_file_and_is_offered(tmp_path: Path, office:
     assert state(repo) == (" M a.txt", f"gencode/{TASK}\nmain")
     base = office.back[TASK][0].parcel.tip[:12]
     patch = f"git -C {repo} diff --binary {base} gencode/{TASK}"
-    assert [*listed(arrival), *told(arrival)] == [
+    assert [*listed(arrival.files), *told(arrival)] == [
         "changed a.txt +1 -1",
         f"[Its changes are on the branch gencode/{TASK} of {repo} and not in the files there.]",
         "They were not applied: a merge would conflict in: a.txt.",
@@ -186,20 +187,3 @@ async def test_a_checkout_without_the_beginning_is_told_so(tmp_path: Path, offic
     with pytest.raises(UserMistake, match="is not in the database any more"):
         await Homecoming(other, office).look(work, body)
     assert (await Homecoming(repo, office).look(work, body)).state == "fits"
-
-
-def test_only_the_offer_of_the_branch_that_was_taken_over_is_withdrawn() -> None:
-    home = [
-        "[Its changes are on the branch gencode/9f3a-home, in /w.]",
-        "or: git -C /r merge gencode/9f3a-home",
-    ]
-    own = [
-        f"[Its changes are on the branch gencode/9f3a{end} of /r and not in the files there.]" for end in ENDS
-    ]
-    ways = [f"To take it over: git -C /r merge gencode/9f3a{end}" for end in ENDS]
-    found = offers("\n".join([*home, *own, *ways]), "gencode/9f3a")
-    assert sorted(found) == sorted([*own, *ways])
-
-
-ENDS = ("", "-0123abcd")
-"""A second branch for the same task is called like its commit."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.runtime.worktrees.yard import TEN, commit, git, home_of, repository, worktree
 
+from gencode.core.changes import ChangedFile
 from gencode.core.errors import UserMistake
-from gencode.runtime.worktrees.changes import FileChange
 from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.runtime.worktrees.work import merged, result
 
@@ -175,7 +175,7 @@ async def test_a_repository_inside_is_left_alone(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet", str(made.path / "empty"))
     (made.path / "beside").write_text("new\n")
     done = await result(made)
-    assert done.files == (FileChange("beside", "added", 1, 0),)
+    assert done.files == (ChangedFile("beside", "added", 1, 0),)
     assert done.notes == (
         "what is in submodules stays in the worktree only: module",
         "repositories made inside stay in the worktree only: empty, own",
@@ -272,6 +272,6 @@ async def test_large_files_are_left_out_of_the_commit(tmp_path: Path) -> None:
         file.truncate(200 << 20)
     (made.path / "small").write_text("s\n")
     done = await result(made)
-    assert done.files == (FileChange("small", "added", 1, 0),)
+    assert done.files == (ChangedFile("small", "added", 1, 0),)
     assert done.notes == ("too large for a commit, in the worktree only: large",)
     assert (made.path / "large").exists()

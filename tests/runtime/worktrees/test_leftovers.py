@@ -12,8 +12,9 @@ import pytest
 from msgspec.structs import replace
 from tests.runtime.worktrees.yard import commit, git, home_of, repository, worktree
 
+from gencode.core.changes import told
 from gencode.core.spec import Workspace
-from gencode.delegation.trees import told
+from gencode.delegation.trees import changes_of
 from gencode.runtime.worktrees.leftover import Leftover
 from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.runtime.worktrees.making import make, make_of, source_of
@@ -181,10 +182,10 @@ async def test_the_record_of_a_fork_from_before_its_origin_was_noted_is_read_and
     found = recorded(fork.path)
     assert found is not None and (found, found.first) == (fork, begun)
     work = await result(found)
-    lines = list(told(found, work))
+    lines = told(changes_of(found, work)).splitlines()
     assert [change.path for change in work.files] == ["two.txt"]
     assert lines[1] == "[It began with the work of task first, which is on its branch as well.]"
-    assert lines[-1].startswith("```diff") and f"To take it over: git -C {repo} merge gencode/fork" in lines
+    assert "```diff" in lines and f"To take it over: git -C {repo} merge gencode/fork" in lines
     left = {Path(each.path).name: each.changed for each in await leftovers(home_of(repo))}
     assert left == {"first": 1, "fork": 1}
 

@@ -8,12 +8,20 @@ import pytest
 from msgspec.structs import replace
 from tests.runtime.worktrees.yard import PERSON, TEN, commit, git, home_of, repository, worktree
 
+from gencode.core.changes import told
 from gencode.core.spec import Workspace
-from gencode.delegation.trees import CLEAN, told
+from gencode.delegation.trees import changes_of
 from gencode.runtime.worktrees.making import make_of, source_of
+from gencode.runtime.worktrees.place import Worktree
 from gencode.runtime.worktrees.work import Work, result
 
+CLEAN = "It can be merged as things are."
+
 pytestmark = pytest.mark.needs("git")
+
+
+def said(made: Worktree, done: Work) -> list[str]:
+    return told(changes_of(made, done)).splitlines()
 
 
 def merges(repo: Path, done: Work) -> int:
@@ -50,13 +58,17 @@ async def test_a_checkout_in_the_middle_of_something_has_to_end_that_first(
     does = ("stash", "pop") if verb == "stash" else (verb, "other")
     assert tried(repo, *does) != 0
     done = await result(made)
-    words = list(told(made, done))
+    words = said(made, done)
     assert (done.merges, merges(repo, done)) == ("unknown", 128)
     assert f"{repo} {state}: finish that, or give it up, before you merge." in words
     assert CLEAN not in words
     git(repo, *(("reset", "--hard") if verb == "stash" else (verb, "--abort")))
     done = await result(made)
-    assert (done.merges, CLEAN in told(made, done), merges(repo, done)) == ("clean", True, 0)
+    assert (done.merges, CLEAN in said(made, done), merges(repo, done)) == (
+        "clean",
+        True,
+        0,
+    )
 
 
 async def test_a_new_file_in_a_folder_that_git_does_not_know_is_in_nobodys_way(tmp_path: Path) -> None:
@@ -83,9 +95,9 @@ async def test_what_is_staged_has_to_be_committed_first_unless_the_branch_only_g
     git(repo, "add", "staged.txt")
     done = await result(made)
     assert (done.merges, done.overlaps) == ("clean", () if forward else ("staged.txt",))
-    assert (CLEAN in told(made, done), merges(repo, done) == 0) == (forward, forward)
+    assert (CLEAN in said(made, done), merges(repo, done) == 0) == (forward, forward)
     if not forward:
-        assert "It can be merged once your own changes of staged.txt are committed." in told(made, done)
+        assert "It can be merged once your own changes of staged.txt are committed." in said(made, done)
         commit(repo)
         assert merges(repo, await result(made)) == 0
 
@@ -146,7 +158,11 @@ async def test_a_file_that_is_only_missing_and_an_empty_folder_are_in_nobodys_wa
     (repo / "a.txt").unlink()
     (repo / "new" / "deep").mkdir(parents=True)
     done = await result(made)
-    assert (done.merges, done.overlaps, CLEAN in told(made, done)) == ("clean", (), True)
+    assert (done.merges, done.overlaps, CLEAN in said(made, done)) == (
+        "clean",
+        (),
+        True,
+    )
     assert merges(repo, done) == 0
     assert ((repo / "a.txt").read_text(), (repo / "new").read_text()) == ("theirs\n", "new\n")
 
@@ -163,7 +179,7 @@ async def test_a_folder_that_becomes_a_file_is_in_the_way_with_what_git_does_not
         (repo / name).parent.mkdir(exist_ok=True)
         (repo / name).write_text("mine\n")
     done = await result(made)
-    assert (done.overlaps, CLEAN in told(made, done)) == ((("sub",), False) if name else ((), True))
+    assert (done.overlaps, CLEAN in said(made, done)) == ((("sub",), False) if name else ((), True))
     assert name or merges(repo, done) == 0
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.runtime.worktrees.yard import TEN, commit, everything, git, home_of, repository, worktree
 
-from gencode.delegation.trees import told
+from gencode.core.changes import ChangedFile, told
+from gencode.delegation.trees import changes_of
 from gencode.runtime.worktrees import changes
-from gencode.runtime.worktrees.changes import FileChange
 from gencode.runtime.worktrees.git import quiet_git
 from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.runtime.worktrees.merging import Preview, preview, preview_of_old_git
@@ -60,12 +60,12 @@ async def test_everything_that_was_changed_is_told_and_committed(tmp_path: Path)
         commit=git(repo, "rev-parse", "gencode/one"),
         diff=git(repo, "diff", "-M", made.base, "gencode/one") + "\n",
         files=(
-            FileChange("a.txt", "changed", 2, 1),
-            FileChange("committed.txt", "added", 1, 0),
-            FileChange("gone.txt", "deleted", 0, 1),
-            FileChange("new/n.txt", "added", 1, 0),
-            FileChange("pic", "changed", None, None),
-            FileChange("sub/c.txt", "renamed", 0, 0, "sub/b.txt"),
+            ChangedFile("a.txt", "changed", 2, 1),
+            ChangedFile("committed.txt", "added", 1, 0),
+            ChangedFile("gone.txt", "deleted", 0, 1),
+            ChangedFile("new/n.txt", "added", 1, 0),
+            ChangedFile("pic", "changed", None, None),
+            ChangedFile("sub/c.txt", "renamed", 0, 0, "sub/b.txt"),
         ),
         merges="clean",
         how=(
@@ -169,7 +169,7 @@ async def test_an_agent_that_went_to_another_branch_loses_nothing(tmp_path: Path
     git(made.path, "checkout", "--quiet", "feature")
     (made.path / "second.txt").write_text("2\n")
     done = await result(made)
-    assert done.files == (FileChange("second.txt", "added", 1, 0),)
+    assert done.files == (ChangedFile("second.txt", "added", 1, 0),)
     assert done.notes == (f"commits that are not in the last state are on gencode/one-earlier-{first[:8]}",)
     assert git(repo, "rev-parse", f"gencode/one-earlier-{first[:8]}") == first
     assert git(repo, "rev-parse", "feature") == made.base
@@ -209,7 +209,7 @@ async def test_what_could_be_missed_is_kept(tmp_path: Path, deed: Callable[[Work
     reason = deed(made)
     done = await result(made)
     assert done == Work(True, made.base, merges="clean", notes=(reason, f"it is kept: {made.path}"))
-    assert list(told(made, done)) == [
+    assert told(changes_of(made, done)).splitlines() == [
         f"[Nothing it did is on its branch {made.branch}; {reason}; it is kept: {made.path}.]"
     ]
     assert made.path.exists()

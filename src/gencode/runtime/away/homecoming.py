@@ -14,6 +14,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.core.changes import ChangedFile
 from gencode.core.errors import UserMistake
 from gencode.runtime.away.checkout import (
     Checkout,
@@ -26,7 +27,7 @@ from gencode.runtime.away.checkout import (
     unpacked,
 )
 from gencode.runtime.away.parcel import Parcels, Returned, checked
-from gencode.runtime.worktrees.changes import FileChange, changed_files, diff_text
+from gencode.runtime.worktrees.changes import changed_files, diff_text
 from gencode.runtime.worktrees.git import Git, trouble, unbroken
 from gencode.runtime.worktrees.making import locked, shown
 from gencode.runtime.worktrees.merging import Preview, preview
@@ -58,7 +59,7 @@ class Arrival(Struct, frozen=True, rename="camel"):
 
     state: Literal["applied", "there", "fits", "offered", "conflicts", "unknown"]
     checkout: str
-    files: tuple[FileChange, ...] = ()
+    files: tuple[ChangedFile, ...] = ()
     more_files: int = 0
     conflicts: tuple[str, ...] = ()
     branch: str = ""

@@ -1,9 +1,6 @@
 """worktrees: the difference of two commits, as a list of files and as text, both bounded."""
 
-from typing import Literal
-
-from msgspec import Struct
-
+from gencode.core.changes import ChangedFile, FileStatus
 from gencode.runtime.worktrees.git import Git, trouble
 from gencode.runtime.worktrees.making import shown
 
@@ -15,28 +12,17 @@ _PLAINLY = (
     *("-r", "--find-renames", "--end-of-options"),
 )
 
-Status = Literal["added", "changed", "deleted", "renamed", "other kind"]
-_STATUS: dict[bytes, Status] = {b"A": "added", b"D": "deleted", b"R": "renamed", b"T": "other kind"}
+_STATUS: dict[bytes, FileStatus] = {b"A": "added", b"D": "deleted", b"R": "renamed", b"T": "other kind"}
 
 
-class FileChange(Struct, frozen=True):
-    """One file; `added` and `removed` are lines, None for a binary file. `was` is its name before."""
-
-    path: str
-    status: Status
-    added: int | None
-    removed: int | None
-    was: str = ""
-
-
-async def changed_files(git: Git, old: str, new: str) -> tuple[list[tuple[bytes, FileChange]], int]:
+async def changed_files(git: Git, old: str, new: str) -> tuple[list[tuple[bytes, ChangedFile]], int]:
     """The files that differ with their real names, and how many more there are than are told."""
     said = await git.run("diff-tree", "--raw", "--numstat", "-z", *_PLAINLY, old, new, most=_MOST_BYTES)
     if not said.ok:
         raise trouble(said, "The changed files cannot be listed")
     words = iter(said.out.split(b"\0"))
     statuses: dict[bytes, bytes] = {}
-    found: list[tuple[bytes, FileChange]] = []
+    found: list[tuple[bytes, ChangedFile]] = []
     for word in words:
         if word.startswith(b":"):
             status, path = word.rpartition(b" ")[2][:1], next(words)
@@ -46,7 +32,7 @@ async def changed_files(git: Git, old: str, new: str) -> tuple[list[tuple[bytes,
             was = b"" if path else next(words)
             path = path or next(words)
             status = _STATUS.get(statuses.get(path, b""), "changed")
-            found.append((path, FileChange(shown(path), status, _count(added), _count(removed), shown(was))))
+            found.append((path, ChangedFile(shown(path), status, _count(added), _count(removed), shown(was))))
     return found[:MOST_FILES], max(len(found) - MOST_FILES, 0)
 
 

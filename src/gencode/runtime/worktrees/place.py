@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from gencode.core.changes import BRANCHES as BRANCHES
 from gencode.core.errors import UserMistake
 from gencode.core.spec import Workspace
 from gencode.permissions.agent_places import WORKTREES as _ALL
 from gencode.permissions.secrets import holds_own_settings
 
-BRANCHES = "gencode/"
 MIRRORS = ".mirrors"
 """The folder, beside those of the worktrees, of repositories that were sent here."""
 _RECORDS = ".records"

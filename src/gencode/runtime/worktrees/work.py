@@ -14,8 +14,9 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.core.changes import ChangedFile
 from gencode.core.errors import UserMistake
-from gencode.runtime.worktrees.changes import FileChange, changed_files, diff_text
+from gencode.runtime.worktrees.changes import changed_files, diff_text
 from gencode.runtime.worktrees.git import Git, quiet_git, trouble
 from gencode.runtime.worktrees.making import GITLINK, MOST_ENTRIES, shown, turn
 from gencode.runtime.worktrees.merging import (
@@ -53,7 +54,7 @@ class Work(Struct, frozen=True):
     kept: bool
     commit: str = ""
     diff: str = ""
-    files: tuple[FileChange, ...] = ()
+    files: tuple[ChangedFile, ...] = ()
     more_files: int = 0
     merges: Literal["clean", "conflicts", "unknown"] = "unknown"
     conflicts: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ import argparse
 import msgspec
 
 from gencode.core.visible import visible_line
-from gencode.delegation.accounts import spent_by
+from gencode.delegation.task_queries import spent_by
 from gencode.surfaces.bounds import bounded, bounds_page
 from gencode.surfaces.commands.opening import opened
 from gencode.surfaces.lifetime import run_to_end
@@ -20,7 +20,7 @@ def budget(args: argparse.Namespace) -> int:
 async def _budget(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         found = await gen.find(args.id)
-        now, words = found.budget, getattr(args, "amounts", [])
+        now, words = await gen.work.current_budget(found), getattr(args, "amounts", [])
         if words:
             now = await gen.set_budget(found.id, bounded(now, words))
         spent = await spent_by(gen.store, found.id)

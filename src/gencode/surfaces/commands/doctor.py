@@ -19,12 +19,13 @@ from msgspec.structs import replace
 
 from gencode import __version__
 from gencode.app import SCHEMA_VERSION, GenCode, database_users, find_ripgrep, forgetful, open_store
+from gencode.core.changes import named
 from gencode.core.errors import GenCodeError
 from gencode.core.extras import installing
 from gencode.core.spec import Workspace
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
-from gencode.delegation.leaving import in_use, is_used, named
+from gencode.delegation.leaving import in_use, is_used, names_of
 from gencode.permissions.trust import Standing
 from gencode.places import database
 from gencode.runtime.sandbox.choose import Sandbox, chosen
@@ -333,7 +334,7 @@ def _worktrees(left: Sequence[Leftover], users: Sequence[User]) -> Iterator[Chec
             continue
         about = f"{each.path}: {each.branch} of {each.repository}, {files} changed"
         if at_work := [task for task, _ in users if task.id in (each.at_work or ())]:
-            who = named(at_work)
+            who = named(names_of(at_work))
             told = f"{about}, in use: {who[0].lower()}{who[1:]} at work in it"
             yield Check("worktree", "ok", told, f"gen task show {at_work[0].id}")
             continue

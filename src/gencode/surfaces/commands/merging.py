@@ -4,16 +4,17 @@ import argparse
 from pathlib import Path
 
 from gencode.app import GenCode
+from gencode.core.changes import listed, named
 from gencode.core.errors import UserMistake
 from gencode.core.task import Task, whole_transcript
 from gencode.delegation.earlier import is_here
-from gencode.delegation.leaving import at_work, named
+from gencode.delegation.leaving import at_work, names_of
 from gencode.delegation.lodged import copies_told
 from gencode.runtime.away.checkout import checkout_at
 from gencode.runtime.away.clones import NoClone, must_fit
 from gencode.runtime.away.homecoming import Arrival, Homecoming
 from gencode.runtime.away.parcel import Parcels, Returned, repository_around
-from gencode.runtime.away.telling import TAKEN, listed, noted, told
+from gencode.runtime.away.telling import TAKEN, noted, told
 from gencode.runtime.fleet import Dispatching
 from gencode.runtime.worktrees.leftovers import looked_at
 from gencode.runtime.worktrees.place import recorded
@@ -59,7 +60,7 @@ async def _returned(gen: GenCode, name: str) -> tuple[Parcels, tuple[Returned, b
     left = await looked_at(tree.path) if tree is not None else None
     if left is not None and (busy := await at_work(gen.store, Path(left.path))):
         later = f"when nobody is any more, gen task output {task.id} tells how to take it over"
-        raise UserMistake(f"{named(busy)} at work in {left.path}; {later}.")
+        raise UserMistake(f"{named(names_of(busy))} at work in {left.path}; {later}.")
     if left is not None:
         here = f"Task {task.id} worked in a worktree on this machine"
         how = f"take it over with: {left.taking_over}"
@@ -127,7 +128,7 @@ def _checkout(folder: Path) -> Path:
 
 
 def _show(arrived: Arrival, behind: list[str], *, whole: bool) -> None:
-    for line in (*listed(arrived), *behind, *told(arrived)):
+    for line in (*listed(arrived.files, arrived.more_files), *behind, *told(arrived)):
         answer(line)
     if whole and arrived.diff:
         answer(arrived.diff.rstrip())

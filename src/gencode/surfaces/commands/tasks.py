@@ -11,7 +11,6 @@ from gencode.app import GenCode
 from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome, refusals, titled
 from gencode.core.spec import TaskRequest
-from gencode.core.status import Status
 from gencode.core.visible import visible_line
 from gencode.runtime.models import elsewhere
 from gencode.runtime.ports import TaskQuery
@@ -86,9 +85,6 @@ async def _listed(args: argparse.Namespace) -> int:
             answer(table(("ID", "AGENT", "STATUS", "TURNS", "TIME", "CREATED", "TASK"), rows))
             for line in (*await all_awaited(gen, tasks), *await ways_out(gen, tasks)):
                 note(line)
-            for task in tasks:
-                if what := await _begins_with(gen, task):
-                    note(f"{task.agent_id} waits for {what}")
     return 0
 
 
@@ -144,18 +140,10 @@ async def _show(args: argparse.Namespace) -> int:
         if "json" in args:
             answer_json(task)
             return 0
-        awaits = await awaited(gen, task) or await _begins_with(gen, task)
+        awaits = await awaited(gen, task)
         facts = _facts(task, awaits, await ways_out(gen, [task]))
         answer("\n".join((*facts, "", await transcript_text(gen, task.agent_id))))
     return 0
-
-
-async def _begins_with(gen: GenCode, task: Outcome) -> str:
-    """What a fork has to get before it remembers anything (`Birth`); nothing once it has that."""
-    if not task.forked_from or task.status is not Status.PENDING:
-        return ""
-    found = await gen.find(task.agent_id)
-    return "a part of the budget" if found.woken and found.seq == 1 else ""
 
 
 def _facts(task: Outcome, awaits: str, stalled: Sequence[str]) -> Iterator[str]:

@@ -10,13 +10,13 @@ from msgspec import Meta, Struct
 
 from gencode import __version__
 from gencode.app import GenCode
+from gencode.budgets.limits import Spent, check_budget
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.core.messages import Usage
 from gencode.core.status import Status
-from gencode.delegation.accounts import spent_by
-from gencode.runtime.purse import Spent, check_budget
+from gencode.delegation.task_queries import spent_by
 from gencode.surfaces.commands.models import ModelLine, main_model
 from gencode.surfaces.http.endpoints import Asked, Name, Nothing, endpoint
 from gencode.surfaces.http.shapes import Bounds

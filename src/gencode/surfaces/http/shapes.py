@@ -4,13 +4,13 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Struct, structs
 
+from gencode.budgets.limits import Spent
 from gencode.core.budget import MOST, MOST_WHOLE, Budget
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.delegation.differences import Comparison
-from gencode.runtime.amounts import Spent
 from gencode.surfaces.http.endpoints import Name, Text
 
 Number = Annotated[int, Meta(ge=0, le=2**53)]

@@ -4,8 +4,8 @@ from typing import Any
 
 from gencode.core.outcome import Outcome
 from gencode.core.task import Task
-from gencode.delegation.accounts import spent_by
 from gencode.delegation.forks import Fork
+from gencode.delegation.task_queries import spent_by
 from gencode.surfaces.http.endpoints import Asked, Nothing, endpoint
 from gencode.surfaces.http.looking import about_task
 from gencode.surfaces.http.shapes import (
@@ -114,7 +114,7 @@ async def send_to_background(site: Site, task: Task, asked: Asked[Nothing, Any])
 @about_task(
     "PUT budget",
     "act",
-    "Let a task at rest spend another budget from now on, never more than is left above it",
+    "Let a task spend another budget from now on, never more than is left above it",
     body=Bounds,
     answer=Budgeted,
 )

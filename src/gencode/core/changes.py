@@ -1,0 +1,364 @@
+"""What became of the files that a task changed: the records, and the sentences that tell them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+BRANCHES = "gencode/"
+"""How the names of branches begin that GenCode makes."""
+MOST_FILES = 50
+MOST_TASKS = 5
+
+
+FileStatus = Literal["added", "changed", "deleted", "renamed", "other kind"]
+
+
+class ChangedFile(Struct, frozen=True):
+    """One file; `added` and `removed` are lines, None for a binary file. `was` is its name before."""
+
+    path: str
+    status: FileStatus
+    added: int | None
+    removed: int | None
+    was: str = ""
+
+
+class NamedTask(Struct, frozen=True, gc=False):
+    """A task as sentences name it."""
+
+    id: str
+    agent: str
+
+
+class WorktreeChanges(Struct, frozen=True, tag="worktree", omit_defaults=True):
+    """What is in a worktree when the last agent at work there has ended.
+
+    `unknown`: that could not be seen. `removed`: nothing was changed. `empty`: nothing is on its branch, and
+    it is kept because of the `notes`. `merged`: all of it is in the `repository` it was made from. `open`:
+    `commands` take it over.
+    """
+
+    state: Literal["unknown", "removed", "empty", "merged", "open"]
+    branch: str = ""
+    path: str = ""
+    repository: str = ""
+    host: str = ""
+    """The task that the worktree was made for, where it is another one."""
+    last: NamedTask | None = None
+    """The one that was at work there last, where it is another one."""
+    after: str = ""
+    """The task whose work it began with."""
+    files: tuple[ChangedFile, ...] = ()
+    more_files: int = 0
+    diff: str = ""
+    merges: Literal["clean", "conflicts", "unknown"] = "unknown"
+    """What a merge would give."""
+    conflicts: tuple[str, ...] = ()
+    overlaps: tuple[str, ...] = ()
+    """Files that are changed in the checkout as well, and not committed there."""
+    blocked: str = ""
+    """Why no merge can begin there now."""
+    commands: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    withdrawn: bool = False
+    """Whether nobody has to take it over any more."""
+
+
+class WorktreeInUse(Struct, frozen=True, tag="in_use", omit_defaults=True):
+    """Others are still at work in a worktree: what is in it is told when the last of them has ended."""
+
+    tasks: tuple[NamedTask, ...]
+    host: str
+    """The task that the worktree was made for."""
+    own: bool = False
+    """Whether that is the task that has ended."""
+    more: int = 0
+    """How many are at work there besides those that are named."""
+
+
+class CopyChanges(Struct, frozen=True, tag="copy", omit_defaults=True):
+    """What a task changed in a copy of its `folder` on a worker.
+
+    `empty`: nothing that goes back. `no_more`: nothing that it had not handed in before, or, for a `fork`,
+    that the task it copies had not changed. `handed_in`: it can be taken over. `kept`: it could not be handed
+    in, for the reason `why`, and is in `path` there.
+    """
+
+    state: Literal["empty", "no_more", "handed_in", "kept"]
+    task: str
+    folder: str = ""
+    worker: str = ""
+    path: str = ""
+    fork: bool = False
+    both: bool = False
+    """Whether the work of the task that it is a fork of is in it."""
+    files: tuple[ChangedFile, ...] = ()
+    more_files: int = 0
+    left: tuple[str, ...] = ()
+    """What git cannot carry, and is only in the copy."""
+    why: str = ""
+    diff: str = ""
+    withdrawn: bool = False
+    """Whether nobody has to take it over any more."""
+
+
+class MergedChanges(Struct, frozen=True, tag="merge", omit_defaults=True):
+    """What became of the work that came back from a worker.
+
+    `applied`: it is in the files of the `checkout` now. `there`: it was already. `offered`: it is on the
+    `branch`, and `commands` take it over.
+    """
+
+    state: Literal["applied", "there", "offered"]
+    checkout: str
+    branch: str = ""
+    why: str = ""
+    commands: tuple[str, ...] = ()
+    withdrawn: bool = False
+    """Whether nobody has to take it over any more."""
+
+
+class LostChanges(Struct, frozen=True, tag="lost", omit_defaults=True):
+    """The work of a task on a worker could not be brought here."""
+
+    task: str
+    why: str
+    withdrawn: bool = False
+    """Whether it was taken over since."""
+
+
+class ToldLine(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A line in which version 0.1 told of changes, and what it is about.
+
+    An `offer` says how to take over what is on a `branch`; `mergeable` says only that this can be done.
+    """
+
+    text: str
+    about: Literal["", "offer", "mergeable", "in_use"] = ""
+    branch: str = ""
+
+
+class ToldChanges(Struct, frozen=True, tag="told"):
+    """What version 0.1 told only in words."""
+
+    lines: tuple[ToldLine, ...]
+
+
+Changes = WorktreeChanges | WorktreeInUse | CopyChanges | MergedChanges | LostChanges | ToldChanges
+Superseded = Literal["", "offers", "in_use"]
+"""What is so no more: that work is to be taken over, or that others are in a worktree."""
+
+
+def after_move(
+    before: Sequence[Changes], more: Changes, superseded: Superseded, task: str
+) -> tuple[Changes, ...]:
+    """What is told of the changes of a task after something became of them."""
+    kept = tuple(before)
+    if superseded == "offers":
+        kept = tuple(withdrawn(each, f"{BRANCHES}{task}") for each in kept)
+    elif superseded == "in_use":
+        kept = without_use(kept)
+    return (*kept, more)
+
+
+def offers(change: Changes, branch: str) -> bool:
+    """Whether it is to be told how to take over what is on a branch, or on another one with that work."""
+    match change:
+        case WorktreeChanges(state="open", withdrawn=False) | MergedChanges(state="offered", withdrawn=False):
+            return _is_of(change.branch, branch)
+        case CopyChanges(state="handed_in", withdrawn=False) | LostChanges(withdrawn=False):
+            return f"{BRANCHES}{change.task}" == branch
+        case ToldChanges(lines):
+            return any(each.about == "offer" and _is_of(each.branch, branch) for each in lines)
+        case _:
+            return False
+
+
+def withdrawn(change: Changes, branch: str) -> Changes:
+    """The same without the offer of what is on a branch."""
+    if not offers(change, branch):
+        return change
+    match change:
+        case ToldChanges(lines):
+            kept = (each for each in lines if each.about != "mergeable")
+            return ToldChanges(
+                tuple(each for each in kept if each.about != "offer" or not _is_of(each.branch, branch))
+            )
+        case WorktreeInUse():
+            return change
+        case _:
+            return replace(change, withdrawn=True)
+
+
+def is_in_use(change: Changes) -> bool:
+    """Whether others were still at work in a worktree."""
+    if isinstance(change, ToldChanges):
+        return any(each.about == "in_use" for each in change.lines)
+    return isinstance(change, WorktreeInUse)
+
+
+def without_use(changes: Iterable[Changes]) -> tuple[Changes, ...]:
+    """The same when nobody is at work in the worktree any more."""
+    found: list[Changes] = []
+    for each in changes:
+        if isinstance(each, ToldChanges):
+            found.append(ToldChanges(tuple(line for line in each.lines if line.about != "in_use")))
+        elif not isinstance(each, WorktreeInUse):
+            found.append(each)
+    return tuple(found)
+
+
+def _is_of(found: str, branch: str) -> bool:
+    """Whether a branch has the work of another one: it is that, or called like it with the commit behind."""
+    if found == branch:
+        return True
+    commit = found.removeprefix(f"{branch}-")
+    return commit != found and len(commit) == 8 and all(each in "0123456789abcdef" for each in commit)
+
+
+def with_changes(report: str, changes: Sequence[Changes]) -> str:
+    """What an agent said at last, with what became of its changes."""
+    texts = [text for each in changes if (text := told(each))]
+    return "\n\n".join(filter(None, (report.strip(), *texts))) if texts else report
+
+
+def told(change: Changes) -> str:
+    """What became of changes, in words."""
+    match change:
+        case WorktreeChanges():
+            return "\n".join(_in_worktree(change))
+        case WorktreeInUse(tasks, host, own, more):
+            whose = "its worktree" if own else f"the worktree of task {host}"
+            return (
+                f"[{named(tasks, more)} still at work in {whose}. What is changed there is committed, and "
+                f"told as the result of task {host}, when the last one there has ended.]"
+            )
+        case CopyChanges():
+            return "\n".join(_in_copy(change))
+        case MergedChanges():
+            return "\n".join(_merged(change))
+        case LostChanges(task, why, gone):
+            return "" if gone else f"[The changes of task {task} were not brought here: {why}.]"
+        case ToldChanges(lines):
+            return "\n".join(each.text for each in lines).strip()
+
+
+def listed(files: Sequence[ChangedFile], more: int = 0) -> Iterator[str]:
+    """The files that were changed."""
+    for file in files[:MOST_FILES]:
+        lines = "" if file.added is None else f" +{file.added} -{file.removed}"
+        yield f"{file.status} {file.path}{lines}"
+    rest = max(0, len(files) - MOST_FILES) + more
+    if rest:
+        yield f"and {rest} more files"
+
+
+def named(tasks: Sequence[NamedTask], more: int = 0) -> str:
+    """Who is, or are, as the beginning of a sentence."""
+    some = [f"task {each.id} of {each.agent}" for each in tasks[:MOST_TASKS]]
+    more += max(0, len(tasks) - MOST_TASKS)
+    some += [f"{more} more"] if more else []
+    said = f"{', '.join(some[:-1])} and {some[-1]}" if len(some) > 1 else some[0]
+    return f"{said[0].upper()}{said[1:]} {'is' if len(some) == 1 else 'are'}"
+
+
+def _in_worktree(work: WorktreeChanges) -> Iterator[str]:
+    if work.host:
+        yield f"[It was the last one at work in the worktree of task {work.host}.]"
+    if work.last is not None:
+        ended = f"task {work.last.id} of {work.last.agent}"
+        yield f"[The last one at work in its worktree has ended: {ended}.]"
+    match work.state:
+        case "unknown":
+            pass
+        case "removed":
+            yield "[It changed no file in its worktree, which was removed.]"
+        case "empty":
+            yield f"[Nothing it did is on its branch {work.branch}; {'; '.join(work.notes)}.]"
+        case "merged":
+            yield f"[Its changes, on the branch {work.branch}, in {work.path}, are all in {work.repository}.]"
+            yield from _after(work)
+        case "open":
+            if not work.withdrawn:
+                where = f"on the branch {work.branch}, in {work.path}"
+                yield f"[Its changes are {where}, and not in your checkout.]"
+            yield from _after(work)
+            yield from _merge(work)
+            if not work.withdrawn:
+                yield from _commands(work.commands)
+    if work.diff:
+        yield f"```diff\n{work.diff.rstrip()}\n```"
+
+
+def _after(work: WorktreeChanges) -> Iterator[str]:
+    if work.after:
+        yield f"[It began with the work of task {work.after}, which is on its branch as well.]"
+    yield from listed(work.files, work.more_files)
+
+
+def _merge(work: WorktreeChanges) -> Iterator[str]:
+    """What a merge would give."""
+    if work.blocked:
+        yield f"{work.blocked}: finish that, or give it up, before you merge."
+        return
+    committed = f"once your own changes of {', '.join(work.overlaps)} are committed" if work.overlaps else ""
+    match work.merges:
+        case "clean" if committed:
+            yield f"It can be merged {committed}."
+        case "clean":
+            yield from () if work.withdrawn else ("It can be merged as things are.",)
+        case "conflicts":
+            merge = f"A merge {committed}" if committed else "A merge"
+            yield f"{merge} would conflict in: {', '.join(work.conflicts)}."
+        case _:
+            yield "Whether it can be merged could not be found out."
+
+
+def _commands(commands: Sequence[str]) -> Iterator[str]:
+    """How work is taken over."""
+    for number, command in enumerate(commands):
+        yield f"{'or' if number else 'To take it over'}: {command}"
+
+
+def _in_copy(work: CopyChanges) -> Iterator[str]:
+    left = [f"Not handed in, {note}, in {work.path}." for note in work.left]
+    match work.state:
+        case "empty":
+            yield "[It changed no file that goes back.]"
+            yield from left
+            return
+        case "no_more":
+            than = "than the task it is a fork of" if work.fork else "there"
+            yield f"[It changed nothing more {than}.]"
+            yield from left
+            return
+        case _:
+            pass
+    began = ", with the work of the task it is a fork of" if work.both else ""
+    what = "What both changed" if work.both else "What it changed"
+    yield f"[It worked in a copy of {work.folder}{began} on {work.worker}. {what} there:]"
+    yield from listed(work.files, work.more_files)
+    yield from left
+    if work.state == "kept":
+        yield f"This could not be handed in, because {work.why}. It is there, in {work.path}."
+    elif not work.withdrawn:
+        yield f"To take it over, where that was not done: gen task merge {work.task}"
+    if work.diff:
+        yield f"```diff\n{work.diff.rstrip()}\n```"
+
+
+def _merged(work: MergedChanges) -> Iterator[str]:
+    match work.state:
+        case "applied":
+            yield f"[Its changes are in the files of {work.checkout} now.]"
+        case "there":
+            yield f"[All of its changes were in the files of {work.checkout} already.]"
+        case "offered" if not work.withdrawn:
+            where = f"on the branch {work.branch} of {work.checkout}"
+            yield f"[Its changes are {where} and not in the files there.]"
+            yield f"They were not applied: {work.why}."
+            yield from _commands(work.commands)
+        case _:
+            pass
