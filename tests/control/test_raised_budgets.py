@@ -90,6 +90,8 @@ async def test_a_task_that_another_process_runs_is_bounded_from_here_at_once(tmp
         scripted(tmp_path, store=store) as other,
     ):
         task = await runs.task("Explore", WAIT, background=True)
+        with pytest.raises(UserMistake, match=f"Task {task.id} is at work in another process"):
+            await other.set_budget(task.id, Budget(seconds=4))
         await other.set_budget(task.id, Budget(turns=4))
         gate.open.set()
         ended = await task.result()

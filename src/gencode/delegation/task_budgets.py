@@ -1,6 +1,6 @@
 """Budgets of tasks and sessions: which of two counts, what a session may spend, and how one is set."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from msgspec.structs import replace
@@ -58,8 +58,8 @@ class TaskBudgets:
     async def opened(self) -> str:
         """The account of this session, limited to what its work may spend."""
         if self._limited != self.budget:
-            self._limited = self.budget
             await self._store.ledger.limit(self.account, self.budget)
+            self._limited = self.budget
         return self.account
 
     async def current(self, task: Task) -> Budget:
@@ -95,10 +95,6 @@ class TaskBudgets:
         async for above in tasks_above(self._store, task):
             top = above
         return top
-
-    async def left(self, path: Sequence[str]) -> Budget:
-        """What is left for a task whose account and those above it these are."""
-        return in_units(await self._store.ledger.left(path) or {})
 
     async def taken_along(self, asked: Budget) -> Budget:
         """What work without a conversation may spend that outlives this session: what that leaves, at most.

@@ -1,7 +1,6 @@
 """What a person or a program may ask for: new work, more of earlier work, a word to it, and its end."""
 
 import asyncio
-import logging
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -35,8 +34,10 @@ from gencode.runtime.models import ModelRegistry, elsewhere
 from gencode.runtime.ports import Handover, Store, TaskQuery
 from gencode.runtime.seen import Seen
 
-log = logging.getLogger(__name__)
-
+SECONDS_ELSEWHERE = (
+    "Task {task} is at work in another process, which counts its seconds. Leave them as they are, or change "
+    "them once it has ended."
+)
 COME_BACK = UserMessage(
     "Work that you sent to the background has ended. Tell the user what came of it.",
     sender="system",
@@ -314,8 +315,10 @@ class Work:
             if top.conversation:
                 tops[top.id] = top
         for top in tops.values():
-            await self._set(top, budget)
-            self._budgets.keep(top.id, budget)
+            elsewhere = not top.status.ended and self._launcher.local(top.id) is None
+            own = replace(budget, seconds=top.budget.seconds) if elsewhere else budget
+            await self._set(top, own)
+            self._budgets.keep(top.id, own)
 
     async def set_budget(self, task: str, budget: Budget | Mapping[str, float | None]) -> Budget:
         """Let a task spend so much from now on, with everything below it and all that it ever spent.
@@ -335,19 +338,22 @@ class Work:
 
         The journal of one that another process runs has it when it goes on the next time.
         """
-        await self._budgets.limit(task, budget)
         job = self._launcher.local(task.id)
         if job is not None:
+            await self._budgets.limit(task, budget)
             job.change_seconds(budget, self._launcher.live)
             await job.record.commit(BudgetSet(budget))
             return
         try:
             async with self._launcher.borrow(task.id) as lease:
+                await self._budgets.limit(task, budget)
                 await self._store.append(lease, [BudgetSet(budget)])
-        except StoreTrouble:
+        except (StoreTrouble, BudgetSpent):
             raise
-        except (UserMistake, Fenced) as taken:
-            log.info("the budget of task %s is only in the ledger: %s", task.id, taken)
+        except (UserMistake, Fenced):
+            if budget.seconds != task.budget.seconds:
+                raise UserMistake(SECONDS_ELSEWHERE.format(task=task.id)) from None
+            await self._budgets.limit(task, budget)
 
     async def budget_of(self, session: str | None) -> Budget:
         """What a conversation may spend, by what was said now and before."""

@@ -300,11 +300,7 @@ class SqliteLedger:
 
     async def hold(self, hold: Hold) -> Verdict:
         """Take a hold if the call may be made now; nothing is written for one that may not."""
-        verdict = await patiently(lambda: self._reads.verdict(hold), self._errors)
-        if isinstance(verdict, Granted) and verdict.bounded:
-            return await self._pen.write(_Holding(self._accounts, hold), together=self._together())
-        await self.release(hold.task)
-        return verdict
+        return await self._pen.write(_Holding(self._accounts, hold), together=self._together())
 
     async def release(self, task: str) -> None:
         """Drop the hold of a task whose call was not made."""
