@@ -14,3 +14,9 @@ def test_a_tree_in_many_processes_exceeds_its_budget_by_one_call_at_most(seed: i
     found = budgets.tree(seed)
     assert found.well, found
     assert found.agents > 1
+
+
+def test_a_crowd_of_processes_spends_nearly_all_before_the_limit_is_reported() -> None:
+    found = budgets.crowd(1)
+    assert found.well and found.agents == budgets.PROCESSES, found
+    assert found.spent >= budgets.LEAST_SPENT * found.budget

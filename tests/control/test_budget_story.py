@@ -31,7 +31,7 @@ async def test_a_session_stops_when_its_tokens_are_spent_and_keeps_what_was_said
     assert 250 <= spent(outcome.usage.tree) < 250 + 100
 
 
-async def test_children_spend_from_one_purse_and_do_not_exceed_it_together(tmp_path: Path) -> None:
+async def test_children_spend_from_one_account_and_do_not_exceed_it_together(tmp_path: Path) -> None:
     sent = [call("Task", subagent_type="Explore", prompt=f"part {number}") for number in range(8)]
     turns = [says("", *sent, usage=COSTS), says("told", usage=COSTS)]
     async with scripted(

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import UserMistake
@@ -32,7 +31,6 @@ class Spent(Struct, frozen=True):
     seconds: float = 0.0
 
 
-NOTHING = Spent()
 NO_BUDGET = Budget()
 
 
@@ -98,17 +96,8 @@ def in_units(amounts: Mapping[str, int | None]) -> Budget:
     )
 
 
-def raised(budget: Budget, more: Mapping[str, int]) -> Budget:
-    """A budget with so much more of what it bounds."""
-    limits = limits_of(budget)
-    wider = {kind: None if limit is None else limit + more.get(kind, 0) for kind, limit in limits.items()}
-    return replace(in_units(wider), seconds=budget.seconds)
-
-
 def in_numbers(spent: Spent) -> dict[str, int]:
     """In whole numbers; a model or a journal that says less than nothing says nothing."""
-    if spent is NOTHING:
-        return dict.fromkeys(UNITS, 0)
     return {
         "turns": max(0, spent.turns),
         "tokens": max(0, spent.tokens),

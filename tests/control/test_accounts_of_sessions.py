@@ -1,4 +1,4 @@
-"""One session, one purse: whatever belongs to it is paid from it, whoever wakes it and wherever."""
+"""One session, one account: whatever belongs to it is paid from it, whoever wakes it and wherever."""
 
 import re
 from pathlib import Path
@@ -27,7 +27,7 @@ async def total(gen: GenCode) -> int:
     return sum(each.usage.input_tokens + each.usage.output_tokens for each in await gen.tasks())
 
 
-async def test_tasks_that_are_woken_again_and_again_are_paid_from_the_one_purse_of_the_session(
+async def test_tasks_that_are_woken_again_and_again_are_paid_from_the_one_account_of_the_session(
     tmp_path: Path,
 ) -> None:
     async with scripted(tmp_path, settings={"max_tokens_total": 350}, Explore=EXPLORE) as gen:
