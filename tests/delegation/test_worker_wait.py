@@ -2,6 +2,7 @@
 
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import PassingFact, ProgressMade
+from gencode.core.reasons import WaitFor
 from gencode.delegation.deadline import UnclaimedTimer
 from gencode.delegation.watch import OUTLOOK_SECONDS, QUIET_SECONDS, WorkerWait
 from gencode.runtime.fleet import NoWorker, Outlook
@@ -50,7 +51,7 @@ class Watched:
 
 
 def told(outlook: Outlook) -> list[PassingFact]:
-    return [ProgressMade(f"waits for {outlook.words}", note=True)]
+    return [ProgressMade(f"waits for {outlook.words}", note=True, waits_for=WaitFor.WORKER)]
 
 
 async def test_it_is_said_once_and_again_when_it_changes() -> None:
@@ -96,7 +97,9 @@ async def test_a_task_that_no_worker_can_take_is_to_end_when_that_has_lasted_as_
     sender = Watched()
     sender.sent.now = HOPELESS
     text = f"waits for {HOPELESS.words}; if none comes within 10 s, it ends"
-    assert await sender.pass_by(QUIET_SECONDS + 9.9) == [ProgressMade(text, note=True)]
+    assert await sender.pass_by(QUIET_SECONDS + 9.9) == [
+        ProgressMade(text, note=True, waits_for=WaitFor.WORKER)
+    ]
     assert sender.ends == []
     await sender.pass_by(3 * OUTLOOK_SECONDS)
     assert len(sender.ends) > 1  # who was refused tries again

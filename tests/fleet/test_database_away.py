@@ -11,7 +11,7 @@ from gencode import GenCode
 from gencode.core.errors import StoreAway, StoreTrouble
 from gencode.core.events import Event, ProgressMade, TaskCreated
 from gencode.core.messages import ToolMessage, UserMessage
-from gencode.core.reasons import stop_cause
+from gencode.core.reasons import WaitFor, stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
@@ -118,7 +118,7 @@ async def sending(fleet: Fleet, store: FleetStore) -> AsyncGenerator[tuple[GenCo
 
 async def told(listener: Listener, words: str = watch.WAITS) -> None:
     async for event in listener:
-        if event.fact == ProgressMade(words, note=True):
+        if event.fact == ProgressMade(words, note=True, waits_for=WaitFor.DATABASE):
             return
     raise AssertionError("nobody said that the database is away")
 

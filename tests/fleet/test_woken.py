@@ -15,12 +15,12 @@ from gencode.core.errors import StoreAway, UserMistake
 from gencode.core.events import MessageAdded, PassingFact, ProgressMade, TaskEnded, TaskQueued, TaskStarted
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage, UserMessage
-from gencode.core.reasons import EndReason, stop_cause
+from gencode.core.reasons import EndReason, WaitFor, stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
 from gencode.delegation.crash_recovery import close_unclaimed
-from gencode.delegation.watch import WAITS, Watch
+from gencode.delegation.watch import Watch
 from gencode.engines.luggage import read_order
 from gencode.fleet import MOST_TAKES, Shape, Worker
 from gencode.runtime.ports import TaskQuery
@@ -217,7 +217,7 @@ async def test_who_waits_for_a_task_goes_on_to_wait_while_the_database_is_away_a
     assert (await watch.ended(task, PATIENCE, told.append)).result == "done"
     store.away = 3
     assert [event.seq async for event in watch.events(task, 0, told.append)] == [1, 2, 3, 4]
-    assert told == [ProgressMade(WAITS, note=True)] * 2
+    assert [fact.waits_for for fact in told if isinstance(fact, ProgressMade)] == [WaitFor.DATABASE] * 2
     store.away = 1_000
     with pytest.raises(StoreAway):
         await watch.ended(task, 0.1)

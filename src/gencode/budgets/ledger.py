@@ -168,6 +168,13 @@ class Ledger(Protocol):
         """An account as it is now; None when the task has none."""
         ...
 
+    async def recount(self) -> Sequence[str]:
+        """Read from the journals what was spent from every account; those that had it wrong.
+
+        What was deleted since then is not in the journals any more.
+        """
+        ...
+
 
 def account_of(task: Task, above: Sequence[str], spent: Amounts | None = None) -> Account:
     """The account of a task with these ids above it, by what its journal says of its budget and its cost."""

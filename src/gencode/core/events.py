@@ -14,7 +14,7 @@ from gencode.core.budget import Budget
 from gencode.core.changes import Changes, Superseded, with_changes
 from gencode.core.errors import CorruptFact
 from gencode.core.messages import FileChange, Message, Usage, UserMessage
-from gencode.core.reasons import EndReason
+from gencode.core.reasons import EndReason, WaitFor
 from gencode.core.rules import Decision, Mode, Policy
 from gencode.core.spec import Copied, ToolChoice
 from gencode.core.status import Status
@@ -261,6 +261,7 @@ class ProgressMade(Fact, tag="ProgressMade", frozen=True, omit_defaults=True):
 
     text: str
     note: bool = False
+    waits_for: WaitFor | None = None
 
 
 class CommandEnded(Fact, tag="CommandEnded", frozen=True):

@@ -1,8 +1,25 @@
-"""Why a run of a task ended: the reason that programs decide by, and the sentence that people read."""
+"""Why a run of a task ended, and what one waits for: what programs decide by, beside the words for people."""
 
 from enum import StrEnum
 
 from msgspec import Struct
+
+
+class WaitFor(StrEnum):
+    """What a running task waits for; the line beside it tells the same to people, with particulars."""
+
+    TURN = "turn"
+    """Too many agents are at work."""
+    MODEL = "model"
+    """Its rate limit, or a pause after an error."""
+    BUDGET = "budget"
+    """Other calls spend from the same budget."""
+    COMMANDS = "commands"
+    """Its background commands."""
+    DATABASE = "database"
+    """The store cannot be reached."""
+    WORKER = "worker"
+    """No worker has taken it."""
 
 
 class EndReason(StrEnum):

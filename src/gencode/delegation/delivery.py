@@ -29,7 +29,7 @@ from gencode.core.ids import stamp
 from gencode.core.messages import CommandRun, ToolCall, ToolResult, Trace, UserMessage
 from gencode.core.outcome import how_ended, outcome_of, output_file, report_lines
 from gencode.core.quoting import code_span, disarmed_line
-from gencode.core.reasons import EndReason
+from gencode.core.reasons import EndReason, WaitFor
 from gencode.core.receipts import is_said_again
 from gencode.core.status import Status
 from gencode.core.task import Task, comes_later, last_end, receipt, untold_commands, was_given
@@ -322,9 +322,8 @@ class AgentInbox:
         if seconds > 0:
             told = [f"{each.id} ({code_span(each.order.text, LONGEST_COMMAND)})" for each in running]
             plural = "" if len(running) == 1 else "s"
-            self._record.tell(
-                ProgressMade(WAITS.format(s=plural, seconds=seconds, names=", ".join(told)), note=True)
-            )
+            text = WAITS.format(s=plural, seconds=seconds, names=", ".join(told))
+            self._record.tell(ProgressMade(text, note=True, waits_for=WaitFor.COMMANDS))
         return time.monotonic() + seconds
 
     def _come(self) -> list[Task]:

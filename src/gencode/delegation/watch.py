@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import Conflict, CorruptFact, GenCodeError, StoreAway, UserMistake
 from gencode.core.events import Event, PassingFact, ProgressMade
-from gencode.core.reasons import Cause, EndReason
+from gencode.core.reasons import Cause, EndReason, WaitFor
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.crash_recovery import close_if_orphan
@@ -67,7 +67,7 @@ async def retry(
             if stop.stopped or time.monotonic() > until:
                 raise
         if pause == FIRST_PAUSE:
-            tell(ProgressMade(note, note=True))
+            tell(ProgressMade(note, note=True, waits_for=WaitFor.DATABASE))
         await asyncio.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -131,7 +131,7 @@ class WorkerWait:
         told = replace(seen, unclear=False) if seen else None
         if seen and seen.reason is not NoWorker.NOT_YET and seen == before and told != self._told:
             self._told = told
-            self._tell(ProgressMade(f"waits for {_in_full(seen)}", note=True))
+            self._tell(ProgressMade(f"waits for {_in_full(seen)}", note=True, waits_for=WaitFor.WORKER))
         return seen.end if self._timer.is_over(seen) and seen else ""
 
 

@@ -103,11 +103,11 @@ class AskParent:
         self, origin: Origin, inbox: AgentInbox, inquiries: Sequence[Inquiry], call: ToolCall
     ) -> Reply:
         """The answers, from the parent if it gives them in time, else from a person."""
-        job = self._supervisor.find(origin.task or "")
-        alone = isinstance(job, Job) and job.seat.gate.approvals.unattended
+        job = self._supervisor.local(origin.task or "")
+        alone = job is not None and job.seat.gate.approvals.unattended
         waited = job is not None and not job.task.background
-        parent = await self._parent(job) if isinstance(job, Job) else None
-        if isinstance(job, Job) and parent is not None:
+        parent = await self._parent(job) if job is not None else None
+        if job is not None and parent is not None:
             with origin.asker.parking() if isinstance(origin.asker, TimedAsker) else nullcontext():
                 if await self._answered_by(job, parent, inbox, inquiries):
                     return Reply(by=f"The agent {parent.agent}", later=True)
@@ -141,8 +141,8 @@ class AskParent:
         parent_id = job.task.parent
         if parent_id is None or job.task.imported:  # what a file says of its parent gives no rights
             return None
-        here = self._supervisor.find(parent_id)
-        if isinstance(here, Job):
+        here = self._supervisor.local(parent_id)
+        if here is not None:
             waits = job.sent_back is not None
             return Parent(here.id, here.seat.agent, waits) if ANSWERS_WITH in here.seat.toolbox else None
         try:

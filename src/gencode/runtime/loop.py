@@ -34,7 +34,7 @@ from gencode.core.messages import (
     Usage,
     UserMessage,
 )
-from gencode.core.reasons import EndReason
+from gencode.core.reasons import EndReason, WaitFor
 from gencode.core.status import Status
 from gencode.runtime.calls import answer
 from gencode.runtime.fitting import BEFORE_THAT, fitting_before, if_silent, shaped, unasked
@@ -314,7 +314,7 @@ def pictured(transcript: Sequence[Message], model: str) -> Sequence[Message]:
 async def admitted(seat: Seat, request: Request, record: Recorder) -> "Paid | None":
     """Wait for the right to be at work, and hold what the call may cost where a budget limits that."""
     if seat.slot is not None and not seat.slot.try_take():
-        record.tell(ProgressMade(BACK_IN_LINE))
+        record.tell(ProgressMade(BACK_IN_LINE, waits_for=WaitFor.TURN))
         with record.parked():
             await seat.slot.take()
         record.tell(ProgressMade("thinking"))
@@ -329,7 +329,7 @@ async def admitted(seat: Seat, request: Request, record: Recorder) -> "Paid | No
 def tell_wait(record: Recorder, part: WaitPart) -> None:
     """Let be heard why nothing is asked yet."""
     if part.why:
-        record.tell(ProgressMade(part.why, part.note))
+        record.tell(ProgressMade(part.why, part.note, part.waits_for))
 
 
 def cost_so_far(seat: Seat, request: Request, text: Sequence[str]) -> Usage:

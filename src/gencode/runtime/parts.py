@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from gencode.core.messages import ToolCall, Usage
+from gencode.core.reasons import WaitFor
 
 
 class TextPart(Struct, frozen=True):
@@ -40,6 +41,7 @@ class WaitPart(Struct, frozen=True):
     why: str = ""
     note: bool = False
     over: bool = False
+    waits_for: WaitFor = WaitFor.MODEL
 
 
 class EndPart(Struct, frozen=True):

@@ -10,6 +10,7 @@ from gencode.budgets.limits import Amounts, Spent, in_numbers, in_units, known
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
 from gencode.core.prices import Price
+from gencode.core.reasons import WaitFor
 from gencode.runtime.changes import Changes
 from gencode.runtime.parts import WaitPart
 from gencode.runtime.ports import Request
@@ -109,7 +110,7 @@ class CallQueue:
                 return verdict
             if not told and clock() >= silent:
                 told = True
-                tell(WaitPart(WAITS))
+                tell(WaitPart(WAITS, waits_for=WaitFor.BUDGET))
             if clock() >= look:
                 look = clock() + CLOSE_SECONDS
                 for task in verdict.holders:

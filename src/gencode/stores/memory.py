@@ -154,7 +154,7 @@ class MemoryStore:
         top = self._top(record)
         if session is not None and session != top.session:
             top.session = session
-            self.ledger.recount([session])
+            self.ledger.count([session])
         path = (task, *self._above(task))
         self.ledger.learn(path)
         return Lease(owner, record.epoch, record.state, path)
@@ -250,7 +250,7 @@ class MemoryStore:
             raise taken(growth.state.id)
         self._records[growth.state.id] = _Record(growth, 0, None, 0.0)
         self.chronicle.write(growth.events)
-        self.ledger.recount(self._above(growth.state.id))
+        self.ledger.count(self._above(growth.state.id))
         self.changes.note()
 
     async def delete(self, task: str) -> list[str]:

@@ -125,7 +125,14 @@ class MemoryLedger:
             if state is not None and each not in self._accounts and (limits := limited(state.budget)):
                 self._accounts[each] = replace(self._new(each), limits=limits)
 
-    def recount(self, accounts: Iterable[str]) -> None:
+    async def recount(self) -> Sequence[str]:
+        """Read from the journals what was spent; the accounts that had it wrong."""
+        before = dict(self._accounts)
+        self.count(before)
+        now = self._accounts
+        return [each for each, old in before.items() if any(plus(old.spent, now[each].spent, -1).values())]
+
+    def count(self, accounts: Iterable[str]) -> None:
         """Read from the journals what was spent below these accounts."""
         for account in self._on(accounts):
             self._accounts[account.id] = replace(account, spent=self._new(account.id).spent)

@@ -277,8 +277,8 @@ class PostgresLedger:
         """Whether nothing limits who spends from this path, as far as it was heard here."""
         if not path:
             return True
-        if not await self._ear.quiet(_NEWS, _NEWS, _LOOK_SECONDS):
-            self._free.clear()
+        if not self._ear.listens or not await self._ear.quiet(_NEWS, _NEWS, _LOOK_SECONDS):
+            self._free.clear()  # nobody is made to listen for this: whoever waits for anything does
         tops = {*path[-2:]}  # the last one is the top of the tree, or the session, and then it is before that
         if not tops <= self._free:
             if await self._link.fetch(_FREE, list(tops)):

@@ -234,6 +234,11 @@ class Ear:
         finally:
             self._busy = False
 
+    @property
+    def listens(self) -> bool:
+        """Whether it hears what is said at this moment."""
+        return self._connection is not None and not self._connection.is_closed()
+
     async def listen(self) -> bool:
         """Hear what is said from now on; False when that is not possible."""
         return await self._listening()
@@ -251,10 +256,10 @@ class Ear:
                 await connection.close(timeout=CONNECT_SECONDS)
 
     async def _listening(self) -> bool:
-        if self._connection is not None and not self._connection.is_closed():
+        if self.listens:
             return True
         async with self._connecting:
-            if self._connection is not None and not self._connection.is_closed():
+            if self.listens:
                 return True
             try:
                 self._connection = connection = await _asyncpg.connect(self._link.url, **_SHAPE)
