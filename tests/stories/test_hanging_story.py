@@ -89,7 +89,8 @@ async def test_what_a_suspended_process_runs_is_stalled_wherever_it_is_listed_un
     assert (heard["task"], heard["seconds"] >= SILENT + LEASE) == (task, True)
     assert ("stalled" in patient.out, patient.err) == (False, "")
     wait_until(
-        lambda: "stalled" not in gen("task", "list", cwd=tmp_path).out, "it gives a sign of life again"
+        lambda: "stalledSeconds" not in gen("task", "list", "--json", cwd=tmp_path).out,
+        "it gives a sign of life again",
     )
     assert gen("task", "stop", task, cwd=tmp_path).code == 0
 
@@ -289,7 +290,10 @@ async def test_who_wakes_up_in_time_and_a_conversation_that_a_person_suspended_a
             with suspended(home, leader.pid):
                 with suspended(home, worker_of(home, task)):
                     await looks.after(*[TIMING.longest_gap] * 12)
-                wait_until(lambda: "stalled" not in gen("task", "list", cwd=tmp_path).out, "it has woken up")
+                wait_until(
+                    lambda: "stalledSeconds" not in gen("task", "list", "--json", cwd=tmp_path).out,
+                    "it has woken up",
+                )
                 await looks.after(*[TIMING.longest_gap] * 100)
                 statuses = [each.status for each in await opened.store.tasks(TaskQuery())]
         assert statuses == [Status.RUNNING] * 2
