@@ -232,7 +232,9 @@ async def test_a_budget_is_shared_in_the_same_way_through_a_database_of_many(
     try:
         async with (
             GenCode.open(tmp_path, model=gate, store=stores[0]) as leader,
-            scripted(tmp_path, store=stores[1], main=MAIN, Explore=slowly(0)) as other,
+            scripted(
+                tmp_path, store=stores[1], main=MAIN, Explore=[*EXPLORE[:2], says("found more")]
+            ) as other,
         ):
             other.work.bound(Budget(turns=BEFORE + 9))
             session = (await other.ask("go").outcome()).agent_id
@@ -241,6 +243,7 @@ async def test_a_budget_is_shared_in_the_same_way_through_a_database_of_many(
             await so(stores[0], session, lambda task: not task.status.ended)
             ended = await woken(other, task)
             assert isinstance(ended, Outcome)
+            assert ended.status is Status.COMPLETED
             gate.open.set()
             assert (await led).result == "led on"
         spent = await spent_by(stores[0], session)

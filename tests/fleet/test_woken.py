@@ -224,18 +224,19 @@ async def test_who_waits_for_a_task_goes_on_to_wait_while_the_database_is_away_a
     await store.close()
 
 
-async def test_a_budget_that_no_worker_would_know_of_is_given_to_the_task_first(
+async def test_the_budget_of_a_session_goes_along_with_a_task_that_a_worker_goes_on_with(
     gen: GenCode, empty: Fleet
 ) -> None:
     [task] = await submit(gen, 1, "Explore")
     await answered(gen, task, "old")
-    more = TaskRequest("", "again", resume=task, background=True)
     async with empty.open(max_tokens_total=8000) as bounded:
-        with pytest.raises(UserMistake, match=f"then go on: gen task budget {task} KIND AMOUNT; or"):
-            await bounded.detach(more)
-        await bounded.work.set_budget(task, Budget(tokens=8000))
-        await bounded.detach(more)
-    assert (await gen.watch.task(task)).status is Status.PENDING
+        await bounded.detach(TaskRequest("", "again", resume=task, background=True))
+        assert (await gen.watch.task(task)).status is Status.PENDING
+        assert isinstance(gen.store, FleetStore)
+        sent = await gen.store.dispatched(task)
+        assert sent is not None and sent.order is not None
+        balance = await gen.store.ledger.balance(read_order(sent.order).handover.account)
+    assert balance is not None and balance.budget == Budget(tokens=8000)
 
 
 async def test_an_agent_may_be_woken_as_often_as_one_likes(gen: GenCode) -> None:

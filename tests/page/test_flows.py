@@ -77,6 +77,7 @@ async def test_a_task_is_steered_and_answered_also_after_the_page_was_loaded_ane
         before = await tab.page.locator(".said .prose").all_inner_texts()
         await tab.reload()
         await tab.sees(".question")
+        await tab.sees(".said .prose", "I write it down.")
         assert (
             await tab.page.locator(".said .prose").all_inner_texts()
             == before

@@ -53,7 +53,7 @@ class Sender:
         if request.model not in ("", self._known):
             raise UserMistake(f"There is no model {request.model!r}.")
         task = Task("00000001", request.agent, request.prompt, Status.COMPLETED, stamp(), 3)
-        return outcome_of(replace(task, result="Found it."))
+        return outcome_of(replace(task, report="Found it."))
 
     async def look(self, task: str, seconds: float) -> Outcome:
         raise UserMistake(f"There is no task {task}.")

@@ -338,10 +338,10 @@ def cost_so_far(seat: Seat, request: Request, text: Sequence[str]) -> Usage:
 
 
 def priced(seat: Seat, usage: Usage | None) -> Usage | None:
-    """Usage with its price, where its provider does not tell one and it is known."""
+    """Usage with its price, where its provider does not tell one and it is known; a free model has none."""
     if usage is None or usage.usd is not None or usage == Usage():
         return usage
-    return replace(usage, usd=seat.price.of(usage))
+    return replace(usage, usd=seat.price.of(usage) or None)
 
 
 async def broken_off(seat: Seat, paid: "Paid | None", usage: Usage, record: Recorder) -> None:
