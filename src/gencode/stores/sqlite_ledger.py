@@ -61,6 +61,7 @@ UPDATE Accounts SET Calls = Calls + ?, HeldTurns = HeldTurns + ?, HeldTokens = H
                     HeldUsd = HeldUsd + ?
 """
 _ANY = "SELECT 1 FROM Accounts"
+_ONE = f"{_ANY} LIMIT 1"
 _EITHER = f"{_ANY} WHERE Id IN (?, ?)"
 _CLOSE = "UPDATE Accounts SET Open = 0 WHERE Id = ?"
 _HOLD = "INSERT INTO Holds (Task, Owner, Path, Turns, Tokens, Usd, At) VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -104,6 +105,8 @@ class Accounts:
 
     def on(self, path: Sequence[str]) -> dict[str, Account]:
         """The accounts on a path, and every open one below those that limit anything."""
+        if not self._cursor.execute(_ONE).fetchall():  # the usual case, asked before each call
+            return {}
         rows = self._connection.execute(*_those(_ACCOUNTS, (), path)).fetchall()
         found = {row[0]: account_from(row) for row in rows}
         limiting = [row for row in rows if found[row[0]].limits]
