@@ -37,7 +37,7 @@ QUESTIONS = (
         "runtime/stop.py delegation/supervisor.py runtime/loop.py",
     ),
     ("How is a task written to disk?", "INSERT", "stores/sqlite.py stores/schema.py stores/facts.py"),
-    ("Where does the system prompt come from?", "system_prompt", "runtime/prompt.py delegation/launcher.py"),
+    ("Where does the system prompt come from?", "system_prompt", "runtime/prompt.py delegation/seating.py"),
     (
         "How are agents read from files?",
         "front matter",

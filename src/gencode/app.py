@@ -17,19 +17,27 @@ from gencode.core.prices import Price
 from gencode.core.reasons import Cause, EndReason
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, TaskRequest, Workspace
+from gencode.core.task import Task
+from gencode.delegation.apart import Apart
+from gencode.delegation.caller import Approved
 from gencode.delegation.crash_recovery import close_orphans, close_task
+from gencode.delegation.delegate import Delegation
 from gencode.delegation.foresight import Foresight
 from gencode.delegation.forks import At, Fork
 from gencode.delegation.handle import Asking, Handle, Words, request
 from gencode.delegation.history import History
-from gencode.delegation.launcher import Launcher, Means
 from gencode.delegation.live import Job, Live
 from gencode.delegation.liveness import Timing
+from gencode.delegation.plan import TaskPlanner
+from gencode.delegation.reach import Reach
 from gencode.delegation.records import Records
+from gencode.delegation.resume import EarlierPlaces
 from gencode.delegation.said import a_text, check_opening, own_tools
 from gencode.delegation.seating import Customs, Seating
 from gencode.delegation.session import MainModel, Session, SessionShells
+from gencode.delegation.start import TaskStarter
 from gencode.delegation.supervisor import Supervisor
+from gencode.delegation.trees import Workplaces
 from gencode.delegation.verbs import AnyVerb, StruckTask, Verbs
 from gencode.delegation.watch import Watch
 from gencode.delegation.work import Prompt, Terms, Work
@@ -46,7 +54,6 @@ from gencode.permissions.calls import Approval
 from gencode.permissions.chain import Root
 from gencode.permissions.decision import check_tool
 from gencode.permissions.explain import Explanation
-from gencode.permissions.given import Given
 from gencode.permissions.started import Started, started_by
 from gencode.permissions.trust import Standing, standing
 from gencode.places import database, outputs, workspace_at
@@ -222,12 +229,9 @@ class GenCode:
         self.servers = SessionServers(gen_home(), self.workspace.root, around.servers, files, once, rules)
         outside = (told.hooks, self.servers, told.append_system_prompt)
         customs = Customs(told.max_depth, self._price, kept, self.library, *outside)
-        seating = Seating(self.library, self.models, self.toolbox, customs)
+        self.seating = seating = Seating(self.library, self.models, self.toolbox, customs)
         self.watch = Watch(self.store, supervisor.owner, outputs())
-        inquirer = AskParent(self.store, supervisor, self.watch, told.question_seconds, told.answer_seconds)
-        more = (told.task_seconds, told.result_cache, told.command_seconds)
-        means = Means(inquirer, gen_home(), around.engine, *more)
-        self.launcher = Launcher(self.store, self.bus, supervisor, seating, means)
+        self.reach = Reach(self.store, supervisor, self.watch)
         self.records = Records(self.store, outputs(), self.workspace.cwd, told.agent_caps, told.stall_seconds)
         self.find, self.outcome_of = self.records.find, self.records.outcome_of
         self.session = Session(
@@ -236,19 +240,47 @@ class GenCode:
             workspace=GuardedWorkspace(self.workspace, self.library, told.hooks, around.servers, files),
             stop=supervisor.stop,
             shells=SessionShells(gen_home(), told.sandbox, network=told.sandbox_network, bus=self.bus),
+            files=FileVersions(),
+            approved=Approved(once),
             asker=around.asker,
             own_policy=policy_named(around.flags),
             background_questions=told.background_questions,
-            once=once,
-            given=Given(),
-            files=FileVersions(),
+        )
+        self.workplaces = Workplaces(gen_home(), self.store)
+        self.processes = Apart(self.store, self.bus, supervisor, around.engine)
+        places = EarlierPlaces(
+            self.store, self.models, seating, self.session, self.workplaces, self.processes
+        )
+        planner = TaskPlanner(self.store, seating, self.workplaces, places, supervisor.find, told)
+        self.delegation = Delegation(
+            self.store,
+            supervisor,
+            seating,
+            planner,
+            self.watch,
+            self.reach,
+            AskParent(self.store, supervisor, self.watch, told.question_seconds, told.answer_seconds),
+            self._rouse,
+            outputs(),
+        )
+        starter = TaskStarter(
+            self.store,
+            self.bus,
+            seating,
+            self.workplaces,
+            self.processes,
+            self.delegation,
+            outputs(),
+            told.command_seconds,
         )
         bounds = (self.settings.budget, self.settings.named_budget(around.flags))
         terms = Terms(self.settings.max_turns, self.settings.max_seconds, *bounds)
-        self.work = Work(self.launcher, self.records, self.store, self.models, self.session, terms)
-        self.verbs = Verbs(self.records, self.launcher.reach, self.work.send)
+        self.work = Work(
+            self.session, terms, self.store, self.records, self.delegation, starter, self.processes
+        )
+        self.verbs = Verbs(self.records, self.reach, self.work.send)
         self.set_budget = self.work.set_budget
-        """Another budget for a task that is at rest."""
+        """Another budget for a task."""
         self.history = past = History(self.records, self.store)
         self.journal, self.replay, self.difference = past.journal, past.replay, past.difference
 
@@ -463,8 +495,8 @@ class GenCode:
         spec = self.agents.find(agent) if a_text("agent", agent) else None
         who = spec or self.agents.main(self._named)
         served = a_text("tool", tool).startswith(MCP)
-        foresight = Foresight(self.launcher, self.toolbox, self.servers.tools(who) if served else ())
-        found = foresight.explain(tool, arguments, self.session.origin(), spec, background=background)
+        foresight = Foresight(self.seating, self.toolbox, self.servers.tools(who) if served else ())
+        found = foresight.explain(tool, arguments, self.session.caller(), spec, background=background)
         absent = self.servers.absent(who, tool) if served else None
         return msgspec.structs.replace(found, notes=(*found.notes, absent.why)) if absent else found
 
@@ -475,6 +507,10 @@ class GenCode:
         except asyncio.CancelledError:
             await job.halt(CALLER_CANCELLED)
             raise
+
+    async def _rouse(self, task: Task) -> Task:
+        """Let an agent that has ended go on with the messages that wait for it."""
+        return await self.work.rouse(task)
 
     def _handle(self, job: Live) -> Handle:
         return Handle(job, self.bus, self.store, self.outcome_of, self.verbs)

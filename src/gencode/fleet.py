@@ -245,7 +245,7 @@ class Worker:
         try:
             model = gen.model
             if most.usd is not None:
-                gen.launcher.check_model(model.name)
+                gen.seating.check_model(model.name)
         except UserMistake as mistake:
             raise await self._unable(found, order, str(mistake)) from None
 
@@ -293,7 +293,7 @@ class Worker:
             try:
                 gen = await room.gen()
                 if lodged is not None:
-                    gen.launcher.workplaces.given[task] = lodged
+                    gen.workplaces.given[task] = lodged
                     lodged.owner = gen.supervisor.owner
                     room.lodge(lodged)
                 yield gen

@@ -148,7 +148,7 @@ class Room:
     async def _lived(self, cwd: str, settings: dict[str, Any]) -> None:
         try:
             async with GenCode.open(cwd, settings=settings, store=self._store, asker=self._desk) as gen:
-                gen.launcher.apart.employ(self._onward)
+                gen.processes.employ(self._onward)
                 gen.servers.patience = SERVERS_WAIT
                 self._opened.set_result(gen)
                 await self._closing.wait()

@@ -227,7 +227,7 @@ async def test_a_fork_elsewhere_spends_from_the_budget_of_its_conversation_that_
             await until(gate.opened, "somebody waits at the gate")
             assert (await turn).status is Status.COMPLETED
         again = asyncio.ensure_future(gen.ask("on", session=talk).outcome())
-        await until(lambda: gen.launcher.live(talk), "it is at its next turn")
+        await until(lambda: gen.supervisor.find(talk), "it is at its next turn")
         assert await left(gen, talk) == {"tokens": 99_000, "spawns": 7}
         await until(gate.opened, "somebody waits at the gate")
         await again

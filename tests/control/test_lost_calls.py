@@ -96,7 +96,7 @@ async def test_a_call_that_is_cut_counts_in_the_next_process_too(tmp_path: Path)
 
 
 async def asked(gen: GenCode, task: str) -> bool:
-    live = gen.launcher.live(task)
+    live = gen.supervisor.find(task)
     balance = await gen.store.ledger.balance((live.task.parent if live else "") or "")
     return balance is not None and balance.account.calls > 0
 

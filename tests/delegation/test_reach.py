@@ -55,10 +55,10 @@ async def test_a_stop_hits_the_work_that_is_waited_for_and_says_so(tmp_path: Pat
     ):
         job = await one.start_turn("go")
         sent = await children(one, job.id, 2)
-        first = await two.launcher.reach.stop(job.id, ENOUGH)
+        first = await two.reach.stop(job.id, ENOUGH)
         plan = await two.get(sent["Plan"])
-        second = await two.launcher.reach.stop(job.id, ENOUGH, tree=True)
-        third = await two.launcher.reach.stop(job.id, ENOUGH, tree=True)
+        second = await two.reach.stop(job.id, ENOUGH, tree=True)
+        third = await two.reach.stop(job.id, ENOUGH, tree=True)
     assert {task.id for task in first.hit} == {job.id, sent["Explore"]}
     assert (first.task.status, plan.status) == (Status.CANCELLED, Status.RUNNING)
     assert [(task.id, task.status) for task in second.hit] == [(sent["Plan"], Status.CANCELLED)]
@@ -76,7 +76,7 @@ async def test_one_that_is_stopped_may_say_what_it_has_found(tmp_path: Path) -> 
             handle = await one.task("Explore", "look", background=True)
             await reached(one, handle.id, 1)
             stopper = two if elsewhere else one
-            stops = await stopper.launcher.reach.stop(handle.id, ENOUGH, report=True)
+            stops = await stopper.reach.stop(handle.id, ENOUGH, report=True)
             told = transcript_of(await store.events(handle.id))
         why = "it was stopped from another process" if elsewhere else str(ENOUGH)
         assert (stops.task.status, stops.task.error) == (Status.CANCELLED, why)
@@ -102,7 +102,7 @@ async def test_a_job_knows_whether_another_process_stopped_it_whatever_the_reaso
         await reached(one, job.id, 1)
         before = job.stopped_elsewhere
         stopper = two if elsewhere else one
-        stops = await stopper.launcher.reach.stop(job.id, ELSEWHERE, report=report)
+        stops = await stopper.reach.stop(job.id, ELSEWHERE, report=report)
     assert (stops.task.status, stops.task.error) == (Status.CANCELLED, str(ELSEWHERE))
     assert (before, job.stopped_elsewhere) == (False, elsewhere)
 
@@ -205,7 +205,7 @@ async def test_an_interrupt_names_only_what_it_cut(tmp_path: Path) -> None:
             await two.watch.ended(sent["general-purpose"])
 
         store.before = ends
-        stops = await two.launcher.reach.interrupt(job.id, ENOUGH)
+        stops = await two.reach.interrupt(job.id, ENOUGH)
         done = await two.get(sent["general-purpose"])
     assert (done.status, stops.task.status) == (Status.COMPLETED, Status.CANCELLED)
     assert [each.id for each in stops.hit] == [job.id, sent["Explore"]]
@@ -233,7 +233,7 @@ async def test_a_process_that_hangs_is_fenced(tmp_path: Path) -> None:
         await until(has_looked, "it waits for its model")  # and has not just the database for itself
         await asyncio.sleep(0.2)
         os.kill(process.pid, signal.SIGSTOP)
-        stops = await gen.launcher.reach.stop(task, ENOUGH)
+        stops = await gen.reach.stop(task, ENOUGH)
         written = await gen.store.events(task)
         os.kill(process.pid, signal.SIGCONT)
         process.terminate()

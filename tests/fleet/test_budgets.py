@@ -175,7 +175,7 @@ async def test_an_agent_on_a_worker_that_runs_out_gets_what_another_left_over(fl
 
         async def one_has_ended() -> bool:
             tasks = [each for each in await gen.store.tasks(TaskQuery()) if each.agent == "Explore"]
-            return any(each.status.ended and gen.launcher.live(each.id) is None for each in tasks)
+            return any(each.status.ended and gen.supervisor.find(each.id) is None for each in tasks)
 
         await until(one_has_ended, "one has ended, and what it left came back")
         await until(gate.opened, "the other one goes on")

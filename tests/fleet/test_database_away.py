@@ -108,7 +108,7 @@ async def sending(fleet: Fleet, store: FleetStore) -> AsyncGenerator[tuple[GenCo
     model, settings = f"scripted:{fleet.folder}/script.json", {"allow": ["Task"]}
     try:
         async with GenCode.open(fleet.folder, model=model, settings=settings, store=store) as gen:
-            gen.launcher.apart.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
+            gen.processes.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
             job = await gen.start_turn("go")
             await until(lambda: len(fleet.owners("running")) == 2, "the agent is at work")
             yield gen, job, gate
@@ -165,7 +165,7 @@ async def test_an_agent_that_may_be_queued_is_called_off_when_nobody_tries_any_m
     fleet.write({"main": [{"calls": [{"name": "Task", "input": SENT}]}, {"text": "main done"}]})
     model, settings = f"scripted:{fleet.folder}/script.json", {"allow": ["Task"]}
     async with GenCode.open(fleet.folder, model=model, settings=settings, store=store) as gen:
-        gen.launcher.apart.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
+        gen.processes.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
         job = await gen.start_turn("go")
         await until(lambda: len(fleet.rows("SELECT id FROM gen_task")) == 2, "the agent is queued")
         if away > 1:
@@ -237,7 +237,7 @@ async def opened(fleet: Fleet, store: FleetStore) -> AsyncGenerator[GenCode]:
         async with GenCode.open(
             fleet.folder, model=f"scripted:{fleet.folder}/script.json", store=store
         ) as gen:
-            gen.launcher.apart.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
+            gen.processes.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
             yield gen
     finally:
         await store.close()

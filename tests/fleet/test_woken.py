@@ -125,7 +125,7 @@ async def test_a_task_that_was_woken_waits_like_a_new_one_wherever_one_looks(
             for each in await gen.records.outcomes(await gen.store.tasks(TaskQuery()))
             if each.agent_id == task
         ),
-        await gen.launcher.look(task, 0.0),
+        await gen.delegation.look(task, 0.0),
         await gen.records.get(await gen.watch.ended(task, 0.0)),
     ]
     assert len(seen) == 4
@@ -161,7 +161,7 @@ async def test_a_task_that_was_woken_can_be_stopped_before_a_worker_begins_and_k
     gen: GenCode,
 ) -> None:
     task = await woken(gen)
-    stops = await gen.launcher.reach.stop(task, stop_cause("a person stopped it"))
+    stops = await gen.reach.stop(task, stop_cause("a person stopped it"))
     assert [each.id for each in stops.hit] == [task]
     assert (stops.task.status, stops.task.result) == (Status.CANCELLED, "old")
     assert (await heard(gen, task))[-1] == "again"

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial, reduce
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -33,6 +34,14 @@ NOT_HERE = (
 BEGIN_SECONDS = 10.0
 """So much longer than it may be silent a process may take to begin, since it has to be loaded first."""
 CUT_SHORT = Cause(EndReason.PARENT_STOPPED, "whoever sent it was stopped meanwhile")
+
+
+class DetachedTask(NamedTuple):
+    """A task that another process has begun; `news` is what a person should know of its folder."""
+
+    id: str
+    news: str = ""
+
 
 Timed = Callable[[Handover], Handover]
 """What a process is handed, with the seconds that its task has from this moment on."""
@@ -148,14 +157,10 @@ class Apart:
         except GenCodeError as trouble:
             log.warning("task %s could not be called off: %s", task, trouble)
 
-    async def detach(self, handover: Handover) -> str:
-        """Run a task in a process that goes on without this one; its id, once it has begun."""
-        return (await self._detached(handover)).task
-
-    async def fork(self, handover: Handover) -> tuple[str, str]:
-        """The same for a fork: its id, and what a person should know of the folder that it begins with."""
+    async def detach(self, handover: Handover) -> DetachedTask:
+        """Run a task in a process that goes on without this one, once it has begun there."""
         process = await self._detached(handover)
-        return process.task, getattr(process, "begins", "")
+        return DetachedTask(process.task, getattr(process, "begins", ""))
 
     async def _detached(self, handover: Handover) -> Elsewhere:
         """Let a process take a task that nobody here waits for; a database that is away is waited for."""

@@ -29,7 +29,7 @@ from gencode.core.rules import Action
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
-from gencode.delegation.origin import Origin
+from gencode.delegation.caller import Caller
 from gencode.delegation.resting import Rests
 from gencode.delegation.watch import facts_of
 from gencode.permissions.paths import resolve
@@ -60,7 +60,7 @@ def said_again(task: Task | None) -> tuple[MessageAdded, ...]:
 
 
 async def recalled(
-    store: Store, created: TaskCreated, request: Request, place: Origin
+    store: Store, created: TaskCreated, request: Request, place: Caller
 ) -> tuple[Task | None, str]:
     """An earlier task with whose result a new one can be answered; without one, a hash of how that begins."""
     began = _beginning_of(created, request, place)
@@ -68,13 +68,13 @@ async def recalled(
     return known, "" if known else began
 
 
-def _beginning_of(created: TaskCreated, request: Request, place: Origin) -> str:
+def _beginning_of(created: TaskCreated, request: Request, place: Caller) -> str:
     """A hash of all that an agent is told and given at its beginning.
 
     Empty where that is not all: what a person allowed meanwhile counts only in this session, and a copy of a
     folder has more than one name.
     """
-    if place.given.rules() or place.workspace.copied is not None:
+    if place.approved.rules.rules() or place.workspace.copied is not None:
         return ""
     told = (request, place.model.whose, place.model.effort, place.model.temperature)
     bounds = (created.policies, created.grant, created.clone, created.output_schema)

@@ -6,9 +6,9 @@ from typing import Any
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.rules import Action, Decision, Effect, Mode
 from gencode.core.spec import AgentSpec, same_name
-from gencode.delegation.launcher import Launcher
-from gencode.delegation.origin import Origin, link_of
+from gencode.delegation.caller import Caller, link_of
 from gencode.delegation.said import a_text, arguments_of_a_call
+from gencode.delegation.seating import Seating
 from gencode.permissions.calls import SPAWN_TOOLS, CallFacts, Source, agent_of
 from gencode.permissions.chain import Chain
 from gencode.permissions.decision import KNOWN_TOOLS, check_tool
@@ -25,13 +25,13 @@ _EFFECTS: dict[str, Effect] = {
 
 
 class Foresight:
-    """Explains calls in the surroundings of one launcher. A person is taken to be there to be asked.
+    """Explains calls in the surroundings of one session. A person is taken to be there to be asked.
 
     `outside` are the tools of servers that the agent in question gets.
     """
 
-    def __init__(self, launcher: Launcher, toolbox: Toolbox, outside: Sequence[Tool] = ()) -> None:
-        self._launcher = launcher
+    def __init__(self, seating: Seating, toolbox: Toolbox, outside: Sequence[Tool] = ()) -> None:
+        self._seating = seating
         self._toolbox = toolbox
         self._outside = {tool.name: tool for tool in outside}
 
@@ -39,17 +39,17 @@ class Foresight:
         self,
         tool: str,
         arguments: dict[str, Any],
-        origin: Origin,
+        caller: Caller,
         agent: AgentSpec | None = None,
         *,
         background: bool = False,
     ) -> Explanation:
-        """The decision for a call of whoever sits at `origin`, or of an agent that is sent from there."""
+        """The decision for a call of whoever sits at `caller`, or of an agent that is sent from there."""
         tool, arguments = a_text("tool", tool), arguments_of_a_call(arguments)
-        chain = origin.chain if agent is None else origin.chain.below(link_of(agent))
+        chain = caller.chain if agent is None else caller.chain.below(link_of(agent))
         if same_name(tool) == "bash" and not isinstance(arguments.get("command"), str):
             raise UserMistake('Bash needs the field "command" with a text: --input \'{"command": "…"}\'.')
-        call = self._facts(tool, arguments, origin, chain, agent, background=background)
+        call = self._facts(tool, arguments, caller, chain, agent, background=background)
         found = explain(call, chain, _ceiling(chain))
         served = self._outside.get(call.tool)
         if found.decision is Action.ALLOW and served is not None and (why := served.doubt()):
@@ -63,7 +63,7 @@ class Foresight:
         self,
         tool: str,
         arguments: dict[str, Any],
-        origin: Origin,
+        caller: Caller,
         chain: Chain,
         agent: AgentSpec | None,
         *,
@@ -81,14 +81,14 @@ class Foresight:
             tool=name,
             input=arguments,
             effect=known.effect if known else _EFFECTS.get(name, "execute"),
-            workspace=origin.workspace,
+            workspace=caller.workspace,
             source=source,
             aliases=known.aliases if known else (),
             background=background,
             named=frozenset(agent.tools.allow or ()) if agent else frozenset(),
-            agent_kind=self._launcher.agent_kind(sent) if sent else "",
-            widens=chain.grant_for(self._launcher.agent_mode(sent)) if sent else None,
-            already=frozenset(each for each in origin.answered if each.kind == "reads"),
+            agent_kind=self._seating.agent_kind(sent) if sent else "",
+            widens=chain.grant_for(self._seating.agent_mode(sent)) if sent else None,
+            already=frozenset(each for each in caller.approved.once if each.kind == "reads"),
         )
 
 

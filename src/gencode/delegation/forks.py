@@ -14,8 +14,8 @@ from gencode.core.place import TaskPlace, WorkerCopy
 from gencode.core.rules import Policy
 from gencode.core.spec import ForkPoint, TaskRequest, Workspace
 from gencode.core.task import Task, replay, transcript_of
+from gencode.delegation.caller import Caller
 from gencode.delegation.earlier import told_place
-from gencode.delegation.origin import Origin
 from gencode.permissions.chain import narrowed, narrower
 from gencode.runtime.calls import interrupted
 from gencode.runtime.ports import Handover, Store
@@ -64,7 +64,7 @@ def point_of(task: Task, events: Sequence[Event], fork: Fork) -> ForkPoint:
 
 
 def forked(
-    task: Task, events: Sequence[Event], fork: Fork, request: TaskRequest, place: Origin, *, tree: bool
+    task: Task, events: Sequence[Event], fork: Fork, request: TaskRequest, place: Caller, *, tree: bool
 ) -> tuple[TaskCreated, tuple[DurableFact, ...]]:
     """The first fact of a fork in this process, and what it remembers; it may have a worktree of its own."""
     point, here = point_of(task, events, fork), place.workspace

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from msgspec import Struct
@@ -32,10 +31,6 @@ would wake each other for ever."""
 SILENT = Cause(EndReason.STOP_UNANSWERED, "it was stopped, and its process did not answer")
 
 
-Rouse = Callable[[Task], Awaitable[Task]]
-"""Lets a task that has ended go on with what was said to it, while its sender is not at work here."""
-
-
 class Stops(Struct, frozen=True):
     """What a stop came to: the task as it is now, and everything that it hit."""
 
@@ -50,7 +45,6 @@ class Reach:
         self._store = store
         self._supervisor = supervisor
         self._watch = watch
-        self.rouse: Rouse = _nobody_wakes
 
     async def strike(self, task: str, verb: Verb, why: Cause, message: str = "") -> Stops:
         """Do one of the verbs that cut or end; only a task that is interrupted can be told a message."""
@@ -229,10 +223,6 @@ class Reach:
             above = [each.id for each in level if each.id not in found and each.id != task]
             found |= {each.id: each for each in level if each.id != task}
         return list(found.values())
-
-
-async def _nobody_wakes(task: Task) -> Task:
-    raise UserMistake(f"Task {task.id} has ended, and nobody here can let it go on.")
 
 
 def _ended_by_itself(task: Task) -> bool:

@@ -16,8 +16,8 @@ from gencode.core.prices import Price
 from gencode.core.rules import SERVERS, Mode, Policy
 from gencode.core.spec import DEEPEST, AgentSpec, ToolChoice, Workspace, earlier_version, same_name
 from gencode.core.task import Task
+from gencode.delegation.caller import Caller
 from gencode.delegation.forms import schema_of
-from gencode.delegation.origin import Origin
 from gencode.permissions.calls import AgentKind
 from gencode.permissions.table import MEMORY_TOOLS
 from gencode.runtime.gate import Approvals, CallingAgent, Gate, Relatives
@@ -155,16 +155,20 @@ class Seating:
         """An agent by name; UnknownName offers the nearest."""
         return self._agents.find(name)
 
-    def spawnable(self, origin: Origin) -> Sequence[AgentSpec]:
+    def result_cap(self, agent: str) -> int:
+        """How much of its result an agent hands to another agent's context."""
+        return self._agents.find(agent).result_cap
+
+    def spawnable(self, caller: Caller) -> Sequence[AgentSpec]:
         """Every agent that may be sent from a place."""
-        if not self.may_send(origin):
+        if not self.may_send(caller):
             return ()
-        named = None if origin.sends is None else {same_name(name) for name in origin.sends}
+        named = None if caller.sends is None else {same_name(name) for name in caller.sends}
         return [spec for spec in self._agents.spawnable() if named is None or same_name(spec.name) in named]
 
-    def may_send(self, origin: Origin) -> bool:
+    def may_send(self, caller: Caller) -> bool:
         """Whether agents may be sent from a place: it is not too deep, and its agent's file names some."""
-        return origin.depth < self._customs.depth and (origin.depth == 0 or bool(origin.sends))
+        return caller.depth < self._customs.depth and (caller.depth == 0 or bool(caller.sends))
 
     def agent_kind(self, name: str) -> AgentKind:
         """Whether an agent is a built-in one that only reads, and so may be sent without a question."""
@@ -191,10 +195,10 @@ class Seating:
         if self._customs.outside is not None:
             await self._customs.outside.ready(spec)
 
-    def tools(self, spec: AgentSpec, origin: Origin) -> Toolbox:
+    def tools(self, spec: AgentSpec, caller: Caller) -> Toolbox:
         """The tools an agent sees. What it may not use is hidden here and refused again at the gate."""
-        plans = any(policy.mode is Mode.PLAN for policy in origin.chain)
-        own = self._own_tools(spec, origin, plans=plans)
+        plans = any(policy.mode is Mode.PLAN for policy in caller.chain)
+        own = self._own_tools(spec, caller, plans=plans)
         outside = self._customs.outside
         if outside is None or not outside.serves(spec):
             return own
@@ -204,8 +208,8 @@ class Seating:
 
         return Growing(own.values(), come, partial(outside.absent, spec))
 
-    def _own_tools(self, spec: AgentSpec, origin: Origin, *, plans: bool) -> Toolbox:
-        deepest, sent = not self.may_send(origin), origin.depth > 0
+    def _own_tools(self, spec: AgentSpec, caller: Caller, *, plans: bool) -> Toolbox:
+        deepest, sent = not self.may_send(caller), caller.depth > 0
         choice = spec.tools
         if spec.memory:
             choice = replace(choice, also=(*choice.also, *notes_of(spec, plans=plans)))
@@ -213,7 +217,7 @@ class Seating:
             choice = replace(choice, also=(*choice.also, SKILL))
         key = (choice, deepest, plans, sent)
         if key not in self._toolboxes:  # agents of a kind share one, and with it what is encoded of it
-            toolbox = self._toolbox.chosen(choice).without(self._kept_back(origin))
+            toolbox = self._toolbox.chosen(choice).without(self._kept_back(caller))
             if sent and spec.tools.allow is None:  # an agent writes to others only when its file says so
                 toolbox = toolbox.without(("SendMessage",))
             written = [name for name, tool in toolbox.items() if tool.effect == "write"] if plans else ()
@@ -221,25 +225,25 @@ class Seating:
         return self._toolboxes[key]
 
     def started(
-        self, spec: AgentSpec, toolbox: Toolbox, origin: Origin, system: str, had: Sequence[str] = ()
+        self, spec: AgentSpec, toolbox: Toolbox, caller: Caller, system: str, had: Sequence[str] = ()
     ) -> TaskStarted:
         """The fact that an agent begins to work, with what is missing for it; `had` are its earlier tools."""
         outside = self._customs.outside
         missing = self._toolbox.missing(spec.tools)
         if outside is not None:
             missing = [name for name in missing if not name.startswith(SERVERS)]
-        warnings = [f"the tool {name} is not there" for name in missing] + list(origin.model.warnings)
+        warnings = [f"the tool {name} is not there" for name in missing] + list(caller.model.warnings)
         lost = [name for name in had if name not in self._toolbox and name not in missing]
         warnings += [f"the tool {name}, which it had before, is not there any more" for name in lost]
-        warnings += self._withheld(spec, origin)
+        warnings += self._withheld(spec, caller)
         warnings += [earlier_version(spec.outdated)] if spec.outdated else []
         warnings += self._preloaded(spec)[1]
         warnings += outside.warnings(spec) if outside is not None else ()
         warnings += _odd_hooks(spec)
-        if self._unpriced(spec, origin.model.name):
+        if self._unpriced(spec, caller.model.name):
             warnings.append(f"its limit of ${spec.budget.usd:g} does not count. {NO_PRICE}")
-        warnings += [note.text for note in origin.notes()]
-        return TaskStarted(origin.model.name, system, tuple(toolbox), tuple(warnings))
+        warnings += [note.text for note in caller.notes()]
+        return TaskStarted(caller.model.name, system, tuple(toolbox), tuple(warnings))
 
     def budget_of(self, spec: AgentSpec, model: Model) -> Budget:
         """What a file lets its agent spend.
@@ -258,10 +262,10 @@ class Seating:
         if self._customs.price(model).of(Usage()) is None:
             raise UserMistake(f"{model}: {NO_PRICE}")
 
-    def system(self, spec: AgentSpec, toolbox: Toolbox, origin: Origin, task: str) -> str:
+    def system(self, spec: AgentSpec, toolbox: Toolbox, caller: Caller, task: str) -> str:
         """The system prompt of an agent at its place."""
         sends = "Task" in toolbox or "spawn_subagent" in toolbox
-        more = [self._customs.instructions(origin.workspace, origin.chain)] if spec.instructions else []
+        more = [self._customs.instructions(caller.workspace, caller.chain)] if spec.instructions else []
         scope = spec.memory if spec.memory in ("user", "project") else "agent"
         keeps = spec.memory and "memory_append" in toolbox
         more += [self._preloaded(spec)[0], NOTES.format(scope=scope) if keeps else ""]
@@ -275,9 +279,9 @@ class Seating:
             spec,
             task=task,
             tools=tuple(toolbox),
-            mode=origin.chain.mode,
-            workspace=origin.workspace,
-            agents=[(each.name, each.description) for each in self.spawnable(origin)] if sends else (),
+            mode=caller.chain.mode,
+            workspace=caller.workspace,
+            agents=[(each.name, each.description) for each in self.spawnable(caller)] if sends else (),
             now=datetime.now().astimezone(),
         )
 
@@ -286,52 +290,52 @@ class Seating:
         spec: AgentSpec,
         task: Task,
         toolbox: Toolbox,
-        origin: Origin,
+        caller: Caller,
         limits: Limits,
         relatives: Relatives,
     ) -> Seat:
         """Everything the loop needs to run this agent."""
-        price = self._customs.price(origin.model.name)
+        price = self._customs.price(caller.model.name)
         gate = Gate(
-            chain=origin.chain,
+            chain=caller.chain,
             toolbox=toolbox,
-            workspace=origin.workspace,
-            agent=CallingAgent(task.id, spec.name, origin.lineage, frozenset(spec.tools.allow or ())),
+            workspace=caller.workspace,
+            agent=CallingAgent(task.id, spec.name, caller.lineage, frozenset(spec.tools.allow or ())),
             approvals=Approvals(
-                once=origin.answered,
-                given=origin.given,
-                asker=origin.asker,
-                background=origin.background,
-                disturbs=origin.disturb,
+                once=caller.approved.once,
+                given=caller.approved.rules,
+                asker=caller.session.asker,
+                background=caller.background,
+                disturbs=caller.session.background_questions,
             ),
             agents=self,
             relatives=relatives,
         )
         return Seat(
             agent=spec.name,
-            model=origin.model.name,
-            provider=origin.model.provider,
+            model=caller.model.name,
+            provider=caller.model.provider,
             system=task.system,
             toolbox=toolbox,
             gate=gate,
-            workspace=origin.workspace,
+            workspace=caller.workspace,
             limits=limits,
-            effort=origin.model.effort,
-            shells=origin.shells,
-            seen=origin.seen or Seen(origin.files, f"the agent {spec.name}, task {task.id}"),
+            effort=caller.model.effort,
+            shells=caller.session.shells.all,
+            seen=caller.seen or Seen(caller.session.files, f"the agent {spec.name}, task {task.id}"),
             price=price,
             schema=schema_of(task, spec),
             context=price.context or USUAL_CONTEXT,
-            hooks=self._hooks(spec, task, toolbox, origin),
-            temperature=origin.model.temperature,
-            sent=origin.task is not None,
+            hooks=self._hooks(spec, task, toolbox, caller),
+            temperature=caller.model.temperature,
+            sent=caller.task is not None,
         )
 
     def hooked(self, spec: AgentSpec) -> bool:
         """Whether something may be run around the work of an agent."""
         return bool(spec.hooks or self._customs.hooks)
 
-    def _hooks(self, spec: AgentSpec, task: Task, toolbox: Toolbox, origin: Origin) -> "Hooks | None":
+    def _hooks(self, spec: AgentSpec, task: Task, toolbox: Toolbox, caller: Caller) -> "Hooks | None":
         """What is run around the work of an agent; nothing is loaded for it where there is nothing."""
         if not self.hooked(spec):
             return None
@@ -340,12 +344,12 @@ class Seating:
 
         own = parse_hooks(spec.hooks, of_agent=True).hooks
         everybodys = parse_hooks(self._customs.hooks, of_agent=False).hooks
-        around = Around(task.id, spec.name, origin.workspace, toolbox, main=task.conversation)
-        run = partial(self._enclosed, origin)
+        around = Around(task.id, spec.name, caller.workspace, toolbox, main=task.conversation)
+        run = partial(self._enclosed, caller)
         return hooks_for(around, run, (*own, *everybodys))
 
-    async def _enclosed(self, origin: Origin, command: "Command") -> "Ended":
-        return await origin.shells().enclosed(command, origin.workspace)
+    async def _enclosed(self, caller: Caller, command: "Command") -> "Ended":
+        return await caller.session.shells.all().enclosed(command, caller.workspace)
 
     def _skill_lines(self) -> str:
         return self._customs.skills.skill_lines() if self._customs.skills else ""
@@ -357,22 +361,22 @@ class Seating:
         found = self._customs.skills.preloaded(spec.skills)
         return found.text, found.warnings
 
-    def _kept_back(self, origin: Origin) -> tuple[str, ...]:
+    def _kept_back(self, caller: Caller) -> tuple[str, ...]:
         """The tools that no agent at this place gets."""
-        own = MAINS_OWN if origin.depth > 0 else ()
-        return own if self.may_send(origin) else (*DELEGATES, *own)
+        own = MAINS_OWN if caller.depth > 0 else ()
+        return own if self.may_send(caller) else (*DELEGATES, *own)
 
-    def _withheld(self, spec: AgentSpec, origin: Origin) -> list[str]:
+    def _withheld(self, spec: AgentSpec, caller: Caller) -> list[str]:
         """That an agent's file names tools which an agent at this place does not get."""
-        kept = self._kept_back(origin)
+        kept = self._kept_back(caller)
         there = [name for name in spec.tools.allow or () if name in self._toolbox] if kept else []
         names = [name for name in dict.fromkeys(there) if self._toolbox[name].name in kept]
         if not names:
             return []
         what = f"tool {names[0]} is" if len(names) == 1 else f"tools {', '.join(names)} are"
-        deeper = f"for those that its file names, max_depth = {origin.depth + 1} is needed where it runs"
+        deeper = f"for those that its file names, max_depth = {caller.depth + 1} is needed where it runs"
         deepest = f"agents are nested {DEEPEST} deep at most"
-        why = f"; {deepest if origin.depth >= DEEPEST else deeper}" if spec.sends else ""
+        why = f"; {deepest if caller.depth >= DEEPEST else deeper}" if spec.sends else ""
         return [f"the {what} not given to an agent that was sent{why}"]
 
     def _known(self, name: str) -> AgentSpec | None:

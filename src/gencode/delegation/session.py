@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode.core.events import CommandEnded
-from gencode.core.spec import Workspace
-from gencode.delegation.origin import Origin
-from gencode.permissions.calls import Approval
+from gencode.core.spec import AgentSpec, Workspace
+from gencode.delegation.caller import Approved, Caller, link_of
 from gencode.permissions.chain import Chain, Root
-from gencode.permissions.given import Given
 from gencode.runtime.asking import Asker
 from gencode.runtime.bus import Bus
 from gencode.runtime.models import Model, ModelRegistry
@@ -93,8 +92,8 @@ class Session(Struct, frozen=True, eq=False, kw_only=True):
     """What everything that is asked for in one open GenCode shares.
 
     `own_policy`: permissions were named for this very session, and take the place of those a task had.
-    `once` is what is approved once in a session, `given` the rules that a person's answers gave to all of it.
-    `background_questions` lets those of background agents reach the person too.
+    `approved` is what a person has approved for all of it. With `background_questions`, questions of
+    background agents reach the person too.
     """
 
     root: Root
@@ -102,25 +101,26 @@ class Session(Struct, frozen=True, eq=False, kw_only=True):
     workspace: WorkspaceSource
     stop: Stop
     shells: SessionShells
+    files: FileVersions
+    approved: Approved
     asker: Asker | None = None
     own_policy: bool = False
     background_questions: bool = False
-    once: set[Approval]
-    given: Given
-    files: FileVersions
 
-    def origin(self) -> Origin:
-        """The place of whoever opened the session."""
-        return Origin(
+    def caller(self) -> Caller:
+        """The person or the program that opened the session."""
+        return Caller(
+            session=self,
             chain=Chain(self.root),
             model=self.model.current,
             workspace=self.workspace.current(),
             stop=self.stop,
-            session=self.stop,
-            asker=self.asker,
-            disturb=self.background_questions,
-            given=self.given,
-            shells=self.shells.all,
-            answered=self.once,
-            files=self.files,
+            approved=self.approved,
         )
+
+    def leader(self, spec: AgentSpec) -> Caller:
+        """The same, below the mode and the rules of the agent that leads a conversation."""
+        caller = self.caller()
+        if spec.mode is None and not spec.rules:
+            return caller
+        return replace(caller, chain=caller.chain.below(link_of(spec)))

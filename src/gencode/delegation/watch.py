@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import Conflict, CorruptFact, GenCodeError, StoreAway, UserMistake
 from gencode.core.events import Event, PassingFact, ProgressMade
+from gencode.core.outcome import Outcome, outcome_of
 from gencode.core.reasons import Cause, EndReason, WaitFor
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -162,6 +163,10 @@ class Watch:
             # It may have gone on and ended again since it was read, and this would be its earlier end.
             seen = await self._store.task(task) or seen
         return seen
+
+    def outcome(self, task: Task) -> Outcome:
+        """A folded task in its public shape."""
+        return outcome_of(task, outputs=self._outputs)
 
     async def check_rests(self, task: Task) -> None:
         """UserMistake for a task that was woken and has not begun: what it was told then must not be lost."""

@@ -15,22 +15,23 @@ from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
 from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, untold_commands
+from gencode.delegation.apart import Apart, DetachedTask
+from gencode.delegation.caller import Approved
 from gencode.delegation.deadline import TimeLimit, seconds_left, time_limits
+from gencode.delegation.delegate import Delegation
 from gencode.delegation.delivery import worth_a_turn
 from gencode.delegation.forks import Fork, point_of
 from gencode.delegation.forms import form_at, formed
-from gencode.delegation.launcher import Launcher
 from gencode.delegation.live import Job, Live
-from gencode.delegation.origin import Origin, link_of
+from gencode.delegation.plan import EarlierTask, TaskPlan, check_prompt, check_turns
 from gencode.delegation.records import Records
-from gencode.delegation.resumption import Resumption
 from gencode.delegation.said import a_budget, a_message
 from gencode.delegation.session import Session
-from gencode.delegation.starting import check_prompt, check_turns
+from gencode.delegation.start import TaskStarter
 from gencode.delegation.task_budgets import TaskBudgets
 from gencode.delegation.words import Kept, Words
 from gencode.runtime.limits import Limits
-from gencode.runtime.models import ModelRegistry, elsewhere
+from gencode.runtime.models import elsewhere
 from gencode.runtime.ports import Handover, Store, TaskQuery
 from gencode.runtime.seen import Seen
 
@@ -65,39 +66,42 @@ class Terms(Struct, frozen=True):
 
 
 class Work:
-    """Starts work in a session, in its terms."""
+    """Starts, resumes and forks the tasks of a session, within its terms."""
 
     def __init__(
         self,
-        launcher: Launcher,
-        records: Records,
-        store: Store,
-        models: ModelRegistry,
         session: Session,
         terms: Terms,
+        store: Store,
+        records: Records,
+        delegation: Delegation,
+        starter: TaskStarter,
+        processes: Apart,
     ) -> None:
-        self._launcher = launcher
-        self._records = records
-        self._store = store
-        self._models = models
         self._session = session
         self._terms = terms
-        self._resumption = Resumption(launcher, store, models, session, self._origin)
-        self._words = Words(launcher.apart, store, launcher.reach, launcher.watch, self._wake)
-        launcher.reach.rouse = self._words.rouse
+        self._store = store
+        self._records = records
+        self._delegation = delegation
+        self._planner = delegation.planner
+        self._watch = delegation.watch
+        self._supervisor = delegation.supervisor
+        self._starter = starter
+        self._processes = processes
+        self._words = Words(processes, store, delegation.reach, delegation.watch, self._wake)
+        self.rouse = self._words.rouse
         self._budgets = TaskBudgets(store, terms.budget, terms.named)
-        self._led: dict[str, tuple[Seen, Origin]] = {}
-        """What the agents of conversations that were led here last know of files, and where these began.
-
-        That keeps what was said yes to in each.
-        """
+        self._led: dict[str, tuple[Seen, Approved]] = {}
+        """What conversations that were led here know of files, and what is approved in each."""
         self._waking = asyncio.Lock()
 
     async def start(self, request: TaskRequest) -> Live:
         """Start one subagent without a main conversation: the settings are its root policy."""
-        with elsewhere(far=self._launcher.apart.far and request.isolation == "process"):
-            origin = replace(self._origin().afresh(), account=await self._budgets.opened())
-        return await self._launcher.launch(request, origin, seconds=self._terms.seconds)
+        with elsewhere(far=self._processes.far and request.isolation == "process"):
+            caller = replace(self._session.caller().afresh(), account=await self._budgets.opened())
+        return await self._starter.start(
+            await self._planner.new(request, caller, seconds=self._terms.seconds)
+        )
 
     async def resume(self, task: str, request: TaskRequest) -> Live:
         """Go on with an earlier task, as it was."""
@@ -106,7 +110,7 @@ class Work:
             raise UserMistake(OWN_FORM.format(session=found.id))
         if found.conversation:
             raise UserMistake(f"{found.id} is a conversation; go on with it: gen -p --session {found.id}")
-        await self._launcher.watch.check_rests(found)
+        await self._watch.check_rests(found)
         return await self._resumed(found, request)
 
     async def _resumed(self, found: Task, request: TaskRequest) -> Live:
@@ -115,7 +119,11 @@ class Work:
             await self._budgets.check_own(found)
         account = await self._account_above(found)
         async with self._budgets.with_way_out():
-            return await self._resumption.start(found, request, self._terms.seconds, account)
+            return await self._resume_here(found, request, account)
+
+    async def _resume_here(self, found: Task, request: TaskRequest, account: str) -> Live:
+        plan = await self._planner.resumed(found, request, self._terms.seconds, account)
+        return await self._starter.start(plan)
 
     async def _account_above(self, task: Task) -> str:
         """The account of this session, where it pays for a task; a conversation pays for its own.
@@ -138,13 +146,11 @@ class Work:
         request = fork.bounding(request, found)
         account = await self._account_above(found)
         async with self._budgets.with_way_out():
-            return await self._resumption.fork(found, fork, request, self._terms.seconds, account)
+            plan = await self._planner.forked(found, fork, request, self._terms.seconds, account)
+            return await self._starter.start_here(plan)
 
-    async def fork_apart(self, task: str, fork: Fork, request: TaskRequest) -> tuple[str, str]:
-        """The same in a process that outlives this one, or on a worker that can have its folder.
-
-        Its id, and what a person should know of the folder it begins with.
-        """
+    async def fork_apart(self, task: str, fork: Fork, request: TaskRequest) -> DetachedTask:
+        """The same in a process that outlives this one, or on a worker that can have its folder."""
         found = await self._forkable(task)
         check_prompt(request.prompt)
         check_turns(request.max_turns)
@@ -153,14 +159,15 @@ class Work:
         if await self._account_above(found):
             budget = await self._budgets.taken_along(budget)
         request = replace(request, background=True, budget=budget)
-        return await self._resumption.fork_apart(found, point, request, self._terms.seconds)
+        plan = await self._planner.forked_detached(found, point, request, self._terms.seconds)
+        return await self._starter.detach(plan)
 
     async def fork_anywhere(self, task: str, fork: Fork, request: TaskRequest) -> Task:
         """A fork that nobody waits for: here, or on a worker where its folder is not here; as it is then."""
-        if not self._resumption.is_far(await self._forkable(task)):
+        if not self._planner.places.is_far(await self._forkable(task)):
             return (await self.fork(task, fork, request)).task
-        begun, _ = await self.fork_apart(task, fork, request)
-        return await self._records.find(begun)
+        begun = await self.fork_apart(task, fork, request)
+        return await self._records.find(begun.id)
 
     async def _forms(self, found: Task, fork: Fork, request: TaskRequest) -> tuple[ForkPoint, TaskRequest]:
         """Where a fork begins, and its request; without a schema it has the one that counted there."""
@@ -186,12 +193,12 @@ class Work:
         somebody was to hear it who ended before, and cannot go on now. Who is woken by somebody else at the
         same moment hears it from there.
         """
-        found = await self._launcher.watch.task((await self._records.find(task)).id)
+        found = await self._watch.task((await self._records.find(task)).id)
         return await self._words.send(found, text, here=here)
 
     async def _wake(self, task: str, prompt: str, *, here: bool) -> None:
         request = TaskRequest("", prompt, resume=task, background=True)
-        if self._launcher.apart.possible and not here:
+        if self._processes.possible and not here:
             await self.detach(request)
             return
         async with self._waking:  # all of this process is one owner, who cannot lose against itself
@@ -200,16 +207,20 @@ class Work:
     async def detach(self, request: TaskRequest) -> str:
         """Start one subagent, or go on with an earlier one, in a process that outlives this one; its id."""
         check_turns(request.max_turns)
-        with elsewhere(far=self._launcher.apart.far):
+        with elsewhere(far=self._processes.far):
             if request.resume:
                 request = await formed(request)
                 earlier = await self._records.find(request.resume)
-                await self._launcher.watch.check_rests(earlier)
+                await self._watch.check_rests(earlier)
                 await self._budgets.check_own(earlier)  # a worker would say so to nobody
                 account = await self._account_above(earlier)
-                return await self._resumption.detach(earlier, request, self._terms.seconds, account)
-            request = replace(request, budget=await self._budgets.taken_along(request.budget))
-            return await self._launcher.detach(request, self._origin(), self._terms.seconds)
+                seconds = self._terms.seconds
+                plan = await self._planner.resumed_detached(earlier, request, seconds, account)
+                return (await self._starter.detach(plan)).id
+            budget = await self._budgets.taken_along(request.budget)
+            request = replace(request, budget=budget, background=True)
+            plan = await self._planner.new(request, self._session.caller(), seconds=self._terms.seconds)
+            return (await self._starter.detach(plan.detached)).id
 
     async def take_on(self, handover: Handover) -> Live:
         """Start what another process handed over to this one, or go on where a third one died with it."""
@@ -217,9 +228,10 @@ class Work:
         # One that was to go on is pending once somebody has written down what it was told.
         told = known is not None and known.status is Status.PENDING and handover.created is None
         if known is not None and (told or known.status is Status.RUNNING):
-            return await self._resumption.take_over(known, handover)
+            return await self._starter.start(await self._planner.taken_over(known, handover))
         if handover.created is not None:
-            return await self._resumption.take_on(handover.created, handover)
+            plan = await self._planner.received(handover.created, handover)
+            return await self._starter.start(plan)
         request = TaskRequest(
             *("", handover.prompt),
             model=handover.model,
@@ -229,7 +241,7 @@ class Work:
         )
         request, found = await formed(request), await self._records.find(handover.task)
         await self._budgets.check_own(found)
-        return await self._resumption.start(found, request, self._terms.seconds, handover.account)
+        return await self._resume_here(found, request, handover.account)
 
     async def turn(
         self,
@@ -255,14 +267,13 @@ class Work:
         bounds = time_limits({TimeLimit.BUDGET: left, TimeLimit.RUN: self._terms.seconds})
         limits = Limits(self._terms.turns or spec.max_turns, commands=None if waits else 0.0)
         known = self._led.get(found.id) if found else None
-        seen, began = known or (None, self._origin().afresh())
-        origin = replace(self._led_by(spec), seen=seen)
-        origin = replace(origin, given=began.given, answered=began.answered)
-        session = found.id if found else None
-        job = await self._launcher.converse(spec, said, origin, limits, bounds, budget, session, named)
+        seen, approved = known or (None, self._session.approved.for_session())
+        caller = replace(self._session.leader(spec), seen=seen, approved=approved)
+        plan = await self._planner.conversation(spec, said, caller, limits, bounds, budget, found, named)
+        job = await self._starter.start_here(plan)
         self._budgets.keep(job.id, budget)
         self._led.pop(job.id, None)
-        self._led[job.id] = job.seat.seen, began
+        self._led[job.id] = job.seat.seen, approved
         if len(self._led) > MOST_LED:
             del self._led[next(iter(self._led))]
         return job
@@ -296,7 +307,7 @@ class Work:
         UserMistake for dollars where the price of the model is not known.
         """
         if budget.usd is not None:
-            self._launcher.check_model(self._session.model.current.name)
+            self._delegation.seating.check_model(self._session.model.current.name)
         self._budgets.bound(budget)
 
     @property
@@ -310,12 +321,12 @@ class Work:
         self.bound(budget)
         await self._budgets.opened()
         tops = {found.id: found} if found is not None else {}
-        for live in self._launcher.at_work():
+        for live in self._supervisor.local_tasks():
             top = await self._budgets.top_of(live.task)
             if top.conversation:
                 tops[top.id] = top
         for top in tops.values():
-            elsewhere = not top.status.ended and self._launcher.local(top.id) is None
+            elsewhere = not top.status.ended and self._supervisor.local(top.id) is None
             own = replace(budget, seconds=top.budget.seconds) if elsewhere else budget
             await self._set(top, own)
             self._budgets.keep(top.id, own)
@@ -327,7 +338,7 @@ class Work:
         """
         found, budget = await self._records.find(task), a_budget(budget)
         if budget.usd is not None and found.model:
-            self._launcher.check_model(found.model)
+            self._delegation.seating.check_model(found.model)
         if found.conversation:
             self._budgets.keep(found.id, await self._budgets.of_conversation(found))
         await self._set(found, budget)
@@ -338,14 +349,14 @@ class Work:
 
         The journal of one that another process runs has it when it goes on the next time.
         """
-        job = self._launcher.local(task.id)
+        job = self._supervisor.local(task.id)
         if job is not None:
             await self._budgets.limit(task, budget)
-            job.change_seconds(budget, self._launcher.live)
+            job.change_seconds(budget, self._supervisor.find)
             await job.record.commit(BudgetSet(budget))
             return
         try:
-            async with self._launcher.borrow(task.id) as lease:
+            async with self._starter.borrow(task.id) as lease:
                 await self._budgets.limit(task, budget)
                 await self._store.append(lease, [BudgetSet(budget)])
         except (StoreTrouble, BudgetSpent):
@@ -366,17 +377,6 @@ class Work:
     async def compact(self, spec: AgentSpec, session: str, why: str = "a person asked for it") -> bool:
         """Sum up a conversation at rest that this agent leads; False when there is nothing to leave out."""
         found = await self._records.find(session)
-        return await self._launcher.compact(spec, self._led_by(spec), found.id, why)
-
-    def origin(self, spec: AgentSpec | None = None) -> Origin:
-        """The place where work is asked for, or that of an agent which leads a conversation there."""
-        return self._led_by(spec) if spec else self._origin()
-
-    def _origin(self) -> Origin:
-        return self._session.origin()
-
-    def _led_by(self, spec: AgentSpec) -> Origin:
-        origin = self._origin()
-        if spec.mode is None and not spec.rules:
-            return origin
-        return replace(origin, chain=origin.chain.below(link_of(spec)))
+        run = EarlierTask(found)
+        plan = TaskPlan(agent=spec, place=self._session.leader(spec).leading(spec), run=run)
+        return await self._starter.compact(plan, run, why)

@@ -21,11 +21,11 @@ from gencode.core.quoting import disarmed, quoted
 from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
+from gencode.delegation.caller import Caller
 from gencode.delegation.deadline import remaining
 from gencode.delegation.delivery import AgentInbox, as_sent, undelivered
 from gencode.delegation.earlier import tools_of
 from gencode.delegation.live import Job, Live
-from gencode.delegation.origin import Origin
 from gencode.delegation.reach import Reach
 from gencode.delegation.supervisor import Supervisor
 from gencode.delegation.watch import Watch, facts_of
@@ -100,28 +100,32 @@ class AskParent:
         self._person_seconds = person_seconds
 
     async def ask(
-        self, origin: Origin, inbox: AgentInbox, inquiries: Sequence[Inquiry], call: ToolCall
+        self, caller: Caller, inbox: AgentInbox, inquiries: Sequence[Inquiry], call: ToolCall
     ) -> Reply:
         """The answers, from the parent if it gives them in time, else from a person."""
-        job = self._supervisor.local(origin.task or "")
+        job = self._supervisor.local(caller.task or "")
         alone = job is not None and job.seat.gate.approvals.unattended
         waited = job is not None and not job.task.background
         parent = await self._parent(job) if job is not None else None
         if job is not None and parent is not None:
-            with origin.asker.parking() if isinstance(origin.asker, TimedAsker) else nullcontext():
+            with (
+                caller.session.asker.parking()
+                if isinstance(caller.session.asker, TimedAsker)
+                else nullcontext()
+            ):
                 if await self._answered_by(job, parent, inbox, inquiries):
                     return Reply(by=f"The agent {parent.agent}", later=True)
         nobody = Reply(by=SILENCE if parent else NOBODY, silent=True)
-        if origin.asker is None or alone:
+        if caller.session.asker is None or alone:
             return nobody
         question = Question(
-            *(origin.task or "", origin.lineage[-1], call, ASKING, origin.lineage),
+            *(caller.task or "", caller.lineage[-1], call, ASKING, caller.lineage),
             inquiries=tuple(inquiries),
             waited=waited,
             patience=Patience(self._person_seconds, self._share(job, SHARE_OF_PERSON)),
         )
         try:
-            answer = await _asked(origin.asker, question)
+            answer = await _asked(caller.session.asker, question)
         except NobodyThere:
             return nobody
         words = tuple(each.strip() for each in answer.words)

@@ -343,7 +343,7 @@ class Struck(Struct, frozen=True):
 
 
 class Delegate(Protocol):
-    """How a tool hands work to an agent without knowing the launcher."""
+    """How a tool hands work to an agent without knowing who starts it."""
 
     async def run(self, request: TaskRequest, call: ToolCall) -> Outcome:
         """Run the work to its end and give its outcome; UserMistake when it cannot even start.

@@ -173,7 +173,7 @@ class Talk:
             await self.say(text)
             return
         # Here, so that it stands in line with the others, and nobody who leaves leaves it behind.
-        now, woken = await self.gen.work.send(found.id, text, here=not self.gen.launcher.apart.far)
+        now, woken = await self.gen.work.send(found.id, text, here=not self.gen.processes.far)
         who = f"{visible_line(now.agent)} {now.id}"
         if woken:
             self._lookout.woken.add(now.id)
@@ -185,18 +185,18 @@ class Talk:
     @property
     def woken_ask(self) -> bool:
         """Whether an agent that is woken can ask somebody here: it may run on another machine."""
-        here = not self.gen.launcher.apart.far or self._relays
+        here = not self.gen.processes.far or self._relays
         return self.gen.settings.background_questions and here
 
     async def hits(self, task: str, verb: Verb) -> Sequence[Task]:
         """What a verb would hit at this moment."""
-        return await self.gen.launcher.reach.hits((await self.gen.find(task)).id, verb)
+        return await self.gen.reach.hits((await self.gen.find(task)).id, verb)
 
     async def strike(self, task: str, verb: Verb, message: str = "") -> Sequence[Task]:
         """Do one of the verbs that cut or end, and say what it hit and what goes on."""
         found = await self.gen.find(task)
         why = INTERRUPTED if verb == "interrupt" else STOPPED
-        stops = await self.gen.launcher.reach.strike(found.id, verb, why, message)
+        stops = await self.gen.reach.strike(found.id, verb, why, message)
         hit = {each.id for each in stops.hit}
         behind = [
             f"{name_of(each)} ({each.id})"
@@ -221,7 +221,7 @@ class Talk:
         if not waited:
             raise UserMistake("No agent runs in the foreground, so none can go to the background.")
         for each in waited:
-            await self.gen.launcher.reach.send_back((await self.gen.find(each)).id)
+            await self.gen.reach.send_back((await self.gen.find(each)).id)
 
     def foreground(self) -> list[AgentView]:
         """The agents that the conversation waits for at this moment."""
@@ -298,7 +298,7 @@ class Talk:
 
     async def _post(self, session: str, text: str) -> None:
         """Leave a letter; a turn that ended without hearing it is followed by one that does."""
-        sending = asyncio.ensure_future(self.gen.launcher.reach.send(session, text))
+        sending = asyncio.ensure_future(self.gen.reach.send(session, text))
         await asyncio.wait([sending], timeout=0.05)
         await self._count_letters(session)
         now = await sending

@@ -127,7 +127,7 @@ def background(args: argparse.Namespace) -> int:
 
 async def _background(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
-        task = await gen.launcher.reach.send_back((await gen.find(args.id)).id)
+        task = await gen.reach.send_back((await gen.find(args.id)).id)
         outcome = await gen.records.get(task)
     if "json" in args:
         answer_json(outcome)

@@ -55,7 +55,7 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
     painter = painter_for(output, verbose="verbose" in args)
     async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
         apart = request.background or request.isolation == "process"
-        with elsewhere(far=apart and gen.launcher.apart.far):
+        with elsewhere(far=apart and gen.processes.far):
             told = check(gen, args)
         if request.background:  # it has a process of its own in any case
             outcome = await handing_over(gen, gen.detach(request))

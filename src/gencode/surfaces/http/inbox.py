@@ -84,7 +84,7 @@ class Inbox:
                 self._check_folder(task)
                 await self._gen.start_turn(text, session, _led_by(task))
                 return True
-            now = await self._gen.launcher.reach.send(session, text)
+            now = await self._gen.reach.send(session, text)
             if not now.status.ended:
                 return False
             return await self._gen.work.hear(self._spec(now), session) is not None
@@ -94,7 +94,7 @@ class Inbox:
         async with self._locks[session]:
             if message.strip():
                 self._check_folder(await self._gen.watch.task(session))
-            reach = self._gen.launcher.reach
+            reach = self._gen.reach
             stops = await reach.interrupt(session, why)
             now = await self._gen.watch.ended(session, STOP_SECONDS)
             if message.strip():  # only now, so that it is not the turn that was cut which hears it

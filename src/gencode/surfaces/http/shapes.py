@@ -21,7 +21,7 @@ Money = Annotated[float, Meta(gt=0, le=MOST)]
 Kind = TypeVar("Kind", bound=Outcome)
 FILES = ("scripted:", "local/")
 PASSED_ON = frozenset(field.name for field in structs.fields(TaskRequest))
-"""What of a wish is said to the launcher under the same name."""
+"""What of a wish is part of a TaskRequest under the same name."""
 
 
 class Bounds(Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,7 +34,7 @@ class Bounds(Struct, frozen=True, forbid_unknown_fields=True):
     spawns: Number | None = None
 
     def budget(self) -> Budget:
-        """The same for the launcher."""
+        """The same as a TaskRequest."""
         return Budget(**structs.asdict(self))
 
 
@@ -47,7 +47,7 @@ class Wishes(Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw
     budget: Bounds = Bounds()
 
     def request(self, **more: Any) -> TaskRequest:
-        """The same for the launcher; a model that would be a file of this machine cannot be named."""
+        """The same as a TaskRequest; a model that would be a file of this machine cannot be named."""
         if self.model.strip().casefold().startswith(FILES):
             raise UserMistake("A model that is a file cannot be named over HTTP; start gen serve with it.")
         own = {name: getattr(self, name) for name in self.__struct_fields__ if name in PASSED_ON}

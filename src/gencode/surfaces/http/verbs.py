@@ -108,7 +108,7 @@ async def fork_task(site: Site, task: Task, asked: Asked[Nothing, Copy]) -> Outc
     answer=Outcome,
 )
 async def send_to_background(site: Site, task: Task, asked: Asked[Nothing, Any]) -> Outcome:
-    return await site.gen.records.get(await site.gen.launcher.reach.send_back(task.id))
+    return await site.gen.records.get(await site.gen.reach.send_back(task.id))
 
 
 @about_task(

@@ -1,4 +1,4 @@
-"""A client's desk: the tasks of its folder as the delegation tools see them (MCP server)."""
+"""What an MCP client delegates with: the tasks of its folder as the delegation tools see them."""
 
 from collections.abc import Sequence
 
@@ -9,25 +9,28 @@ from gencode.core.outcome import Outcome
 from gencode.core.reasons import Cause, EndReason, stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.task import Task
-from gencode.delegation.desk import Desk
+from gencode.runtime.asking import Hearing, Inquiry, Reply
 from gencode.runtime.ports import Sent, Struck, TaskQuery, Verb
 
 INTERRUPTED = Cause(EndReason.INTERRUPTED, "the client interrupted it")
 STOPPED = stop_cause("the client stopped it")
 MOST_LISTED = 1000
+NOT_OFFERED = "This tool is not offered to clients."
 FILES = ("scripted:", "local/")
 
 
-class ClientDesk(Desk):
-    """What the tools are answered for a client, whose work hangs below nobody."""
+class ClientDelegate:
+    """What the delegation tools hold for a client, whose tasks are below no agent.
+
+    `ended` is the outcome of the work that was asked for, which has been waited for already.
+    """
 
     def __init__(self, gen: GenCode, ended: Outcome | None = None) -> None:
-        super().__init__(gen.launcher)
         self._gen = gen
         self._ended = ended
 
     async def run(self, request: TaskRequest, call: ToolCall) -> Outcome:
-        """The outcome of the work that was asked for; it has been waited for already."""
+        """The outcome of the work that was asked for."""
         if self._ended is None:
             raise UserMistake("Nothing was asked for.")
         return self._ended
@@ -38,27 +41,56 @@ class ClientDesk(Desk):
         return await self._gen.records.get(await self._gen.watch.task(found.id))
 
     async def hits(self, task: str, verb: Verb) -> Sequence[Sent]:
-        """What a verb would hit at this moment, the task itself first."""
-        return await super().hits((await reached(self._gen, task)).id, verb)
+        """What a verb would affect at this moment, the task itself first."""
+        return await self._gen.delegation.hits((await reached(self._gen, task)).id, verb)
 
     async def strike(self, task: str, verb: Verb) -> Struck:
-        """Cut or stop a task that runs here, and the work it waits for."""
+        """Interrupt or stop a task that runs here, and the work it waits for."""
         found = await steerable(self._gen, task)
         if verb == "tree":
             await self._check_all_here(found)
-        return await self._struck(found.id, verb, INTERRUPTED if verb == "interrupt" else STOPPED)
+        why = INTERRUPTED if verb == "interrupt" else STOPPED
+        return await self._gen.delegation.strike(found.id, verb, why)
 
     async def _check_all_here(self, task: Task) -> None:
         """UserMistake where another process runs something below a task, and for nobody who runs here."""
         here: set[str | None] = set()
-        for each in await self._gen.launcher.reach.hits(task.id, "tree"):
+        for each in await self._gen.reach.hits(task.id, "tree"):
             if self._gen.supervisor.find(each.id) is None and each.parent not in here:
                 raise elsewhere(each)
             here.add(each.id)
 
     async def own(self) -> Sequence[Outcome]:
         """The last tasks of this folder that no other task asked for, oldest first."""
-        return [self._gen.launcher.told(each) for each in await own_tasks(self._gen, MOST_LISTED)]
+        return [self._gen.watch.outcome(each) for each in await own_tasks(self._gen, MOST_LISTED)]
+
+    def sent(self) -> Sequence[Sent]:
+        """Nothing: a client has no run of an agent."""
+        return ()
+
+    def agents(self) -> Sequence[tuple[str, str]]:
+        """Name and description of every agent that may be started."""
+        return [(each.name, each.description) for each in self._gen.agents.spawnable()]
+
+    def result_cap(self, agent: str) -> int:
+        """How much of its result an agent hands over at once."""
+        return self._gen.agents.find(agent).result_cap
+
+    async def author(self, path: str, sha256: str) -> str:
+        """Nobody: a client changes no files."""
+        return ""
+
+    async def replay(self, task: str) -> Outcome:
+        """Refused: a client reads results, not transcripts."""
+        raise UserMistake(NOT_OFFERED)
+
+    async def send(self, task: str, message: str) -> tuple[Outcome, Hearing]:
+        """Refused: messages of a client come by its own tool."""
+        raise UserMistake(NOT_OFFERED)
+
+    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> Reply:
+        """Refused: a client asks its own user."""
+        raise UserMistake(NOT_OFFERED)
 
 
 async def own_tasks(gen: GenCode, most: int, before: str | None = None) -> list[Task]:

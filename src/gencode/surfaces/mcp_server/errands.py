@@ -65,7 +65,7 @@ class Errand:
             if (local := self.gen.supervisor.local(self.job.id)) is not None:
                 await self.gen.supervisor.send_back(local)
             else:
-                await self.gen.launcher.reach.send_back(self.job.id)
+                await self.gen.reach.send_back(self.job.id)
         except GenCodeError as trouble:
             log.warning("task %s could not be sent to the background: %s", self.job.id, trouble)
             await self.job.halt(NOT_BACK)

@@ -19,7 +19,7 @@ from gencode.core.task import Task
 from gencode.delegation.live import Live
 from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput
 from gencode.surfaces.mcp_server.asking import LINE, InRounds, Line
-from gencode.surfaces.mcp_server.desk import FILES, ClientDesk, checked, reached, steerable
+from gencode.surfaces.mcp_server.desk import FILES, ClientDelegate, checked, reached, steerable
 from gencode.surfaces.mcp_server.errands import Errand, Errands, MoreNeeded
 from gencode.surfaces.mcp_server.offers import OURS, READ_ONLY_TASK, check_read_only, sound
 from gencode.surfaces.mcp_server.progress import told
@@ -91,7 +91,7 @@ class Verbs:
         finally:
             LINE.reset(token)
         if request.background:
-            return Said(started(self._gen.launcher.told(job.task)), task=job.task)
+            return Said(started(self._gen.watch.outcome(job.task)), task=job.task)
         return await self._followed(
             tool, call, Errand(self._gen, job, line if isinstance(line, InRounds) else None)
         )
@@ -103,7 +103,7 @@ class Verbs:
                 outcome = await errand.finished()
                 while outcome is None:
                     if errand.job.task.background:
-                        return Said(started(self._gen.launcher.told(errand.job.task)), task=errand.job.task)
+                        return Said(started(self._gen.watch.outcome(errand.job.task)), task=errand.job.task)
                     if errand.rounds and (requests := errand.rounds.requests()):
                         raise MoreNeeded(requests, self._errands.keep(errand))
                     outcome = await errand.finished()
@@ -117,7 +117,7 @@ class Verbs:
         if not request.resume:
             return await self._gen.start_task(request)
         task = await steerable(self._gen, request.resume)
-        if not self._gen.launcher.same_agent(request.agent, task):
+        if self._gen.agents.find(request.agent).name != task.agent:
             raise UserMistake(f"Task {task.id} belongs to {task.agent}; name that as subagent_type.")
         return await self._gen.work.resume(task.id, request)
 
@@ -164,7 +164,7 @@ class Verbs:
             may_read=lambda _: False,
             progress=lambda _: None,
             place=_no_place,
-            delegate=ClientDesk(self._gen, outcome),
+            delegate=ClientDelegate(self._gen, outcome),
         )
 
 

@@ -1,6 +1,5 @@
-"""Who asks for work: the ceiling over it, and the branch of the stop tree it hangs from."""
+"""Who asks for work, a person or an agent: what bounds it, and what it is stopped with."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -15,45 +14,53 @@ from gencode.permissions.chain import Chain, Link
 from gencode.permissions.given import Given, Once
 from gencode.permissions.links import as_links_lead
 from gencode.permissions.paths import places_of
-from gencode.runtime.asking import Asker
 from gencode.runtime.models import Model
-from gencode.runtime.seen import FileVersions, Seen
+from gencode.runtime.seen import Seen
 from gencode.runtime.stop import Stop
-from gencode.runtime.toolbox import no_shells
 
 if TYPE_CHECKING:
-    from gencode.runtime.shells import Shells
+    from gencode.delegation.session import Session
 
 
-class Origin(Struct, frozen=True, eq=False):
-    """A place from which work is asked for: a person, or the seat of an agent.
+class Approved(Struct, frozen=True, eq=False):
+    """What a person has approved: `once`, where a session asks one time only, and as `rules`."""
 
-    `stop` is the branch of the turn, `session` the one that background work hangs from. `disturb` lets the
-    questions of agents in the background reach the person too. What is asked for here ends at the moment
-    `until`. `account` is that of the session, which pays for work that belongs to no conversation. `sends`
-    are the agents that may be sent from here (None: every one).
+    once: set[Approval] = field(default_factory=set[Approval])
+    rules: Given = field(default_factory=Given)
+
+    def below(self) -> "Approved":
+        """For an agent: what is approved for it alone applies to no other."""
+        return replace(self, rules=Given(self.rules))
+
+    def for_session(self) -> "Approved":
+        """For a session that begins: what is approved in it applies in no other."""
+        return Approved(Once(self.once), Given(self.rules, session=True))
+
+
+class Caller(Struct, frozen=True, eq=False, kw_only=True):
+    """Who asks for work: a person, or an agent at its place in the tree of tasks.
+
+    What it starts has no more rights than its `chain`, and is stopped with its branch `stop`. `task` is that
+    of an agent, `lineage` the names of the agents above it and its own. `sends` are the agents that it may
+    start (None: all). `account` is that of a session, which pays for work that belongs to no conversation.
+    What it starts ends at the moment `until`.
     """
 
+    session: "Session"
     chain: Chain
     model: Model
     workspace: Workspace
     stop: Stop
-    session: Stop
     task: str | None = None
     depth: int = 0
-    asker: Asker | None = None
-    answered: set[Approval] = set()
-    given: Given = field(default_factory=Given)
     lineage: tuple[str, ...] = ()
     background: bool = False
-    disturb: bool = False
-    shells: "Callable[[], Shells]" = no_shells
+    sends: tuple[str, ...] | None = None
+    approved: Approved = field(default_factory=Approved)
     account: str = ""
     until: float | None = None
-    sends: tuple[str, ...] | None = None
-    files: FileVersions = field(default_factory=FileVersions)
     seen: Seen | None = None
-    """What the agent at this place knows of files from before."""
+    """What the agent knows of files from before."""
 
     @property
     def policies(self) -> tuple[Policy, ...]:
@@ -64,41 +71,45 @@ class Origin(Struct, frozen=True, eq=False):
         places = places_of(self.workspace)
         return tuple(as_links_lead(policy, places) for policy in self.chain.bare)
 
-    def below(self, spec: AgentSpec, model: Model, *, background: bool, link: Link) -> "Origin":
-        """The place of an agent that is sent from here."""
+    def below(self, spec: AgentSpec, model: Model, *, background: bool, link: Link) -> "Caller":
+        """The place of an agent that is started from here."""
         return replace(
             self,
             chain=self.chain.below(link),
             model=model,
-            stop=(self.session if background else self.stop).branch(),
+            stop=(self.session.stop if background else self.stop).branch(),
             depth=self.depth + 1,
-            given=Given(self.given),
+            approved=self.approved.below(),
             lineage=(*self.lineage, spec.name),
             background=self.background or background,
             sends=spec.sends or (),
             seen=None,
         )
 
-    def ending(self, moment: float | None) -> "Origin":
-        """The same place, which ends at a moment with everything below it."""
+    def ending(self, moment: float | None) -> "Caller":
+        """The same, where everything it starts ends at a moment."""
         if moment is None:
             return self
         return replace(self, until=moment if self.until is None else min(moment, self.until))
 
-    def talking(self, spec: AgentSpec) -> "Origin":
+    def leading(self, spec: AgentSpec) -> "Caller":
         """The place of the agent that leads a conversation."""
         return replace(
-            self, stop=self.stop.branch(), given=Given(self.given), lineage=(spec.name,), sends=spec.sends
+            self,
+            stop=self.stop.branch(),
+            approved=self.approved.below(),
+            lineage=(spec.name,),
+            sends=spec.sends,
         )
 
-    def afresh(self) -> "Origin":
-        """The same place for a session that begins: what is said yes to in it counts in no other."""
-        return replace(self, given=Given(self.given, session=True), answered=Once(self.answered))
+    def afresh(self) -> "Caller":
+        """The same for a session that begins: what is approved in it applies in no other."""
+        return replace(self, approved=self.approved.for_session())
 
     def grant(self, spec: AgentSpec) -> Mode | None:
-        """The wider mode that a person said yes to when this agent was to be sent from here."""
+        """The wider mode that a person approved when this agent was to be started from here."""
         mode = self.chain.grant_for(spec.mode)
-        if mode is None or grant_approval(self.task or "", spec.name, mode) not in self.answered:
+        if mode is None or grant_approval(self.task or "", spec.name, mode) not in self.approved.once:
             return None
         return mode
 
