@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.counting import counting
 
 import gencode
-from gencode.delegation import desk
+from gencode.delegation import delegate
 from gencode.stores.sqlite import SqliteStore
 from gencode.testing import call, says, scripted
 
@@ -15,10 +15,10 @@ CALLS_OF_AN_AGENT = 880
 
 
 async def calls_for_one_of(agents: int, folder: Path) -> float:
-    """How many calls the desk makes for each of so many agents that one reply sends."""
+    """how many calls a delegate makes for each of so many agents that one reply sends."""
     sent = [call("Task", subagent_type="Explore", prompt="look") for _ in range(agents)]
     async with scripted(folder, main=[says("", *sent), says("Done.")], Explore=[says("Found.")]) as gen:
-        with counting(desk) as count:
+        with counting(delegate) as count:
             outcome = await gen.ask("look everywhere").outcome()
     assert (outcome.status, outcome.result) == ("completed", "Done.")
     return count.calls / agents

@@ -20,6 +20,8 @@ from gencode.runtime.seat import Ending, Seat
 from gencode.runtime.stop import Stop
 
 GRACE_SECONDS = 2.0
+RestsOn = Callable[[], Awaitable[tuple[FileChange, ...] | None]]
+"""Finds out what the result of a task rests on; None where that is not known."""
 
 
 class Live(ABC):
@@ -166,20 +168,26 @@ class Job(Live):
         workplace: Workplace | None = None,
         liveness: Liveness | None = None,
         limits: TimeLimits | None = None,
+        *,
+        first: tuple[DurableFact, ...] = (),
+        rests_on: RestsOn | None = None,
+        ready: Ending | None = None,
     ) -> None:
+        """`first` is written once it is its turn to work; nothing when it works from the start.
+
+        `ready` is how it ends without any work, when its result is known already. `rests_on` says what its
+        result rests on, where that is written down so that it may be given again.
+        """
         super().__init__(stop, liveness, limits)
         self.seat = seat
         self.transcript = transcript
         self.record = record
         self.workplace = workplace
-        self.first: tuple[DurableFact, ...] = ()
-        """What is written once it is its turn to work; nothing when it is at work from the start."""
+        self.first = first
+        self.rests_on = rests_on
+        self.ready = ready
         self.turns = stop.branch()
         """The branch its turns hang from; when only that is stopped, the agent may still report."""
-        self.ready: Ending | None = None
-        """How it ends without any work, when its result is known already."""
-        self.remembers: Callable[[], Awaitable[tuple[FileChange, ...] | None]] | None = None
-        """Says what it rests on, where that is written down so that its result may be given again."""
         self.reports = False
         self.began = record.task
         """The task as it was before this run."""

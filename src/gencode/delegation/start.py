@@ -28,7 +28,7 @@ from gencode.delegation.earlier import busy, has_open_words, in_line, tools_of, 
 from gencode.delegation.family import Family
 from gencode.delegation.forms import schema_of
 from gencode.delegation.knowing import know_again, knowing
-from gencode.delegation.live import Job, Live
+from gencode.delegation.live import Job, Live, RestsOn
 from gencode.delegation.liveness import TaskLiveness, is_abandoned, lease_task, ownership_of
 from gencode.delegation.plan import DetachedPlan, EarlierTask, NewTask, TaskPlan, check_prompt
 from gencode.delegation.relatives import TaskRelatives, TaskTree
@@ -43,7 +43,7 @@ from gencode.runtime.models import Model
 from gencode.runtime.payer import CallQueue, Payer
 from gencode.runtime.ports import Handover, Lease, Request, Store
 from gencode.runtime.recorder import Recorder
-from gencode.runtime.seat import Seat
+from gencode.runtime.seat import Ending, Seat
 from gencode.runtime.shown import as_shown
 from gencode.runtime.slots import Slot
 from gencode.runtime.toolbox import Toolbox
@@ -195,10 +195,15 @@ class TaskStarter:
         record.publish(events)
         await self._family.greet(lease.state)
         seat = await knowing(self._seat(plan, record, toolbox, slot, system), told)
-        job = self._job(plan, seat, told, record)
-        job.first = () if at_once else then[len(kept) :]
-        job.remembers = partial(inputs_of, self._store, seat, lease.task, began) if began else None
-        job.ready = given_again(known) if known else None
+        job = self._job(
+            plan,
+            seat,
+            told,
+            record,
+            first=() if at_once else then[len(kept) :],
+            rests_on=partial(inputs_of, self._store, seat, lease.task, began) if began else None,
+            ready=given_again(known) if known else None,
+        )
         if run.received is not None and run.received.task:
             await self._bring_mail(job)
         return self._supervisor.start(job)
@@ -367,9 +372,10 @@ class TaskStarter:
             seat = self._seat(plan, record, toolbox, slot, lease.state.system or system)
             seat = replace(seat, schema=schema)
             await know_again(seat, record, whole_transcript(events))
-            job = self._job(plan, seat, [*earlier, *heard], record, as_sent(before, children))
             at_once = slot is None or slot.try_take()
-            begins, job.first = (started, ()) if at_once else in_line(started)
+            begins, later = (started, ()) if at_once else in_line(started)
+            children_then = as_sent(before, children)
+            job = self._job(plan, seat, [*earlier, *heard], record, children_then, first=later)
             async with self._limited(lease.task, run.budget):
                 await record.commit(begins, *first, *map(MessageAdded, heard))
             begun = True
@@ -448,6 +454,10 @@ class TaskStarter:
         transcript: Sequence[Message],
         record: Recorder,
         children: Sequence[Task] = (),
+        *,
+        first: tuple[DurableFact, ...] = (),
+        rests_on: RestsOn | None = None,
+        ready: Ending | None = None,
     ) -> Job:
         cwd = seat.workspace.cwd
         waits, task = plan.limits.commands, record.task.id
@@ -471,7 +481,18 @@ class TaskStarter:
         self._family.take_up(children, inbox, seat)
         seat = replace(seat, delegate=delegate, inbox=inbox)
         liveness = TaskLiveness(record, self._supervisor.timing)
-        return Job(seat, [*transcript], record, plan.place.stop, plan.workplace, liveness, plan.time)
+        return Job(
+            seat,
+            [*transcript],
+            record,
+            plan.place.stop,
+            plan.workplace,
+            liveness,
+            plan.time,
+            first=first,
+            rests_on=rests_on,
+            ready=ready,
+        )
 
 
 def _first_messages(plan: TaskPlan, created: TaskCreated) -> list[UserMessage]:

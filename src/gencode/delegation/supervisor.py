@@ -21,7 +21,7 @@ from gencode.core.reasons import CANCELLED, Cause, EndReason, stop_cause
 from gencode.core.status import Status
 from gencode.delegation.deadline import DeadlineAlarm
 from gencode.delegation.leaving import leaving
-from gencode.delegation.live import GRACE_SECONDS, Job, Live
+from gencode.delegation.live import GRACE_SECONDS, Job, Live, RestsOn
 from gencode.delegation.liveness import LeaseRenewal, Timing
 from gencode.delegation.receipts import warnings_of
 from gencode.runtime.blame import blamed
@@ -234,8 +234,8 @@ class Supervisor:
         warnings, error = (*warnings, *trouble), ending.error
         ended = TaskEnded(ending.status, report, error, warnings, ending.output, reason=ending.reason)
         ended = replace(ended, changes=changes)
-        if job.remembers and ending.status is Status.COMPLETED:
-            ended = replace(ended, inputs=await _rests_on(job.remembers))
+        if job.rests_on and ending.status is Status.COMPLETED:
+            ended = replace(ended, inputs=await _rests_on(job.rests_on))
         facts.append(ended)
         written = False
         try:
@@ -322,12 +322,10 @@ class Supervisor:
         self._missing = lost
 
 
-async def _rests_on(
-    remembers: Callable[[], Awaitable[tuple[FileChange, ...] | None]],
-) -> tuple[FileChange, ...] | None:
+async def _rests_on(find_out: RestsOn) -> tuple[FileChange, ...] | None:
     """What a result rests on, where that can be found out: no result is lost for it."""
     try:
-        return await remembers()
+        return await find_out()
     except (GenCodeError, asyncio.CancelledError) as trouble:
         log.info("what a result rests on could not be found out: %r", trouble)
         return None
