@@ -186,7 +186,7 @@ async def test_what_cannot_be_named_from_another_machine_is_said(country: Countr
             with pytest.raises(UserMistake, match="has no fact 999"):
                 await gen.work.fork_apart(first, Fork(999), TaskRequest("", "again"))
         wider = fork(country, tmp_path, first, "again", "--background", "--permission-mode", "dontAsk")
-    assert (wider.code, "so the permissions of a fork are those the task had" in wider.err) == (2, True)
+    assert (wider.code, "leave --permission-mode" in wider.err) == (2, True)
 
 
 async def test_in_a_clone_a_task_goes_on_is_forked_and_its_work_is_taken_over(
