@@ -315,7 +315,7 @@ class Seating:
             agent=spec.name,
             model=caller.model.name,
             provider=caller.model.provider,
-            system=task.system,
+            system=task.terms.system,
             toolbox=toolbox,
             gate=gate,
             workspace=caller.workspace,

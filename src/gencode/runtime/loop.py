@@ -143,7 +143,7 @@ async def finished(
         await tell(transcript, record, more)
         return None
     ending = ending_of(reply, (NOT_DONE,) if only_announced else ())
-    answers = record.task.answers
+    answers = record.task.run.answers
     if seat.schema is None or ending.status not in (Status.COMPLETED, Status.EMPTY):
         return if_silent(ending, answers, called=course.called)
     output, problem = await shaped(reply.text, seat.schema)
@@ -323,7 +323,7 @@ async def admitted(seat: Seat, request: Request, record: Recorder) -> "Paid | No
     await record.flush()  # what the call before cost settles its own hold
     with record.parked():
         tell = partial(tell_wait, record)
-        return await seat.payer.pay(request, seat.price, left, record.task.usage, tell)
+        return await seat.payer.pay(request, seat.price, left, record.task.totals.usage, tell)
 
 
 def tell_wait(record: Recorder, part: WaitPart) -> None:
