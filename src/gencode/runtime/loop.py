@@ -245,14 +245,14 @@ async def listen(
     text: list[str] = []
     thinking: list[ThinkingPart] = []
     calls: list[ToolCall] = []
-    end = EndPart(seat.model)
+    end = EndPart(seat.model.name)
     paid: Paid | None = None
     asked = whole = False
     try:
         with stop.interrupts():
             paid = await admitted(seat, request, record)
             asked = True
-            async with aclosing(seat.provider.stream(kept_to(request, paid))) as parts:
+            async with aclosing(seat.model.provider.stream(kept_to(request, paid))) as parts:
                 async for part in parts:
                     match part:
                         case TextPart():
@@ -295,11 +295,11 @@ def asked_of(
     seat: Seat, transcript: Sequence[Message], tools: Sequence[ToolSchema], record: Recorder
 ) -> Request:
     """Everything the model of a seat is told for one turn."""
-    messages = pictured(transcript, seat.model) if seat.scale.pictures else transcript
+    messages = pictured(transcript, seat.model.name) if seat.scale.pictures else transcript
     return Request(
-        *(seat.model, seat.system, messages, tools, seat.agent, record.lease.task),
-        effort=seat.effort,
-        temperature=seat.temperature,
+        *(seat.model.name, seat.system, messages, tools, seat.agent, record.lease.task),
+        effort=seat.model.effort,
+        temperature=seat.model.temperature,
         sent=seat.sent,
     )
 
