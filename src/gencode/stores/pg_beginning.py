@@ -60,7 +60,7 @@ class Beginning:
         seen, state, events = self._seen, self._growth.state, self._growth.events
         row: tuple[Any, ...] = (
             *(seen.id, self._owner, self.instead_of, self._lease_seconds, seen.seq, state.seq),
-            *(storable(state.model), events[-1].at, state.status),
+            *(storable(state.run.model), events[-1].at, state.status),
         )
         facts: tuple[Any, ...] = (
             *([each.seq for each in events], [kind_of(each.fact) for each in events]),

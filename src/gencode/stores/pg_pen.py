@@ -209,8 +209,8 @@ def _rows(batch: Sequence[_Append]) -> list[list[Any]]:
         state = growth.state
         tasks.append(
             (
-                *(state.id, lease.epoch, lease.owner, lease.state.seq, state.seq, storable(state.model)),
-                *(growth.events[-1].at, state.status, state.ended_at, state.mailed, append.last),
+                *(state.id, lease.epoch, lease.owner, lease.state.seq, state.seq, storable(state.run.model)),
+                *(growth.events[-1].at, state.status, state.end.at, state.delivered.mailed, append.last),
                 snapshot(state) if _is_due(lease.state, growth) else None,
             )
         )

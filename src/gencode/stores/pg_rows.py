@@ -105,9 +105,10 @@ class NewTask:
         state, events = self._growth.state, self._growth.events
         row: tuple[Any, ...] = (
             *(state.id, storable(state.agent), storable(state.cwd), state.conversation),
-            *(None if state.parent is None else storable(state.parent), state.status, storable(state.model)),
-            *(state.created_at, events[-1].at, state.ended_at, 0 if self._owner is None else 1, self._owner),
-            *(self._lease_seconds, state.seq, state.mailed, self._dispatch),
+            *(None if state.parent is None else storable(state.parent), state.status),
+            storable(state.run.model),
+            *(state.created_at, events[-1].at, state.end.at, 0 if self._owner is None else 1, self._owner),
+            *(self._lease_seconds, state.seq, state.delivered.mailed, self._dispatch),
         )
         facts: tuple[Any, ...] = (
             *([each.seq for each in events], [kind_of(each.fact) for each in events]),
