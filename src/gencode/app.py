@@ -49,12 +49,12 @@ from gencode.mcp.session import Change as Change
 from gencode.mcp.session import ServerReport as ServerReport
 from gencode.mcp.session import ServerState as ServerState
 from gencode.mcp.session import told_servers as told_servers
-from gencode.permissions.brought import SETTINGS
 from gencode.permissions.calls import Approval
 from gencode.permissions.chain import Root
 from gencode.permissions.decision import check_tool
-from gencode.permissions.explain import Explanation
-from gencode.permissions.started import Started, started_by
+from gencode.permissions.explanation import Explanation
+from gencode.permissions.project_files import SETTINGS
+from gencode.permissions.started_files import Started, started_by
 from gencode.permissions.trust import Standing, standing
 from gencode.places import database, outputs, workspace_at
 from gencode.providers.vendors import Switchboard

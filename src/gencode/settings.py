@@ -26,8 +26,10 @@ from gencode.core.rules import (
     written_in,
 )
 from gencode.core.spec import DEEPEST
-from gencode.permissions import answers
-from gencode.permissions.brought import (
+from gencode.permissions import saved_rules
+from gencode.permissions.decision import check_tool
+from gencode.permissions.paths import PATH_TOOLS, shown
+from gencode.permissions.project_files import (
     LARGEST_SETTINGS,
     SERVERS,
     SETTINGS,
@@ -36,8 +38,6 @@ from gencode.permissions.brought import (
     is_users,
     project_settings,
 )
-from gencode.permissions.decision import check_tool
-from gencode.permissions.paths import PATH_TOOLS, shown
 from gencode.permissions.trust import Standing, standing
 
 PREFIX = "GEN_"
@@ -176,7 +176,7 @@ def layers(
     projects = [folder for folder in (cwd, *folders_above(cwd)) if not is_users(folder, home)]
     return [
         Layer(str(users), _read(users)),
-        Layer(str(home / answers.FILE), _read(home / answers.FILE)),
+        Layer(str(home / saved_rules.FILE), _read(home / saved_rules.FILE)),
         *(Layer(str(folder / SETTINGS), _of_project(folder, project)) for folder in projects),
         Layer(PREFIX, _from(environ)),
         Layer("--", dict(flags or {})),
@@ -186,8 +186,8 @@ def layers(
 def remember(rule: str) -> None:
     """Let a rule count in every session to come, as the person said; never in a project's file."""
     home = gen_home()
-    with answers.Alone(home):
-        answers.remember(home, _read(home / answers.FILE), rule)
+    with saved_rules.Alone(home):
+        saved_rules.remember(home, _read(home / saved_rules.FILE), rule)
 
 
 def load(

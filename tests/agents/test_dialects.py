@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from gencode.agents.agent_file import read_agent_file
 from gencode.agents.places import MODULES, dialect
-from gencode.agents.reading import read_agent_file
 from gencode.agents.registry import Registry
 from gencode.core.budget import Budget
 from gencode.core.rules import Action, Mode, Rule, written_in
 from gencode.core.spec import AgentSpec, ToolChoice
-from gencode.permissions.agent_places import AGENT_FOLDERS, USER_FOLDERS, agent_dialect
+from gencode.permissions.agent_folders import AGENT_FOLDERS, USER_FOLDERS, agent_dialect
 from gencode.permissions.trust import Standing, standing, trust
 from tests.agents.samples import SAMPLES, Sample
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gencode.agents.dialects.gencode import DIALECT
-from gencode.agents.reading import read_agent as read
+from gencode.agents.agent_file import read_agent as read
+from gencode.agents.dialects.table import DIALECT
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Action, Mode, Rule, written_in
 from gencode.core.spec import AgentSpec, ToolChoice

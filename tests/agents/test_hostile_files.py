@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gencode.agents.agent_file import read_agent_file
 from gencode.agents.lint import lint
 from gencode.agents.places import MODULES
-from gencode.agents.reading import read_agent_file
 from gencode.core.errors import UserMistake
 from tests.surfaces.running import gen
 

@@ -9,8 +9,8 @@ import pytest
 
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Action
+from gencode.permissions.case_folders import Item, scratch
 from gencode.permissions.cases import LONGEST_LINE, Judged, judge_file
-from gencode.permissions.scratch import Item, scratch
 
 GOOD: dict[str, Any] = {"id": "g", "tool": "Read", "mode": "default", "rules": [], "path": "src/x"}
 INSIDE = "Read of 'src/x': reading inside the workspace is allowed."

@@ -7,9 +7,9 @@ import pytest
 from gencode.core.rules import Action, Mode, Policy
 from gencode.core.spec import Workspace
 from gencode.permissions.calls import CallFacts
+from gencode.permissions.case_folders import Item, scratch
 from gencode.permissions.cases import Judged, judge_file
 from gencode.permissions.decision import decide
-from gencode.permissions.scratch import Item, scratch
 
 CASES = Path(__file__).parent.parent / "cases"
 FIELD = {"Glob": "pattern", "LS": "path", "Grep": "path"}

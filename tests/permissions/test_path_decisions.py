@@ -5,7 +5,7 @@ import pytest
 
 from gencode.core.rules import Action, Decision, Mode, Policy, parse_rule, written_in
 from gencode.core.spec import Workspace
-from gencode.permissions.agent_places import USER_PLACES
+from gencode.permissions.agent_folders import USER_PLACES
 from gencode.permissions.calls import CallFacts
 from gencode.permissions.decision import decide
 from gencode.permissions.paths import Resolved, decide_path, is_inside, resolve, resolve_glob

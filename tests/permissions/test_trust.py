@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode.core.errors import UserMistake
-from gencode.permissions.brought import MOST_BYTES, MOST_FILES, Brought, look, project_settings
+from gencode.permissions.project_files import MOST_BYTES, MOST_FILES, Brought, look, project_settings
 from gencode.permissions.trust import Change, Standing, revoke, standing, trust, trusted_folders
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "25"))

@@ -10,7 +10,7 @@ from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule, parse_rule
 from gencode.core.spec import Workspace
 from gencode.permissions.calls import Approval
-from gencode.permissions.given import Given, Once
+from gencode.permissions.grants import Given, Once
 from gencode.runtime.asking import Answer, Asker, Question, Reach
 from gencode.runtime.gate import Approvals, CallingAgent, Gate
 from gencode.runtime.toolbox import Toolbox

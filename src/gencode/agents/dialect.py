@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from gencode.agents.fields import Fields
-from gencode.agents.findings import Finding
+from gencode.agents.agent_fields import Fields
+from gencode.agents.file_errors import Finding
 from gencode.agents.frontmatter import Stage
 from gencode.agents.mode_names import CLAUDE, Modes
 from gencode.agents.tool_lists import Wanted

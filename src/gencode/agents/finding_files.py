@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gencode.agents.places import dialect
-from gencode.agents.yaml_fields import mistake
-from gencode.permissions.agent_places import USER_CONFIGS, USER_FOLDERS
+from gencode.agents.yaml_reader import mistake
+from gencode.permissions.agent_folders import USER_CONFIGS, USER_FOLDERS
 from gencode.runtime.prompt import one_line
 
 MOST_FILES = 5_000

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from gencode.agents.simple_fields import Plain, simple_fields
-from gencode.agents.yaml_fields import Unreadable, no_agent, scalar, yaml_fields
-from gencode.agents.yaml_fields import mistake as mistake
+from gencode.agents.yaml_reader import Unreadable, no_agent, scalar, yaml_fields
+from gencode.agents.yaml_reader import mistake as mistake
 from gencode.core.errors import UserMistake
 
 MOST_BYTES = 64 * 1024
@@ -75,7 +75,7 @@ def _repaired(
 ) -> tuple[dict[str, Any], dict[str, int], tuple[str, ...], Stage]:
     """The fields of a block that is not YAML, with what was done to it; Unreadable when nothing helps."""
     # Patterns that good files do not need.
-    from gencode.agents.repairing import quoted, split_at_fields, swallowed
+    from gencode.agents.frontmatter_repair import quoted, split_at_fields, swallowed
 
     other, changed = quoted(block)
     refused: UserMistake | None = None

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gencode.agents.file_watcher import Living, living_agents, living_skills
 from gencode.agents.registry import Registry
 from gencode.agents.skills import Preloaded, Skills
-from gencode.agents.watching import Living, living_agents, living_skills
 from gencode.core.messages import ToolCall
 from gencode.core.spec import AgentSpec
 from gencode.permissions.trust import Standing
@@ -35,7 +35,7 @@ class Library:
         self._skills: Living[Skills] | None = None
         self._with_typed: Callable[[Registry], Registry] | None = None
         if typed:
-            from gencode.agents.inline import with_typed
+            from gencode.agents.inline_agents import with_typed
 
             self._with_typed = with_typed(typed)
 

@@ -13,16 +13,16 @@ from pathlib import Path, PurePath
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agents.agent_file import ENDINGS, read_agent_files
 from gencode.agents.dialect import AgentFile, Near
-from gencode.agents.findings import Finding
+from gencode.agents.file_errors import Finding
 from gencode.agents.places import level, rank
-from gencode.agents.reading import ENDINGS, read_agent_files
 from gencode.agents.recognising import from_path, home_of
-from gencode.agents.yaml_fields import NoAgent, mistake, no_agent
+from gencode.agents.yaml_reader import NoAgent, mistake, no_agent
 from gencode.core.errors import UserMistake
 from gencode.core.spec import same_name
-from gencode.permissions.agent_places import CONFIG_NAMES
-from gencode.permissions.brought import LARGEST_KEPT
+from gencode.permissions.agent_folders import CONFIG_NAMES
+from gencode.permissions.project_files import LARGEST_KEPT
 from gencode.runtime.prompt import one_line
 
 MOST_FILES = 20_000

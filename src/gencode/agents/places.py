@@ -8,7 +8,7 @@ from importlib import import_module
 from gencode.agents.dialect import Dialect
 
 MODULES = {
-    "gencode": "gencode",
+    "gencode": "table",
     "claude": "claude",
     "agents": "neutral",
     "task-types": "task_types",

@@ -6,7 +6,7 @@ from gencode.agents.dialect import Parsed
 from gencode.agents.dialects.copilot import is_ours
 from gencode.agents.entries import listed
 from gencode.core.spec import same_name
-from gencode.permissions.agent_places import AGENT_FOLDERS, USER_FOLDERS
+from gencode.permissions.agent_folders import AGENT_FOLDERS, USER_FOLDERS
 
 _FOLDERS = tuple(
     sorted(

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agents.agent_file import read_agent, read_agent_file, read_agent_files
 from gencode.agents.dialect import AgentFile, Near, usual_name
-from gencode.agents.dialects.gencode import DIALECT as OURS
+from gencode.agents.dialects.table import DIALECT as OURS
 from gencode.agents.finding_files import FileInPlace, unreadable, users_files
 from gencode.agents.frontmatter import mistake
 from gencode.agents.places import level, rank
-from gencode.agents.reading import read_agent, read_agent_file, read_agent_files
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.spec import AgentSpec, same_name
-from gencode.permissions.agent_places import agent_dialect, beside
-from gencode.permissions.brought import LARGEST_KEPT
+from gencode.permissions.agent_folders import agent_dialect, beside
+from gencode.permissions.project_files import LARGEST_KEPT
 from gencode.permissions.trust import Standing
 from gencode.runtime.prompt import one_line
 
@@ -136,7 +136,7 @@ class Registry:
         `wishes` are the fields of `NewAgent`; its tools may be one text with commas.
         """
         from gencode.agents.entries import split_names
-        from gencode.agents.writing import NewAgent, write_agent
+        from gencode.agents.new_agent import NewAgent, write_agent
 
         if isinstance(tools := wishes.get("tools"), str):
             wishes = {**wishes, "tools": tuple(split_names(tools))}

@@ -19,7 +19,7 @@ from typing import Any, NoReturn, cast
 from gencode.agents.frontmatter import FrontMatter, mistake, read_front_matter
 from gencode.core.skill import Skill
 from gencode.core.spec import same_name
-from gencode.permissions.brought import LARGEST_KEPT
+from gencode.permissions.project_files import LARGEST_KEPT
 from gencode.runtime.prompt import inert, one_line
 
 FILE = "SKILL.md"

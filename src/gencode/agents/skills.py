@@ -18,8 +18,8 @@ from gencode.agents.skill_file import FILE, read_skill
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.skill import Skill, SkillEntry
 from gencode.core.spec import same_name
-from gencode.permissions.agent_places import SKILL_FOLDERS
-from gencode.permissions.brought import LARGEST_KEPT
+from gencode.permissions.agent_folders import SKILL_FOLDERS
+from gencode.permissions.project_files import LARGEST_KEPT
 from gencode.permissions.secrets import folded, is_secret
 from gencode.permissions.trust import Standing
 from gencode.runtime.prompt import inert, one_line

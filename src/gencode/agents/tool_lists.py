@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gencode.agents.entries import split_names
-from gencode.agents.findings import Finding
+from gencode.agents.file_errors import Finding
 from gencode.agents.tool_names import MCP, READING, RETIRED, tools_called, tools_denied
 from gencode.core.rules import Action, Mode, Rule, merge, written_in
 from gencode.core.spec import ToolChoice, same_name

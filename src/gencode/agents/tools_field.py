@@ -6,8 +6,8 @@ cannot be understood gives no tools at all.
 
 from typing import Any, cast
 
+from gencode.agents.agent_fields import LONGEST_LIST, Fields
 from gencode.agents.entries import denials, entries_of, switch
-from gencode.agents.fields import LONGEST_LIST, Fields
 from gencode.agents.tool_lists import EVERY, Wanted
 from gencode.agents.tool_names import tools_called
 from gencode.core.spec import same_name

@@ -11,7 +11,7 @@ from gencode.core.rules import Mode, Policy
 from gencode.core.spec import AgentSpec, Copied, Workspace
 from gencode.permissions.calls import Approval, grant_approval
 from gencode.permissions.chain import Chain, Link
-from gencode.permissions.given import Given, Once
+from gencode.permissions.grants import Given, Once
 from gencode.permissions.links import as_links_lead
 from gencode.permissions.paths import places_of
 from gencode.runtime.models import Model

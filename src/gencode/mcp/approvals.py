@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.permissions.answers import Alone
+from gencode.permissions.saved_rules import Alone
 
 FILE = "mcp_approvals.json"
 _MOST_FORMS = 32

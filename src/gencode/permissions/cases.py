@@ -16,9 +16,9 @@ from gencode.core.errors import UserMistake
 from gencode.core.rules import Action, Mode, Policy, Rule
 from gencode.core.spec import Workspace, same_name
 from gencode.permissions.calls import CallFacts
+from gencode.permissions.case_folders import Item, Scratch, scratch
 from gencode.permissions.decision import decide
 from gencode.permissions.paths import shown
-from gencode.permissions.scratch import Item, Scratch, scratch
 from gencode.permissions.urls import walk
 
 LONGEST_LINE = 4_000_000

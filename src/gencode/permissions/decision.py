@@ -22,7 +22,7 @@ from gencode.permissions.paths import (
     resolve,
     resolve_glob,
 )
-from gencode.permissions.table import TABLE_TOOLS, decide_table
+from gencode.permissions.tool_table import TABLE_TOOLS, decide_table
 from gencode.permissions.urls import UrlRefused, judge_url
 
 NEEDS_APPROVAL = "This needs approval, and nobody can approve it in this run"

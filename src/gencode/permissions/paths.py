@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule, allow_flags, stricter
 from gencode.core.spec import Workspace, same_name
-from gencode.permissions.agent_places import WORKTREES, users_places
+from gencode.permissions.agent_folders import WORKTREES, users_places
 from gencode.permissions.links import as_links_lead, follow
 from gencode.permissions.patterns import PathPattern, Places, RulePattern, is_exact, rule_pattern
 from gencode.permissions.secrets import (

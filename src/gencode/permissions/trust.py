@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
-from gencode.permissions.answers import Alone
-from gencode.permissions.brought import Brought, look
-from gencode.permissions.started import digests
+from gencode.permissions.project_files import Brought, look
+from gencode.permissions.saved_rules import Alone
+from gencode.permissions.started_files import digests
 
 FILE = "trust.toml"
 _HEAD = "# Folders that are trusted, with the files they were trusted for. Written by: gen trust\n"

@@ -35,9 +35,9 @@ from gencode.permissions.calls import (
     wider_words,
 )
 from gencode.permissions.chain import grant_for
-from gencode.permissions.closed import closed_to_reading
 from gencode.permissions.decision import NEEDS_APPROVAL, decide, paths_of
-from gencode.permissions.given import Given
+from gencode.permissions.grants import Given
+from gencode.permissions.hidden_paths import closed_to_reading
 from gencode.permissions.links import as_links_lead
 from gencode.permissions.paths import PATH_TOOLS, Resolved, decide_path, places_of, resolve, shown
 from gencode.runtime.asking import Answer, Asker, NobodyThere, Question

@@ -10,7 +10,7 @@ from gencode.app import Entry, GenCode
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec
 from gencode.delegation.seating import DELEGATES, notes_of
-from gencode.permissions.table import MEMORY_TOOLS
+from gencode.permissions.tool_table import MEMORY_TOOLS
 from gencode.runtime.toolbox import Toolbox
 
 

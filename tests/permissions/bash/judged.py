@@ -4,7 +4,7 @@ from pathlib import Path
 
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule, parse_rule
 from gencode.core.spec import Workspace
-from gencode.permissions.bash.unfolding import Unit, unfold
+from gencode.permissions.bash.command_units import Unit, unfold
 from gencode.permissions.calls import CallFacts
 from gencode.permissions.decision import decide
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode.core.rules import Action, Mode, Policy, Rule
-from gencode.permissions.bash.unfolding import unfold
+from gencode.permissions.bash.command_units import unfold
 from gencode.permissions.decision import decide
 from tests.permissions.bash.judged import STRICTNESS, call, policy
 

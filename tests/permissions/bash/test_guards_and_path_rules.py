@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from gencode.core.rules import Action, Policy, parse_rule
 from gencode.core.spec import Workspace
+from gencode.permissions.bash.command_units import Unit
 from gencode.permissions.bash.guards import watch
 from gencode.permissions.bash.parts import Part, Piece, Word
-from gencode.permissions.bash.unfolding import Unit
 from gencode.permissions.calls import CallFacts
 from gencode.permissions.decision import decide
 from gencode.permissions.paths import places_of

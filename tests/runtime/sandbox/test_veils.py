@@ -10,7 +10,7 @@ from gencode.core.messages import ToolMessage
 from gencode.core.rules import Action, Mode, Policy, parse_rule
 from gencode.core.spec import Copied, Workspace
 from gencode.core.task import transcript_of
-from gencode.permissions.closed import closed_to_reading
+from gencode.permissions.hidden_paths import closed_to_reading
 from gencode.permissions.paths import places_of
 from gencode.runtime.sandbox.choose import chosen
 from gencode.runtime.sandbox.plan import enclosure

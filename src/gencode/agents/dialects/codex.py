@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gencode.agents.dialect import COMMON, Dialect, Near, Parsed, spelled
 from gencode.agents.entries import switch
 from gencode.agents.mode_names import CODEX
-from gencode.permissions.brought import LARGEST_KEPT
+from gencode.permissions.project_files import LARGEST_KEPT
 
 _CONFIG = "../config.toml"
 _MOST_ROLES = 500

@@ -4,8 +4,8 @@ from pathlib import PurePath
 
 from msgspec.structs import replace
 
+from gencode.agents.agent_fields import Fields
 from gencode.agents.dialect import COMMON, Dialect, spelled
-from gencode.agents.fields import Fields
 from gencode.core.spec import AgentSpec
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from gencode.agents.dialect import COMMON, Dialect, Near, Parsed, spelled
 from gencode.agents.entries import listed
-from gencode.agents.yaml_fields import DEEPEST_FILE, Unreadable, yaml_fields
+from gencode.agents.yaml_reader import DEEPEST_FILE, Unreadable, yaml_fields
 from gencode.core.errors import UserMistake
 
 _USUAL = "default"

@@ -11,10 +11,10 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
+from gencode.agents.agent_fields import Fields
 from gencode.agents.dialect import COMMON, Dialect, spelled
 from gencode.agents.entries import denials, listed, switch
-from gencode.agents.fields import Fields
-from gencode.agents.permission_maps import Says, rules_for
+from gencode.agents.permission_rules import Says, rules_for
 from gencode.agents.tool_names import tools_called
 from gencode.core.rules import Action, Rule, RuleOrigin, merge, written_in
 from gencode.core.spec import AgentSpec

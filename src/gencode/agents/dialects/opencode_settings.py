@@ -7,13 +7,13 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
+from gencode.agents.agent_builder import make
 from gencode.agents.dialect import AgentFile, Near, Parsed, alone
 from gencode.agents.dialects.opencode import DIALECT
-from gencode.agents.making import make
-from gencode.agents.yaml_fields import mistake
+from gencode.agents.yaml_reader import mistake
 from gencode.core.errors import UserMistake
-from gencode.permissions.agent_places import FILE_INSIDE, beside
-from gencode.permissions.brought import LARGEST_KEPT
+from gencode.permissions.agent_folders import FILE_INSIDE, beside
+from gencode.permissions.project_files import LARGEST_KEPT
 from gencode.runtime.prompt import one_line
 
 MOST_AGENTS = 200

@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
+from gencode.agents.agent_fields import Fields
 from gencode.agents.dialect import COMMON, Dialect, spelled
-from gencode.agents.fields import Fields
 from gencode.core.spec import AgentSpec
 
 

@@ -4,8 +4,8 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
+from gencode.agents.agent_fields import Fields, as_decimal
 from gencode.agents.dialect import COMMON, Dialect, Parsed, spelled
-from gencode.agents.fields import Fields, as_decimal
 from gencode.agents.mode_names import CLAUDE, QWEN
 from gencode.core.budget import amount_of
 from gencode.core.spec import AgentSpec

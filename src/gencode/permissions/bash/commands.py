@@ -4,7 +4,7 @@ import re
 
 from gencode.permissions.bash.parts import Assignment, Part, Piece, Unparsable, Word
 from gencode.permissions.bash.redirections import Draft, Redirections
-from gencode.permissions.bash.scan import NAME, WORD_ENDS
+from gencode.permissions.bash.scanner import NAME, WORD_ENDS
 from gencode.permissions.bash.words import PLAIN, PLAIN_WORDS, bare, plain_words
 
 RESERVED = frozenset(

@@ -10,7 +10,7 @@ from gencode.permissions.bash.commands import RESERVED, RESERVED_WORD
 from gencode.permissions.bash.conditions import Conditions
 from gencode.permissions.bash.parts import Assignment, Part, Unparsable, Word
 from gencode.permissions.bash.redirections import Draft
-from gencode.permissions.bash.scan import NAME, WORD_ENDS
+from gencode.permissions.bash.scanner import NAME, WORD_ENDS
 from gencode.permissions.bash.words import bare
 
 _KEYWORD = re.compile(rf"(?:if|for|while|until|case|select|function|coproc|\{{|\[\[(?=[ \t])){WORD_ENDS}")

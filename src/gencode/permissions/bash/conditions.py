@@ -4,7 +4,7 @@ import re
 
 from gencode.permissions.bash.commands import SimpleCommands
 from gencode.permissions.bash.parts import Part, Piece, Unparsable, Word
-from gencode.permissions.bash.scan import WORD_ENDS
+from gencode.permissions.bash.scanner import WORD_ENDS
 from gencode.permissions.bash.words import Pieces, bare
 
 _CLOSING = re.compile(rf"\]\]{WORD_ENDS}")

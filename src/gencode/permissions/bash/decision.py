@@ -11,13 +11,13 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule
-from gencode.permissions.bash.findings import Finding, told, told_allowed, told_unparsable
-from gencode.permissions.bash.folders import HERE, Stay, in_other_repository, leaves, stays
+from gencode.permissions.bash.command_units import Command, Unit, unfold
+from gencode.permissions.bash.compiled_rules import BashRules, PathRule, bash_rules
 from gencode.permissions.bash.forms import allowing, values_of
 from gencode.permissions.bash.guards import Named, Watch, named_paths, watch
-from gencode.permissions.bash.matching import git_subcommand
-from gencode.permissions.bash.ruling import BashRules, PathRule, bash_rules
-from gencode.permissions.bash.unfolding import Command, Unit, unfold
+from gencode.permissions.bash.reasons import Finding, told, told_allowed, told_unparsable
+from gencode.permissions.bash.rule_automaton import git_subcommand
+from gencode.permissions.bash.working_folders import HERE, Stay, in_other_repository, leaves, stays
 from gencode.permissions.bash.wrappers import base_name
 from gencode.permissions.links import as_links_lead
 from gencode.permissions.patterns import Places

@@ -7,7 +7,7 @@ up names or evaluate text, so it makes the part opaque; the commands in it are f
 import re
 
 from gencode.permissions.bash.parts import Piece, Unparsable
-from gencode.permissions.bash.scan import NAME, Scanner
+from gencode.permissions.bash.scanner import NAME, Scanner
 
 VARIABLE = re.compile(rf"\$(?:({NAME})|[0-9?#!@*-]|\$(?![({{\[])|\{{#?{NAME}\}})")
 _SPLIT_NAME = re.compile(r"(?:\\\n)++[A-Za-z0-9_]")

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gencode.core.rules import Rule
-from gencode.permissions.bash.matching import Automaton, Track
 from gencode.permissions.bash.parts import Piece, Word
+from gencode.permissions.bash.rule_automaton import Automaton, Track
 from gencode.permissions.bash.wrappers import NOTHING_WRAPPED, Reach, replaced_words, split_string
 
 UNKNOWN = Word((Piece("…", "other"),), "…")

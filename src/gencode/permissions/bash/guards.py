@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gencode.permissions.bash.folders import HERE, Stay
+from gencode.permissions.bash.command_units import Unit
 from gencode.permissions.bash.forms import value_of, without_certainty
 from gencode.permissions.bash.parts import Part, Word
-from gencode.permissions.bash.unfolding import Unit
+from gencode.permissions.bash.working_folders import HERE, Stay
 from gencode.permissions.paths import is_inside, is_started
 from gencode.permissions.patterns import Places
 from gencode.permissions.secrets import folded, is_protected, is_secret

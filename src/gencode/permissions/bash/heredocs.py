@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from gencode.permissions.bash.parts import Unparsable
-from gencode.permissions.bash.scan import WORD_ENDS
+from gencode.permissions.bash.scanner import WORD_ENDS
 from gencode.permissions.bash.words import Words
 
 _DELIMITER = re.compile(rf"""((?:[A-Za-z0-9_.:+%@/!,-]++|'[^'\n]*+'|"[^"\\$`\n]*+"|\\[^\n])++){WORD_ENDS}""")

@@ -16,7 +16,7 @@ from gencode.permissions.bash.commands import PLAIN_NAME, RESERVED_WORD
 from gencode.permissions.bash.compounds import Compounds
 from gencode.permissions.bash.later_lines import changes_reading
 from gencode.permissions.bash.parts import Frame, Part, Unparsable
-from gencode.permissions.bash.scan import MAX_CHARACTERS, WORD_ENDS, Found
+from gencode.permissions.bash.scanner import MAX_CHARACTERS, WORD_ENDS, Found
 from gencode.permissions.secrets import deceptive_character
 
 _BANG = re.compile(r"!(?=[ \t])")

@@ -4,7 +4,7 @@ import re
 
 from gencode.permissions.bash.heredocs import HereDocuments
 from gencode.permissions.bash.parts import Assignment, Part, Unparsable, Word
-from gencode.permissions.bash.scan import NAME, WORD_ENDS
+from gencode.permissions.bash.scanner import NAME, WORD_ENDS
 
 _REDIRECTION = re.compile(
     rf"""([0-9]{{1,9}}+|\{{{NAME}(?:\[[^\]\n]*+\])?\}})?+"""

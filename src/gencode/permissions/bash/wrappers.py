@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gencode.permissions.bash.matching import Values
 from gencode.permissions.bash.readonly import safe_name
+from gencode.permissions.bash.rule_automaton import Values
 
 DISPATCHERS = frozenset(
     {

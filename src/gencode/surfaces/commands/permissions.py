@@ -21,7 +21,7 @@ from gencode.core.spec import same_name
 from gencode.core.visible import exact_line
 from gencode.permissions.cases import Judged, judge_file
 from gencode.permissions.decision import check_tool
-from gencode.permissions.explain import Explanation
+from gencode.permissions.explanation import Explanation
 from gencode.runtime.toolbox import MCP
 from gencode.surfaces.commands.opening import flags, servers_tried
 from gencode.surfaces.lifetime import run_to_end

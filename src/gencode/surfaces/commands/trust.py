@@ -17,8 +17,8 @@ from gencode.app import ServerState, agents_if_trusted, forgetful, started_if_tr
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, same_name
 from gencode.core.visible import exact, exact_line
-from gencode.permissions.brought import SERVERS, SETTINGS
-from gencode.permissions.started import Started, digests
+from gencode.permissions.project_files import SERVERS, SETTINGS
+from gencode.permissions.started_files import Started, digests
 from gencode.permissions.trust import Change, Standing, revoke, standing, trust, trusted_folders
 from gencode.places import workspace_at
 from gencode.runtime.hooks_file import EVENTS, parse_hooks

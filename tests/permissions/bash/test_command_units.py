@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gencode.core.spec import Workspace
-from gencode.permissions.bash.unfolding import MOST_PARTS, unfold
+from gencode.permissions.bash.command_units import MOST_PARTS, unfold
 from gencode.permissions.calls import CallFacts
 from gencode.permissions.decision import decide
 from tests.permissions.bash.judged import judge, policy, sources, units

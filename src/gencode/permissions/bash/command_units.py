@@ -11,6 +11,15 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.permissions.bash.command_meanings import (
+    SPECIAL,
+    Meaning,
+    Move,
+    Script,
+    git_folders,
+    meaning,
+    places_of_names,
+)
 from gencode.permissions.bash.forms import (
     AllowForm,
     allow_forms,
@@ -20,19 +29,10 @@ from gencode.permissions.bash.forms import (
     values_of,
     words_behind_xargs,
 )
-from gencode.permissions.bash.matching import Track
-from gencode.permissions.bash.names import (
-    SPECIAL,
-    Meaning,
-    Move,
-    Script,
-    git_folders,
-    meaning,
-    places_of_names,
-)
 from gencode.permissions.bash.parser import parse
 from gencode.permissions.bash.parts import Frame, Part, Unparsable, Word
 from gencode.permissions.bash.readonly import harmless_assignment, not_read_only, safe_name
+from gencode.permissions.bash.rule_automaton import Track
 from gencode.permissions.bash.wrappers import NOTHING_WRAPPED, Reach, base_name, reach
 
 MOST_PARTS = 2_000

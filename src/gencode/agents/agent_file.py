@@ -10,15 +10,15 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
+from gencode.agents.agent_builder import make
 from gencode.agents.dialect import AgentFile, Dialect, Near, Parsed, alone
 from gencode.agents.frontmatter import mistake, read_front_matter
-from gencode.agents.making import make
 from gencode.agents.places import dialect as dialect_named
-from gencode.agents.yaml_fields import DEEPEST_FILE, NoAgent, Unreadable, no_agent, yaml_fields
+from gencode.agents.yaml_reader import DEEPEST_FILE, NoAgent, Unreadable, no_agent, yaml_fields
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec
-from gencode.permissions.agent_places import CONFIG_NAMES
-from gencode.permissions.brought import LARGEST_KEPT
+from gencode.permissions.agent_folders import CONFIG_NAMES
+from gencode.permissions.project_files import LARGEST_KEPT
 from gencode.runtime.prompt import one_line
 
 ENDINGS = (".md", ".toml", ".yaml", ".yml", ".json", ".jsonc")

@@ -23,8 +23,14 @@ from gencode.agents.registry import Entry, Registry
 from gencode.agents.skills import Skills, users_folders, users_home
 from gencode.core.errors import UserMistake
 from gencode.core.skill import SkillEntry
-from gencode.permissions.agent_places import AGENT_FOLDERS, CONFIGS, SKILL_FOLDERS, USER_CONFIGS, USER_FOLDERS
-from gencode.permissions.brought import Brought
+from gencode.permissions.agent_folders import (
+    AGENT_FOLDERS,
+    CONFIGS,
+    SKILL_FOLDERS,
+    USER_CONFIGS,
+    USER_FOLDERS,
+)
+from gencode.permissions.project_files import Brought
 from gencode.permissions.trust import FILE as TRUST
 from gencode.permissions.trust import Standing, standing
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
 from gencode.agents.entries import plain
-from gencode.agents.findings import Finding
+from gencode.agents.file_errors import Finding
 from gencode.agents.frontmatter import mistake
 from gencode.core.spec import same_name
 from gencode.runtime.prompt import inert, one_line

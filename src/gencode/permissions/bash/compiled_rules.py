@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gencode.core.rules import Action, Policy, Rule
 from gencode.core.spec import same_name
-from gencode.permissions.bash.matching import Automaton, bash_pattern, only_stars
+from gencode.permissions.bash.rule_automaton import Automaton, bash_pattern, only_stars
 from gencode.permissions.patterns import PathPattern, Places, RulePattern, rule_pattern
 
 _READ = frozenset({"read", "readfile"})

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule, allow_flags
+from gencode.permissions.bash.command_units import Unit
+from gencode.permissions.bash.compiled_rules import BashRules
 from gencode.permissions.bash.forms import allowing
-from gencode.permissions.bash.matching import Automaton
-from gencode.permissions.bash.ruling import BashRules
-from gencode.permissions.bash.unfolding import Unit
+from gencode.permissions.bash.rule_automaton import Automaton
 from gencode.permissions.paths import described, shown
 
 Cause = Literal[

@@ -6,12 +6,12 @@ from typing import Any, cast, get_args
 
 from msgspec.structs import replace
 
+from gencode.agents.agent_fields import MOST_WARNINGS, Fields
 from gencode.agents.dialect import ALL, AgentFile, AllTools, Dialect, Parsed
 from gencode.agents.entries import denials, listed
-from gencode.agents.fields import MOST_WARNINGS, Fields
-from gencode.agents.findings import Finding
+from gencode.agents.file_errors import Finding
 from gencode.agents.mode_names import mode_called
-from gencode.agents.permission_maps import with_permissions, without_refused
+from gencode.agents.permission_rules import with_permissions, without_refused
 from gencode.agents.tool_lists import EVERY, Chooser, Wanted
 from gencode.agents.tools_field import tools_wanted
 from gencode.core.budget import Budget, allowed, amount_of

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.permissions.started import digests, started_by
+from gencode.permissions.started_files import digests, started_by
 
 
 @pytest.fixture

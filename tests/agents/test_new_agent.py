@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.agents.writing import NewAgent, write_agent
+from gencode.agents.new_agent import NewAgent, write_agent
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Mode
 from gencode.core.spec import ToolChoice

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gencode.permissions.bash.names import Move
+from gencode.permissions.bash.command_meanings import Move
+from gencode.permissions.bash.command_units import Unit
 from gencode.permissions.bash.parts import Frame
-from gencode.permissions.bash.unfolding import Unit
 from gencode.permissions.paths import is_inside
 from gencode.permissions.patterns import Places
 from gencode.permissions.secrets import KERNEL_ROOTS, folded, is_secret, is_under

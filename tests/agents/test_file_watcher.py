@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gencode.agents import watching
+from gencode.agents import file_watcher
+from gencode.agents.file_watcher import Living, Watch, keep_skills, living_agents, living_skills
 from gencode.agents.skills import Skills, users_folders
-from gencode.agents.watching import Living, Watch, keep_skills, living_agents, living_skills
 from gencode.core.errors import UserMistake
 from gencode.permissions.trust import Standing, revoke, standing, trust
 
@@ -125,8 +125,8 @@ def looked(watch: Watch) -> bool:
 def test_a_change_among_very_many_files_is_noticed_by_the_side(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: Callable[[Path], None]
 ):
-    monkeypatch.setattr(watching, "MOST_FILES", 2)
-    monkeypatch.setattr(watching, "PAUSE", 0.0)
+    monkeypatch.setattr(file_watcher, "MOST_FILES", 2)
+    monkeypatch.setattr(file_watcher, "PAUSE", 0.0)
     folder = tmp_path / "agents"
     put(folder / "sub" / "old.md", "x")
     watch = Watch([folder], settled=0)
@@ -141,7 +141,7 @@ def test_of_very_many_files_the_listing_says_that_changes_are_noticed_late(
     gen: Path, monkeypatch: pytest.MonkeyPatch
 ):
     put(gen / "agents/tester.md", AGENT.format(described="Good."))
-    monkeypatch.setattr(watching, "MOST_FILES", 2)
+    monkeypatch.setattr(file_watcher, "MOST_FILES", 2)
     living = living_agents(gen)
     problems = [entry.problem for entry in living.current().listing() if entry.problem]
     assert [problem[:27] for problem in problems] == ["There are more than 2 files"]

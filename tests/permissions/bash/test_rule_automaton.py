@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode.core.rules import Action, Rule, written_in
-from gencode.permissions.bash.matching import Automaton, BashPattern, Track, bash_pattern, only_stars
+from gencode.permissions.bash.rule_automaton import Automaton, BashPattern, Track, bash_pattern, only_stars
 from tests.permissions.bash.judged import actions, all_are, judge
 
 EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "300")), deadline=None)

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from gencode.agents.agent_file import read_agent_file, read_agent_files
 from gencode.agents.dialect import AgentFile
+from gencode.agents.file_watcher import living_agents
 from gencode.agents.lint import lint
-from gencode.agents.reading import read_agent_file, read_agent_files
 from gencode.agents.registry import Registry
-from gencode.agents.watching import living_agents
 from gencode.core.rules import Action, Rule, written_in
 from gencode.core.spec import AgentSpec, ToolChoice
-from gencode.permissions.brought import LARGEST_KEPT
+from gencode.permissions.project_files import LARGEST_KEPT
 from gencode.permissions.trust import standing, trust
 
 KIMI = "version: 1\nagent:\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gencode.core.errors import UserMistake
-from gencode.permissions.answers import FILE
+from gencode.permissions.saved_rules import FILE
 from gencode.settings import gen_home, load, remember
 
 RULES = ("Bash(git push:*)", "Bash(echo \"a\\b\" 'c')", "Read(/tmp/ü.txt)", "WebFetch(domain:example.org)")

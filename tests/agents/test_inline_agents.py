@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.agents.inline import WithTyped, typed_agents
+from gencode.agents.inline_agents import WithTyped, typed_agents
 from gencode.agents.library import Library
 from gencode.agents.registry import Registry
 from gencode.app import GenCode

@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agents.agent_file import read_agent_file
 from gencode.agents.dialect import AgentFile
-from gencode.agents.reading import read_agent_file
 from gencode.agents.tool_lists import EVERY, named
 from gencode.agents.tool_names import known_tools, tools_called
 from gencode.core.errors import UnknownName, UserMistake

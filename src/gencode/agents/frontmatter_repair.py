@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gencode.agents.entries import plain
-from gencode.agents.yaml_fields import Unreadable, scalar, yaml_fields
+from gencode.agents.yaml_reader import Unreadable, scalar, yaml_fields
 from gencode.core.errors import UserMistake
 from gencode.core.spec import same_name
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.permissions.agent_places import (
+from gencode.permissions.agent_folders import (
     AGENT_FOLDERS,
     CONFIGS,
     NAMED,

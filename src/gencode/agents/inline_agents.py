@@ -10,16 +10,16 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
+from gencode.agents.agent_builder import make
 from gencode.agents.dialect import COMMON, Parsed
-from gencode.agents.dialects.gencode import DIALECT as OURS
+from gencode.agents.dialects.table import DIALECT as OURS
 from gencode.agents.frontmatter import mistake
-from gencode.agents.making import make
 from gencode.agents.mode_names import CLAUDE, mode_called
 from gencode.agents.model_names import is_known, model_called
 from gencode.agents.registry import MAIN, Entry, Registry
 from gencode.core.errors import UserMistake, nearest
 from gencode.core.spec import AgentSpec, same_name
-from gencode.permissions.brought import LARGEST_KEPT
+from gencode.permissions.project_files import LARGEST_KEPT
 from gencode.runtime.prompt import one_line
 
 FLAG = "--agents"

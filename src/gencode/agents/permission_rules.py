@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
+from gencode.agents.agent_fields import Fields
 from gencode.agents.entries import plain, switch
-from gencode.agents.fields import Fields
 from gencode.agents.tool_lists import EVERY, Wanted
 from gencode.agents.tool_names import MCP, READING, USUAL, tools_called, tools_denied
 from gencode.core.rules import Action, Mode, Rule, RuleOrigin, merge, written_in

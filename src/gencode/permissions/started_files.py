@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from gencode.permissions.bash.unfolding import Unit
+    from gencode.permissions.bash.command_units import Unit
 
 LARGEST = 256 * 1024 * 1024
 """Of a larger file the size counts and the beginning."""
@@ -80,7 +80,7 @@ class _Finding:
 
     def line(self, text: str) -> None:
         # Whoever only compares digests does not need to read commands.
-        from gencode.permissions.bash.unfolding import unfold
+        from gencode.permissions.bash.command_units import unfold
 
         command = unfold(_FOLDER.sub(lambda _: self._folder, text))
         if command.unparsable:
