@@ -11,7 +11,7 @@ from gencode.core.budget import Budget
 from gencode.core.rules import Action, Mode, Rule, written_in
 from gencode.core.spec import AgentSpec, ToolChoice
 from gencode.permissions.agent_folders import AGENT_FOLDERS, USER_FOLDERS, agent_dialect
-from gencode.permissions.trust import Standing, standing, trust
+from gencode.permissions.trust import FolderTrust, standing, trust
 from tests.agents.samples import SAMPLES, Sample
 
 
@@ -29,7 +29,7 @@ def opencode(block: str) -> AgentSpec:
     return read("opencode", f"---\ndescription: d\n{block}\n---\nbody")
 
 
-def project_with(folder: Path, home: Path, *samples: Sample) -> Standing:
+def project_with(folder: Path, home: Path, *samples: Sample) -> FolderTrust:
     for sample in samples:
         file = folder / sample.path
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from gencode.agents import file_watcher
-from gencode.agents.file_watcher import Living, Watch, keep_skills, living_agents, living_skills
+from gencode.agents.file_watcher import FileWatcher, LiveRegistry, keep_skills, living_agents, living_skills
 from gencode.agents.skills import Skills, users_folders
 from gencode.core.errors import UserMistake
-from gencode.permissions.trust import Standing, revoke, standing, trust
+from gencode.permissions.trust import FolderTrust, revoke, standing, trust
 
 SKILL = "---\nname: notes\ndescription: {described}\n---\nDo it.\n"
 AGENT = "---\nname: tester\ndescription: {described}\n---\nTest.\n"
@@ -63,14 +63,14 @@ def remove_all(folder: Path) -> None:
 def test_a_change_is_noticed_once(tmp_path: Path, action: Callable[[Path], None]):
     folder = tmp_path / "agents"
     put(folder / "sub" / "old.md", "x")
-    watch = Watch([folder], settled=0)
+    watch = FileWatcher([folder], settled=0)
     assert not watch.changed()
     action(folder)
     assert [watch.changed(), watch.changed()] == [True, False]
 
 
 def test_a_folder_that_appears_later_is_noticed(tmp_path: Path):
-    watch = Watch([tmp_path / "a" / "b"], [tmp_path / "c"], settled=0)
+    watch = FileWatcher([tmp_path / "a" / "b"], [tmp_path / "c"], settled=0)
     seen = [watch.changed()]
     for folder in ("a/b", "c"):
         (tmp_path / folder).mkdir(parents=True)
@@ -79,7 +79,7 @@ def test_a_folder_that_appears_later_is_noticed(tmp_path: Path):
 
 
 def test_what_appears_below_missing_folders_is_noticed_and_what_is_beside_them_is_none_of_it(tmp_path: Path):
-    watch = Watch([tmp_path / "a" / "b" / "c"], [tmp_path / "d"], settled=0.01)
+    watch = FileWatcher([tmp_path / "a" / "b" / "c"], [tmp_path / "d"], settled=0.01)
 
     def noticed(action: Callable[[], object]) -> bool:
         action()
@@ -107,10 +107,10 @@ def test_what_appears_below_missing_folders_is_noticed_and_what_is_beside_them_i
 
 def test_what_changed_a_moment_ago_is_looked_at_again(tmp_path: Path):
     put(tmp_path / "agents" / "a.md", "x")
-    assert Watch([tmp_path / "agents"], settled=3600).changed()
+    assert FileWatcher([tmp_path / "agents"], settled=3600).changed()
 
 
-def looked(watch: Watch) -> bool:
+def looked(watch: FileWatcher) -> bool:
     """Whether a watch that looks by the side noticed something, once it has looked again."""
     seen: list[bool] = []
     for _ in range(3):  # one look may be under way, one begins now, and what it found is asked for
@@ -129,7 +129,7 @@ def test_a_change_among_very_many_files_is_noticed_by_the_side(
     monkeypatch.setattr(file_watcher, "PAUSE", 0.0)
     folder = tmp_path / "agents"
     put(folder / "sub" / "old.md", "x")
-    watch = Watch([folder], settled=0)
+    watch = FileWatcher([folder], settled=0)
     assert "more than 2 files" in watch.crowded
     looked(watch)
     assert not looked(watch)
@@ -152,7 +152,10 @@ def test_links_are_followed_for_the_user_and_not_for_a_project(tmp_path: Path):
     outside = put(tmp_path / "outside" / "a.md", "x")
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "linked").symlink_to(outside.parent)
-    user, project = Watch([tmp_path / "agents"], settled=0), Watch([], [tmp_path / "agents"], settled=0)
+    user, project = (
+        FileWatcher([tmp_path / "agents"], settled=0),
+        FileWatcher([], [tmp_path / "agents"], settled=0),
+    )
     outside.write_text("longer")
     assert (user.changed(), project.changed()) == (True, False)
 
@@ -160,7 +163,7 @@ def test_links_are_followed_for_the_user_and_not_for_a_project(tmp_path: Path):
 def test_a_link_that_leads_round_in_circles_ends(tmp_path: Path):
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "again").symlink_to(tmp_path / "agents")
-    assert not Watch([tmp_path / "agents"], settled=0).changed()
+    assert not FileWatcher([tmp_path / "agents"], settled=0).changed()
 
 
 def described(skills: Skills) -> dict[str, str]:
@@ -182,13 +185,13 @@ def test_a_changed_file_counts_for_the_next_use_and_an_earlier_one_stays_as_it_w
 
 
 def test_nothing_is_read_again_while_nothing_changes(gen: Path):
-    loads: list[Sequence[Standing]] = []
+    loads: list[Sequence[FolderTrust]] = []
 
-    def load(projects: Sequence[Standing]) -> Skills:
+    def load(projects: Sequence[FolderTrust]) -> Skills:
         loads.append(projects)
         return Skills.load(gen, *projects)
 
-    living = Living(load, keep_skills, Watch(users_folders(gen), settled=0), gen)
+    living = LiveRegistry(load, keep_skills, FileWatcher(users_folders(gen), settled=0), gen)
     assert living.current() is living.current()
     assert loads == [()]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.agents.inline_agents import WithTyped, typed_agents
+from gencode.agents.inline_agents import InlineRegistry, typed_agents
 from gencode.agents.library import Library
 from gencode.agents.registry import Registry
 from gencode.app import GenCode
@@ -123,7 +123,7 @@ def test_a_typed_agent_counts_before_every_file_and_the_listing_says_so(tmp_path
     folder.mkdir()
     (folder / "reviewer.md").write_text("---\nname: reviewer\ndescription: Of a file.\n---\nIt.\n")
     files = Registry.load(tmp_path)
-    registry = WithTyped(typed_agents({"Reviewer": PLAIN, "Explore": PLAIN}), files)
+    registry = InlineRegistry(typed_agents({"Reviewer": PLAIN, "Explore": PLAIN}), files)
     assert [registry.find(name).description for name in ("reviewer", "explore")] == ["Reviews code."] * 2
     shadowed = {entry.path.rpartition("/")[2]: entry.shadowed_by for entry in registry.listing()}
     assert (shadowed["reviewer.md"], shadowed["Explore.md"]) == ("--agents Reviewer", "--agents Explore")

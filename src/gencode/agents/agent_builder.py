@@ -7,13 +7,13 @@ from typing import Any, cast, get_args
 from msgspec.structs import replace
 
 from gencode.agents.agent_fields import MOST_WARNINGS, Fields
-from gencode.agents.dialect import ALL, AgentFile, AllTools, Dialect, Parsed
+from gencode.agents.dialect import ALL, AgentFile, AllTools, Dialect, ParsedFile
 from gencode.agents.entries import denials, listed
-from gencode.agents.file_errors import Finding
+from gencode.agents.file_errors import FileFinding
 from gencode.agents.mode_names import mode_called
 from gencode.agents.permission_rules import with_permissions, without_refused
-from gencode.agents.tool_lists import EVERY, Chooser, Wanted
-from gencode.agents.tools_field import tools_wanted
+from gencode.agents.tool_lists import EVERY, RequestedTools, ToolSelector
+from gencode.agents.tools_field import requested_tools
 from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Action, Mode, Rule, merge, parse_mode, parse_rule, written_in
@@ -39,8 +39,8 @@ _LINTERS = "empty-body"
 INHERIT = "inherit"
 
 
-def make(
-    parsed: Parsed, dialect: Dialect, path: str, *, builtin: bool = False
+def build_agent(
+    parsed: ParsedFile, dialect: Dialect, path: str, *, builtin: bool = False
 ) -> tuple[AgentSpec, AgentFile]:
     """The agent of a file, alone and with what was noticed.
 
@@ -53,10 +53,10 @@ def make(
         fields.say("recovered", note, int(line[1]) if line else None)
     if not ({"name", "description", "when-to-use"} & fields.values.keys() or dialect.nameless):
         fields.refuse("name", NO_AGENT)
-    wanted = (dialect.wanted or tools_wanted)(fields)
+    wanted = (dialect.wanted or requested_tools)(fields)
     if wanted.allow and any(each.casefold() in dialect.every for each in wanted.allow):
         wanted = wanted._replace(allow=None)
-    making = _Making(fields, dialect)
+    making = _SpecBuilder(fields, dialect)
     rules = making.rules()
     wanted = without_refused(wanted, fields)
     spec = making.spec(wanted, parsed.body, builtin)
@@ -85,28 +85,30 @@ def _model_written(value: Any) -> str | list[str] | None:
     return None if value is None else str(value)
 
 
-def _told(findings: list[Finding], dialect: Dialect) -> tuple[str, ...]:
+def _told(findings: list[FileFinding], dialect: Dialect) -> tuple[str, ...]:
     quiet = () if dialect.strict else _QUIET
     told = [each.message for each in findings if each.code != _LINTERS and each.code not in quiet]
     rest = len(told) - MOST_WARNINGS
     return (*told[:MOST_WARNINGS], *([f"and {rest} more warnings"] if rest > 0 else []))
 
 
-class _Making:
+class _SpecBuilder:
     """One file on its way to a spec."""
 
     def __init__(self, fields: Fields, dialect: Dialect) -> None:
         self._fields = fields
         self._dialect = dialect
 
-    def spec(self, wanted: Wanted, body: str, builtin: bool) -> AgentSpec:
+    def spec(self, wanted: RequestedTools, body: str, builtin: bool) -> AgentSpec:
         fields, plain = self._fields, AgentSpec("", "")
         name = fields.name(self._dialect.called(PurePath(fields.path)))
         if same_name(name) == "main" and not builtin:
             fields.say("name-taken", "the name main is that of the conversation itself, so it cannot be used")
         description = self._description()
         dialect = self._dialect
-        chooser = Chooser(fields.path, dialect.families, servers=dialect.servers, modules=dialect.modules)
+        chooser = ToolSelector(
+            fields.path, dialect.families, servers=dialect.servers, modules=dialect.modules
+        )
         tooling = chooser.choose(wanted, self._mode())
         if tooling.refused and dialect.strict:
             fields.refuse(

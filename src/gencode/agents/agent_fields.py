@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
 from gencode.agents.entries import plain
-from gencode.agents.file_errors import Finding
+from gencode.agents.file_errors import FileFinding
 from gencode.agents.frontmatter import mistake
 from gencode.core.spec import same_name
 from gencode.runtime.prompt import inert, one_line
@@ -48,7 +48,7 @@ class Fields:
         self.strict = strict
         self.values: dict[str, Any] = {}
         self.extra: dict[str, Any] = {}
-        self.findings: list[Finding] = []
+        self.findings: list[FileFinding] = []
         self._lines = lines
         self._spelled: dict[str, str] = {}
         for spelled, value in raw.items():
@@ -83,7 +83,7 @@ class Fields:
 
     def say(self, code: str, message: str, line: int | None = None) -> None:
         """Notice something."""
-        self.findings.append(Finding(code, message, line))
+        self.findings.append(FileFinding(code, message, line))
 
     def refuse(self, field: str, reason: str) -> NoReturn:
         """The file is not to be used."""

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from gencode.agents.agent_builder import make
-from gencode.agents.dialect import AgentFile, Dialect, Near, Parsed, alone
+from gencode.agents.agent_builder import build_agent
+from gencode.agents.dialect import AgentFile, Dialect, Near, ParsedFile, alone
 from gencode.agents.frontmatter import mistake, read_front_matter
 from gencode.agents.places import dialect as dialect_named
-from gencode.agents.yaml_reader import DEEPEST_FILE, NoAgent, Unreadable, no_agent, yaml_fields
+from gencode.agents.yaml_reader import DEEPEST_FILE, NotAnAgent, NotYaml, no_agent, yaml_fields
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec
 from gencode.permissions.agent_folders import CONFIG_NAMES
@@ -67,29 +67,29 @@ def read_agent_file(
         else:
             parsed = parse(text, path)
         made_by = dialect_named(name)
-        return make(made_by.joined(parsed, near, PurePath(path)), made_by, path, builtin=builtin)[1]
+        return build_agent(made_by.joined(parsed, near, PurePath(path)), made_by, path, builtin=builtin)[1]
     except UserMistake as error:
-        return AgentFile(path, name, why_not=str(error), other=isinstance(error, NoAgent))
+        return AgentFile(path, name, why_not=str(error), other=isinstance(error, NotAnAgent))
 
 
 def read_agent(text: str, path: str, dialect: Dialect, *, builtin: bool = False) -> AgentSpec:
     """The agent of a file; UserMistake says what is wrong with it."""
-    return make(parse(text, path), dialect, path, builtin=builtin)[0]
+    return build_agent(parse(text, path), dialect, path, builtin=builtin)[0]
 
 
-def parse(text: str, path: str) -> Parsed:
+def parse(text: str, path: str) -> ParsedFile:
     """A file as its format says it."""
     ending = PurePath(path).suffix.casefold()
     if ending == ".toml":
-        return Parsed(_toml(text, path))
+        return ParsedFile(_toml(text, path))
     if ending == ".json":
-        return Parsed(_json(text, path))
+        return ParsedFile(_json(text, path))
     if ending in (".yaml", ".yml"):
         found = _yaml(text, path)
         return replace(found, fields=_plain(found.fields, path))
     matter = read_front_matter(text, path)
     fields = _plain(matter.fields, path)
-    return Parsed(fields, matter.lines, matter.body, matter.stage, matter.warnings)
+    return ParsedFile(fields, matter.lines, matter.body, matter.stage, matter.warnings)
 
 
 def _decoded(content: bytes, path: str) -> str:
@@ -183,10 +183,10 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _yaml(text: str, path: str) -> Parsed:
+def _yaml(text: str, path: str) -> ParsedFile:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     try:
         fields, lines = yaml_fields(text, path, deepest=DEEPEST_FILE)
-    except Unreadable as error:
+    except NotYaml as error:
         raise mistake(path, f"it is not YAML: {error}", error.line) from None
-    return Parsed(fields, lines)
+    return ParsedFile(fields, lines)

@@ -12,17 +12,17 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from gencode.agents.agent_fields import Fields
-from gencode.agents.file_errors import Finding
+from gencode.agents.file_errors import FileFinding
 from gencode.agents.frontmatter import Stage
 from gencode.agents.mode_names import CLAUDE, Modes
-from gencode.agents.tool_lists import Wanted
+from gencode.agents.tool_lists import RequestedTools
 from gencode.core.spec import AgentSpec, same_name
 
 AllTools = Literal["all"]
 ALL: AllTools = "all"
 
 
-class Parsed(Struct, frozen=True):
+class ParsedFile(Struct, frozen=True):
     """A file as its format says it: fields with their lines, the text below them, how it was read."""
 
     fields: dict[str, Any]
@@ -39,7 +39,7 @@ class AgentFile(Struct, frozen=True):
     dialect: str
     spec: AgentSpec | None = None
     stage: Stage = "strict"
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[FileFinding, ...] = ()
     why_not: str = ""
     tools: list[str] | AllTools = ALL
     disallowed: list[str] = []
@@ -50,7 +50,7 @@ class AgentFile(Struct, frozen=True):
     """Of a file that was written just now: the SHA-256 of it."""
 
 
-def spelled(**fields: str) -> dict[str, str]:
+def field_names(**fields: str) -> dict[str, str]:
     """A table from spellings to the names of fields, from `name="spelling spelling"`; `_` stands for `-`."""
     return {
         same_name(each): "" if field == "nothing" else field.replace("_", "-")
@@ -60,7 +60,7 @@ def spelled(**fields: str) -> dict[str, str]:
 
 
 COMMON: Mapping[str, str] = MappingProxyType(
-    spelled(
+    field_names(
         name="name",
         description="description",
         when_to_use="when-to-use",
@@ -107,12 +107,12 @@ def alone(_: str) -> None:
     """No other file is looked at."""
 
 
-def by_itself(parsed: Parsed, _: Near, __: PurePath) -> Parsed:
+def by_itself(parsed: ParsedFile, _: Near, __: PurePath) -> ParsedFile:
     """A file says everything itself."""
     return parsed
 
 
-def as_is(parsed: Parsed) -> Parsed:
+def as_is(parsed: ParsedFile) -> ParsedFile:
     """Nothing is special about the file as a whole."""
     return parsed
 
@@ -154,8 +154,8 @@ class Dialect(Struct, frozen=True, eq=False):
     strict: bool = False
     nameless: bool = False
     every: tuple[str, ...] = ()
-    joined: Callable[[Parsed, Near, PurePath], Parsed] = by_itself
-    prepare: Callable[[Parsed], Parsed] = as_is
-    wanted: Callable[[Fields], Wanted] | None = None
+    joined: Callable[[ParsedFile, Near, PurePath], ParsedFile] = by_itself
+    prepare: Callable[[ParsedFile], ParsedFile] = as_is
+    wanted: Callable[[Fields], RequestedTools] | None = None
     finish: Callable[[AgentSpec, Fields], AgentSpec] = as_made
     called: Callable[[PurePath], str] = usual_name

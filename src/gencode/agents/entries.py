@@ -20,7 +20,7 @@ _SWITCHES = ("enabled", "enable", "allow", "allowed", "value")
 _TAKEN = re.compile(r"[-!](?=[^\W\d]|\*)")
 
 
-class Entries(NamedTuple):
+class NameList(NamedTuple):
     """The names of a list, those that it takes away, and what could not be understood of it."""
 
     names: list[str]
@@ -34,13 +34,13 @@ def listed(value: Any) -> list[str] | None:
     return None if found is None else found.names
 
 
-def entries_of(value: Any) -> Entries | None:
+def entries_of(value: Any) -> NameList | None:
     """What a list says, entry by entry; None if it is no list."""
     if value is None or value is False:
-        return Entries([], [], [])
+        return NameList([], [], [])
     if not isinstance(value, str | list):
         return None
-    found = Entries([], [], [])
+    found = NameList([], [], [])
     for each in [value] if isinstance(value, str) else cast("list[Any]", value):
         if isinstance(each, dict):
             _from_fields(cast("dict[str, Any]", each), found)
@@ -48,10 +48,10 @@ def entries_of(value: Any) -> Entries | None:
             found.odd.append(str(cast("Any", each)))
         elif each is not None:
             _from_text(str(each), found)
-    return Entries(*(list(dict.fromkeys(each)) for each in found))
+    return NameList(*(list(dict.fromkeys(each)) for each in found))
 
 
-def _from_fields(fields: dict[str, Any], found: Entries) -> None:
+def _from_fields(fields: dict[str, Any], found: NameList) -> None:
     """An entry with a value: `{name: Bash, enabled: false}`, or `{Bash: false}`."""
     name = fields.get("name")
     if isinstance(name, str):
@@ -63,7 +63,7 @@ def _from_fields(fields: dict[str, Any], found: Entries) -> None:
         _sort_in(key, True if value is None or remark else switch(value), found)
 
 
-def _sort_in(name: str, on: bool | None, found: Entries) -> None:
+def _sort_in(name: str, on: bool | None, found: NameList) -> None:
     if on:
         _from_text(name, found)
     elif on is False:
@@ -72,7 +72,7 @@ def _sort_in(name: str, on: bool | None, found: Entries) -> None:
         found.odd.append(name)
 
 
-def _from_text(text: str, found: Entries) -> None:
+def _from_text(text: str, found: NameList) -> None:
     for name in split_names(text):
         taken = _TAKEN.match(name)
         (found.denied if taken else found.names).append(name[1:] if taken else name)

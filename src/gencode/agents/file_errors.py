@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 
-class Finding(Struct, frozen=True):
+class FileFinding(Struct, frozen=True):
     """One thing to know about a file: a short code for programs, a sentence, and the line if there is one."""
 
     code: str

@@ -19,7 +19,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from gencode.agents.registry import Entry, Registry
+from gencode.agents.registry import AgentEntry, Registry
 from gencode.agents.skills import Skills, users_folders, users_home
 from gencode.core.errors import UserMistake
 from gencode.core.skill import SkillEntry
@@ -30,9 +30,9 @@ from gencode.permissions.agent_folders import (
     USER_CONFIGS,
     USER_FOLDERS,
 )
-from gencode.permissions.project_files import Brought
+from gencode.permissions.project_files import ProjectFiles
 from gencode.permissions.trust import FILE as TRUST
-from gencode.permissions.trust import Standing, standing
+from gencode.permissions.trust import FolderTrust, standing
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ _CROWDED = (
 _PASSED_OVER = (".git", "node_modules", "__pycache__")
 
 
-class Mark(NamedTuple):
+class FileStamp(NamedTuple):
     """A path, whether its links were followed, the file or folder it is, its size and when it was changed."""
 
     path: str
@@ -61,7 +61,7 @@ class Mark(NamedTuple):
     changed: int
 
 
-class Watch:
+class FileWatcher:
     """Whether files changed at some places, which need not be there yet.
 
     `places` are the user's own files and folders, where links are followed; below `projects` none is. Where
@@ -74,10 +74,10 @@ class Watch:
     ) -> None:
         self._places = (*((place, True) for place in places), *((place, False) for place in projects))
         self._settling = int(settled * 1e9)
-        self._marks: tuple[Mark, ...] = ()
-        self._folders: tuple[Mark, ...] = ()
+        self._marks: tuple[FileStamp, ...] = ()
+        self._folders: tuple[FileStamp, ...] = ()
         self._sure = self._calm = True
-        self._crowd: _Crowd | None = None
+        self._crowd: _BackgroundScan | None = None
         self._look()
 
     @property
@@ -110,11 +110,11 @@ class Watch:
         self._calm = not any(abs(now - mark.changed) < self._settling for mark in self._folders)
         if len(self._marks) >= MOST_FILES:
             self._marks = ()
-            self._crowd = _Crowd(self._places, now - self._settling)
+            self._crowd = _BackgroundScan(self._places, now - self._settling)
             log.warning("%s", self.crowded)
 
 
-class _Crowd:
+class _BackgroundScan:
     """More files than one would look at while others wait."""
 
     def __init__(self, places: Iterable[tuple[Path, bool]], since: int) -> None:
@@ -152,13 +152,13 @@ class _Crowd:
 
 
 R = TypeVar("R")
-Load = Callable[[Sequence[Standing]], R]
+Load = Callable[[Sequence[FolderTrust]], R]
 """Reads everything there is now, with projects as they stand."""
 Keep = Callable[[R, R, str], R]
 """What counts of what was read now and before; the text says why a project counts as it did before."""
 
 
-class Living(Generic[R]):
+class LiveRegistry(Generic[R]):
     """A registry that is read anew when its files changed. Whoever works keeps what it began with.
 
     `projects` is how folders stood when they were looked at, `home` the user's folder with the list of those
@@ -166,13 +166,18 @@ class Living(Generic[R]):
     """
 
     def __init__(
-        self, load: Load[R], keep: Keep[R], watch: Watch, home: Path, projects: Iterable[Standing] = ()
+        self,
+        load: Load[R],
+        keep: Keep[R],
+        watch: FileWatcher,
+        home: Path,
+        projects: Iterable[FolderTrust] = (),
     ) -> None:
         self._load = load
         self._keep = keep
         self._watch = watch
         self._home = home
-        self._trust = Watch([home / TRUST])
+        self._trust = FileWatcher([home / TRUST])
         self._projects = tuple(projects)
         self.last = load(self._projects)
         """What counted when it was last looked at."""
@@ -190,35 +195,35 @@ class Living(Generic[R]):
             self.last = self._keep(self._load((*self._projects, *waiting)), self.last, self.note)
         return self.last
 
-    def _look_at(self, project: Standing) -> "_Look":
+    def _look_at(self, project: FolderTrust) -> "_ProjectState":
         """A project as it stands now, unless it was trusted and has changed since; then why it does not."""
         try:
             now = standing(project.folder, self._home)
         except UserMistake as mistake:
-            return _Look(project, str(mistake))
+            return _ProjectState(project, str(mistake))
         if now.state != "changed" or not project.trusted:
-            return _Look(now)
+            return _ProjectState(now)
         known, texts = project.brought.texts, now.brought.texts
-        new = Brought(texts={path: text for path, text in texts.items() if path not in known})
-        return _Look(project, now.why_not, replace(now, brought=new))
+        new = ProjectFiles(texts={path: text for path, text in texts.items() if path not in known})
+        return _ProjectState(project, now.why_not, replace(now, brought=new))
 
 
-class _Look(NamedTuple):
+class _ProjectState(NamedTuple):
     """How a project counts, why that is not as it is now, and what is new in it and waits for trust."""
 
-    counts: Standing
+    counts: FolderTrust
     note: str = ""
-    waits: Standing | None = None
+    waits: FolderTrust | None = None
 
 
 def living_agents(
-    home: Path, projects: Iterable[Standing] = (), user: Path | None = None
-) -> Living[Registry]:
+    home: Path, projects: Iterable[FolderTrust] = (), user: Path | None = None
+) -> LiveRegistry[Registry]:
     """The agents there are, always as their files are now."""
     projects = tuple(projects)
     folders = [*(folder for each in AGENT_FOLDERS.values() for folder in each), *CONFIGS]
     base = users_home() if user is None else user
-    watch = Watch(
+    watch = FileWatcher(
         [
             home / "agents",
             *(base / folder for folder in (*(each for _, each in USER_FOLDERS), *USER_CONFIGS)),
@@ -226,23 +231,27 @@ def living_agents(
         [project.folder / folder for project in projects for folder in folders],
     )
 
-    def load(found: Sequence[Standing]) -> Registry:
+    def load(found: Sequence[FolderTrust]) -> Registry:
         registry = Registry.load(home, *found, user=user)
         if not watch.crowded:
             return registry
-        return Registry([*registry.listing(), Entry(str(home / "agents"), problem=watch.crowded)])
+        return Registry([*registry.listing(), AgentEntry(str(home / "agents"), problem=watch.crowded)])
 
-    return Living(load, keep_agents, watch, home, projects)
+    return LiveRegistry(load, keep_agents, watch, home, projects)
 
 
-def living_skills(home: Path, projects: Iterable[Standing] = (), user: Path | None = None) -> Living[Skills]:
+def living_skills(
+    home: Path, projects: Iterable[FolderTrust] = (), user: Path | None = None
+) -> LiveRegistry[Skills]:
     """The skills there are, always as their files are now."""
     projects = tuple(projects)
-    watch = Watch(
+    watch = FileWatcher(
         users_folders(home, user),
         [project.folder / folder for project in projects for folder in SKILL_FOLDERS],
     )
-    return Living(lambda found: Skills.load(home, *found, user=user), keep_skills, watch, home, projects)
+    return LiveRegistry(
+        lambda found: Skills.load(home, *found, user=user), keep_skills, watch, home, projects
+    )
 
 
 def keep_agents(now: Registry, before: Registry, note: str) -> Registry:
@@ -257,7 +266,7 @@ def keep_skills(now: Skills, before: Skills, note: str) -> Skills:
     return now if kept == now.listing() else Skills(kept)
 
 
-E = TypeVar("E", Entry, SkillEntry)
+E = TypeVar("E", AgentEntry, SkillEntry)
 
 
 def _kept(now: Sequence[E], before: Sequence[E], note: str, warned: Callable[[E, str], E]) -> Iterator[E]:
@@ -280,12 +289,12 @@ def _kept(now: Sequence[E], before: Sequence[E], note: str, warned: Callable[[E,
             yield entry
 
 
-def _name(entry: Entry | SkillEntry) -> str:
-    found = entry.spec if isinstance(entry, Entry) else entry.skill
+def _name(entry: AgentEntry | SkillEntry) -> str:
+    found = entry.spec if isinstance(entry, AgentEntry) else entry.skill
     return found.name if found else ""
 
 
-def _warned_agent(entry: Entry, why: str) -> Entry:
+def _warned_agent(entry: AgentEntry, why: str) -> AgentEntry:
     if entry.spec is None:
         return entry
     return replace(entry, spec=replace(entry.spec, outdated=why), shadowed_by="")
@@ -297,12 +306,12 @@ def _warned_skill(entry: SkillEntry, why: str) -> SkillEntry:
     return replace(entry, skill=replace(entry.skill, outdated=why), shadowed_by="")
 
 
-def _marks(places: Iterable[tuple[Path, bool]]) -> Iterator[Mark]:
+def _marks(places: Iterable[tuple[Path, bool]]) -> Iterator[FileStamp]:
     for place, links in places:
         yield from _at(place, links)
 
 
-def _at(place: Path, links: bool) -> Iterator[Mark]:
+def _at(place: Path, links: bool) -> Iterator[FileStamp]:
     """One for a file; for a folder one for it and for everything below. None for what is not there."""
     try:
         found = place.stat(follow_symlinks=links)
@@ -313,7 +322,7 @@ def _at(place: Path, links: bool) -> Iterator[Mark]:
         yield from _below(str(place), links, DEEPEST)
 
 
-def _below(folder: str, links: bool, deeper: int) -> Iterator[Mark]:
+def _below(folder: str, links: bool, deeper: int) -> Iterator[FileStamp]:
     try:
         with os.scandir(folder) as found:
             entries = list(found)
@@ -331,7 +340,7 @@ def _below(folder: str, links: bool, deeper: int) -> Iterator[Mark]:
             yield from _below(entry.path, links, deeper - 1)
 
 
-def _nearest(places: Iterable[Path]) -> Iterator[Mark]:
+def _nearest(places: Iterable[Path]) -> Iterator[FileStamp]:
     """The folders that change when something appears at a place where nothing is now."""
     seen: set[Path] = set()
     for place in places:
@@ -348,7 +357,7 @@ def _nearest(places: Iterable[Path]) -> Iterator[Mark]:
             break
 
 
-def _is_still(mark: Mark) -> bool:
+def _is_still(mark: FileStamp) -> bool:
     """Whether a path is as it was. Asked several times for every agent that is sent, so nothing is made."""
     path, links, file, size, modified, changed = mark
     try:
@@ -363,5 +372,5 @@ def _is_still(mark: Mark) -> bool:
     )
 
 
-def _mark(path: str, links: bool, found: os.stat_result) -> Mark:
-    return Mark(path, links, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+def _mark(path: str, links: bool, found: os.stat_result) -> FileStamp:
+    return FileStamp(path, links, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

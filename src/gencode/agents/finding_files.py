@@ -15,7 +15,7 @@ DEEPEST = 8
 _PASSED_OVER = frozenset((".git", "node_modules", "__pycache__"))
 
 
-class FileInPlace(NamedTuple):
+class CandidateFile(NamedTuple):
     """A file that may hold an agent of a dialect, or a folder with what is wrong with it."""
 
     path: Path
@@ -23,7 +23,7 @@ class FileInPlace(NamedTuple):
     problem: str = ""
 
 
-def users_files(home: Path, user: Path | None) -> Iterator[FileInPlace]:
+def users_files(home: Path, user: Path | None) -> Iterator[CandidateFile]:
     """The user's own agent files: those for GenCode in `home`, those of other products below `user`."""
     yield from _in_folder(home / "agents", "gencode", (".md",), deep=False)
     for name, folder in USER_FOLDERS if user is not None else ():
@@ -31,7 +31,7 @@ def users_files(home: Path, user: Path | None) -> Iterator[FileInPlace]:
             yield from _in_folder(Path(place), name, dialect(name).endings, deep=True)
     for config in USER_CONFIGS if user is not None else ():
         if os.path.lexists(place := f"{user}/{config}"):
-            yield FileInPlace(Path(place), "opencode")
+            yield CandidateFile(Path(place), "opencode")
 
 
 def unreadable(path: Path, error: OSError) -> str:
@@ -39,7 +39,7 @@ def unreadable(path: Path, error: OSError) -> str:
     return str(mistake(str(path), f"it cannot be read: {one_line(error.strerror or str(error), 200)}"))
 
 
-def _in_folder(folder: Path, name: str, endings: tuple[str, ...], *, deep: bool) -> Iterator[FileInPlace]:
+def _in_folder(folder: Path, name: str, endings: tuple[str, ...], *, deep: bool) -> Iterator[CandidateFile]:
     waiting, count = [(folder, DEEPEST if deep else 0)], 0
     been: set[tuple[int, int]] = set()
     while waiting and count < MOST_FILES:
@@ -54,7 +54,7 @@ def _in_folder(folder: Path, name: str, endings: tuple[str, ...], *, deep: bool)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            yield FileInPlace(here, name, unreadable(here, error))
+            yield CandidateFile(here, name, unreadable(here, error))
             continue
         for entry in entries:
             if entry.name.startswith(".") or entry.name in _PASSED_OVER:
@@ -63,7 +63,7 @@ def _in_folder(folder: Path, name: str, endings: tuple[str, ...], *, deep: bool)
                 waiting.append((here / entry.name, deeper - 1))
             elif entry.name.endswith(endings):
                 count += 1
-                yield FileInPlace(here / entry.name, name)
+                yield CandidateFile(here / entry.name, name)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from gencode.agents.simple_fields import Plain, simple_fields
-from gencode.agents.yaml_reader import Unreadable, no_agent, scalar, yaml_fields
+from gencode.agents.yaml_reader import NotYaml, no_agent, scalar, yaml_fields
 from gencode.agents.yaml_reader import mistake as mistake
 from gencode.core.errors import UserMistake
 
@@ -58,11 +58,11 @@ def read_front_matter(text: str, path: str, what: str = "agent") -> FrontMatter:
     try:
         fields, lines = yaml_fields(block, path, before)
         return FrontMatter(fields, lines, body)
-    except Unreadable as error:
+    except NotYaml as error:
         first = error
     try:
         fields, lines, notes, stage = _repaired(block, path, before)
-    except (Unreadable, UserMistake) as error:
+    except (NotYaml, UserMistake) as error:
         if isinstance(error, UserMistake):
             raise
         line = None if first.line is None else first.line + before
@@ -85,13 +85,13 @@ def _repaired(
             raise mistake(path, _SWALLOWED, lost)
         notes = [f"line {line + before} was read as if its value were in quotes" for line in changed]
         return fields, lines, tuple(notes or ["tabs were read as two spaces each"]), "requoted"
-    except Unreadable:
+    except NotYaml:
         pass
     except UserMistake as error:
         refused = error
     fields, lines = split_at_fields(block, path, before)
     if "description" not in fields:  # too little is certain to be what its author meant
-        raise refused or Unreadable("it is not YAML", None)
+        raise refused or NotYaml("it is not YAML", None)
     if lost := swallowed(block, fields, lines, before):
         raise mistake(path, _SWALLOWED, lost)
     return fields, lines, ("the front matter is not YAML; it was cut at the names of its fields",), "split"

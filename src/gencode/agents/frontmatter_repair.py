@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gencode.agents.entries import plain
-from gencode.agents.yaml_reader import Unreadable, scalar, yaml_fields
+from gencode.agents.yaml_reader import NotYaml, scalar, yaml_fields
 from gencode.core.errors import UserMistake
 from gencode.core.spec import same_name
 
@@ -94,11 +94,11 @@ def split_at_fields(block: str, path: str, before: int) -> tuple[dict[str, Any],
             current = [line]
             found[start["name"]] = (number, current)
         elif start is not None and key in keys and key in _ONCE:
-            raise Unreadable(f"the field {start['name']!r} is given twice", number)
+            raise NotYaml(f"the field {start['name']!r} is given twice", number)
         elif current is not None:
             current.append(line)
         elif line.strip() and not line.startswith("#"):
-            raise Unreadable("it does not begin with a field", number)
+            raise NotYaml("it does not begin with a field", number)
     values = {name: _value(lines, path, before + number) for name, (number, lines) in found.items()}
     return values, {name: number + before for name, (number, _) in found.items()}
 
@@ -127,7 +127,7 @@ def _value(lines: list[str], path: str, line: int) -> Any:
     for block in ("\n".join(lines), quoted("\n".join(lines))[0]):
         try:
             fields, _ = yaml_fields(block, path, line - 1)
-        except Unreadable:
+        except NotYaml:
             continue
         except UserMistake:
             break

@@ -10,13 +10,13 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from gencode.agents.agent_builder import make
-from gencode.agents.dialect import COMMON, Parsed
+from gencode.agents.agent_builder import build_agent
+from gencode.agents.dialect import COMMON, ParsedFile
 from gencode.agents.dialects.table import DIALECT as OURS
 from gencode.agents.frontmatter import mistake
 from gencode.agents.mode_names import CLAUDE, mode_called
 from gencode.agents.model_names import is_known, model_called
-from gencode.agents.registry import MAIN, Entry, Registry
+from gencode.agents.registry import MAIN, AgentEntry, Registry
 from gencode.core.errors import UserMistake, nearest
 from gencode.core.spec import AgentSpec, same_name
 from gencode.permissions.project_files import LARGEST_KEPT
@@ -30,12 +30,12 @@ _PROMPT = same_name("prompt")
 _FIELDS = {spelled: field for spelled, field in COMMON.items() if field not in _NOT_HERE}
 
 
-class WithTyped(Registry):
+class InlineRegistry(Registry):
     """The agents of all files, and before them those that were typed."""
 
     __slots__ = ()
 
-    def __init__(self, typed: tuple[Entry, ...], files: Registry) -> None:
+    def __init__(self, typed: tuple[AgentEntry, ...], files: Registry) -> None:
         super().__init__(files.listing())
         self._agents.update({same_name(entry.spec.name): entry.spec for entry in typed if entry.spec})
         self._entries = (*typed, *map(self._judged, self._entries))
@@ -48,23 +48,23 @@ def with_typed(table: Mapping[str, Any]) -> Callable[[Registry], Registry]:
 
     def together(files: Registry) -> Registry:
         if not latest or latest[0][0] is not files:
-            latest[:] = [(files, WithTyped(typed, files))]
+            latest[:] = [(files, InlineRegistry(typed, files))]
         return latest[0][1]
 
     return together
 
 
-def typed_agents(table: Mapping[str, Any]) -> tuple[Entry, ...]:
+def typed_agents(table: Mapping[str, Any]) -> tuple[AgentEntry, ...]:
     """The agents of `{name: {field: value}}`; UserMistake says what is wrong with the first that is none."""
     if len(table) > MOST_AGENTS:
         raise UserMistake(f"{FLAG} holds more than {MOST_AGENTS} agents; write files for some of them.")
-    found: dict[str, Entry] = {}
+    found: dict[str, AgentEntry] = {}
     for name, fields in table.items():
         path = f"{FLAG} {one_line(name, 64)}"
         spec = _agent(name, fields, path)
         if same_name(spec.name) in found:
             raise mistake(path, "an agent of this name is there already; names differ by more than case")
-        found[same_name(spec.name)] = Entry(path, spec)
+        found[same_name(spec.name)] = AgentEntry(path, spec)
     return tuple(found.values())
 
 
@@ -85,7 +85,7 @@ def _agent(name: str, fields: Any, path: str) -> AgentSpec:
     given["permission-mode"] = _mode(given.get("permission-mode"), path)
     given["model"] = _model(given.get("model"), path)
     present = {field: value for field, value in given.items() if value is not None}
-    spec, _ = make(Parsed({"name": name, **present}, body=str(prompt)), OURS, path)
+    spec, _ = build_agent(ParsedFile({"name": name, **present}, body=str(prompt)), OURS, path)
     return replace(spec, extra={})
 
 

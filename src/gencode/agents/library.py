@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gencode.agents.file_watcher import Living, living_agents, living_skills
+from gencode.agents.file_watcher import LiveRegistry, living_agents, living_skills
 from gencode.agents.registry import Registry
-from gencode.agents.skills import Preloaded, Skills
+from gencode.agents.skills import PreloadedSkills, Skills
 from gencode.core.messages import ToolCall
 from gencode.core.spec import AgentSpec
-from gencode.permissions.trust import Standing
+from gencode.permissions.trust import FolderTrust
 
 Amounts = Callable[[ToolCall, Callable[[], Skills]], ToolCall | None]
 """Tells which call the use of a skill amounts to; it looks at skills only for a call that uses one."""
@@ -24,15 +24,15 @@ class Library:
     def __init__(
         self,
         home: Path,
-        projects: Sequence[Standing],
+        projects: Sequence[FolderTrust],
         amounts: Amounts,
         typed: Mapping[str, Any] | None = None,
     ) -> None:
         self._home = home
         self._projects = projects
         self._amounts = amounts
-        self._agents: Living[Registry] = living_agents(home, projects)
-        self._skills: Living[Skills] | None = None
+        self._agents: LiveRegistry[Registry] = living_agents(home, projects)
+        self._skills: LiveRegistry[Skills] | None = None
         self._with_typed: Callable[[Registry], Registry] | None = None
         if typed:
             from gencode.agents.inline_agents import with_typed
@@ -75,6 +75,6 @@ class Library:
         """The call of Task that the use of a skill amounts to; None when it sends nobody."""
         return self._amounts(call, lambda: self.skills)
 
-    def preloaded(self, names: Sequence[str]) -> Preloaded:
+    def preloaded(self, names: Sequence[str]) -> PreloadedSkills:
         """The text of the skills that an agent's file wants to have from the start."""
         return self.skills.preloaded(names)

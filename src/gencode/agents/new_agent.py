@@ -29,7 +29,7 @@ Reply with: the result, the places it rests on as `path:line`, and what is left.
 """
 
 
-class NewAgent(Struct, frozen=True):
+class NewAgentFile(Struct, frozen=True):
     """What an agent should be; what is empty takes its default."""
 
     name: str
@@ -41,7 +41,7 @@ class NewAgent(Struct, frozen=True):
     prompt: str = ""
 
 
-def write_agent(new: NewAgent, folder: Path) -> AgentFile:
+def write_agent(new: NewAgentFile, folder: Path) -> AgentFile:
     """Write a file that was not there, and read it back; UserMistake when it would not be an agent."""
     slug = re.sub(r"[^\w-]+", "-", new.name.strip()).strip("-").lower()
     if not same_name(slug):
@@ -76,7 +76,7 @@ def _check_tools(tools: tuple[str, ...] | None) -> None:
             raise UnknownName("tool", name, known_tools())
 
 
-def _text(new: NewAgent) -> str:
+def _text(new: NewAgentFile) -> str:
     lines = ["---", f"name: {_value(new.name.strip())}", f"description: {_value(new.description.strip())}"]
     lines.append(f"model: {_value(new.model or 'inherit')}")
     if new.mode:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gencode.agents.agent_fields import Fields
 from gencode.agents.entries import plain, switch
-from gencode.agents.tool_lists import EVERY, Wanted
+from gencode.agents.tool_lists import EVERY, RequestedTools
 from gencode.agents.tool_names import MCP, READING, USUAL, tools_called, tools_denied
 from gencode.core.rules import Action, Mode, Rule, RuleOrigin, merge, written_in
 from gencode.core.spec import AgentSpec, ToolChoice
@@ -30,7 +30,7 @@ _ACTIONS = ("action", "effect", "decision")
 PATHS = frozenset(("Read", "LS", "Grep", "Glob", "Write", "Edit"))
 
 
-class Says(NamedTuple):
+class ToolPermissions(NamedTuple):
     """What a file says about one tool: about all its calls, and about some."""
 
     always: Action | None
@@ -46,28 +46,28 @@ class Says(NamedTuple):
         return tuple(pattern for pattern, action in self.some if action in actions)
 
 
-class Permissions(NamedTuple):
+class PermissionMap(NamedTuple):
     """What is said about each tool by its key; `odd` are parts that nobody understands."""
 
-    says: dict[str, Says]
+    says: dict[str, ToolPermissions]
     odd: tuple[str, ...] = ()
 
 
-class _Line(NamedTuple):
+class _PermissionLine(NamedTuple):
     key: str
     pattern: str
     action: Action
 
 
-def permissions_of(fields: Fields) -> Permissions:
+def permissions_of(fields: Fields) -> PermissionMap:
     """The permissions of a file, each key with everything that counts for it."""
     value = fields.values.get("permission")
     if value is None:
-        return Permissions({})
+        return PermissionMap({})
     odd: list[str] = []
     lines = [each for line in _lines(value, odd) for each in _concrete(line)]
     keys = dict.fromkeys(line.key for line in lines)
-    return Permissions({key: _says(lines, key) for key in keys}, tuple(odd))
+    return PermissionMap({key: _says(lines, key) for key in keys}, tuple(odd))
 
 
 def tools_of(key: str) -> tuple[str, ...]:
@@ -77,23 +77,23 @@ def tools_of(key: str) -> tuple[str, ...]:
     return tools_called(key)
 
 
-def _lines(value: Any, odd: list[str]) -> Iterator[_Line]:
+def _lines(value: Any, odd: list[str]) -> Iterator[_PermissionLine]:
     """What is said, one line for each pattern."""
     if isinstance(value, dict):
         for key, said in cast("dict[str, Any]", value).items():
             patterns = cast("dict[str, Any]", said).items() if isinstance(said, dict) else [(EVERY, said)]
             for pattern, action in patterns:
-                yield _Line(plain(key).strip().casefold(), pattern.strip(), _action(action))
+                yield _PermissionLine(plain(key).strip().casefold(), pattern.strip(), _action(action))
     elif isinstance(value, list):
         for each in cast("list[Any]", value):
             yield from _rule_lines(each, odd)
     elif isinstance(value, str | bool):
-        yield _Line(EVERY, EVERY, _action(value))
+        yield _PermissionLine(EVERY, EVERY, _action(value))
     else:
         odd.append(repr(value))
 
 
-def _rule_lines(value: Any, odd: list[str]) -> Iterator[_Line]:
+def _rule_lines(value: Any, odd: list[str]) -> Iterator[_PermissionLine]:
     """One rule of a list, such as `{permission: bash, pattern: "rm *", action: deny}`."""
     rule = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     key, pattern, action = (
@@ -104,10 +104,10 @@ def _rule_lines(value: Any, odd: list[str]) -> Iterator[_Line]:
         odd.append(repr(cast("Any", value)))
         return
     for each in patterns:
-        yield _Line(plain(key).strip().casefold(), str(each).strip(), _action(action))
+        yield _PermissionLine(plain(key).strip().casefold(), str(each).strip(), _action(action))
 
 
-def _concrete(line: _Line) -> Iterator[_Line]:
+def _concrete(line: _PermissionLine) -> Iterator[_PermissionLine]:
     """A line for each tool that a key with a star means."""
     yield line
     if line.key != EVERY and EVERY in line.key:
@@ -116,7 +116,7 @@ def _concrete(line: _Line) -> Iterator[_Line]:
                 yield line._replace(key=tool.casefold())
 
 
-def _says(lines: list[_Line], key: str) -> Says:
+def _says(lines: list[_PermissionLine], key: str) -> ToolPermissions:
     always: Action | None = None
     some: dict[str, Action] = {}
     for line in lines:
@@ -128,7 +128,7 @@ def _says(lines: list[_Line], key: str) -> Says:
         else:
             some.pop(line.pattern, None)
             some[line.pattern] = line.action
-    return Says(always, tuple(some.items()))
+    return ToolPermissions(always, tuple(some.items()))
 
 
 def _action(value: Any) -> Action:
@@ -139,7 +139,7 @@ def _action(value: Any) -> Action:
     return Action.ALLOW if switch(value) else Action.DENY
 
 
-def rules_for(tool: str, says: Says, origin: RuleOrigin) -> list[Rule]:
+def rules_for(tool: str, says: ToolPermissions, origin: RuleOrigin) -> list[Rule]:
     """The rules for a tool whose calls can be told apart by a pattern."""
     rules: list[Rule] = []
     for pattern, action in says.some:
@@ -175,7 +175,7 @@ def _told(fields: Fields, odd: tuple[str, ...]) -> None:
         fields.say("permission-unknown", said, fields.line("permission"))
 
 
-def without_refused(wanted: Wanted, fields: Fields) -> Wanted:
+def without_refused(wanted: RequestedTools, fields: Fields) -> RequestedTools:
     """What a file wants of tools, without those that its permissions refuse as a whole."""
     says = permissions_of(fields).says
     refused = [key for key, each in says.items() if each.refuses and key != EVERY]
@@ -196,7 +196,7 @@ def with_permissions(spec: AgentSpec, fields: Fields) -> AgentSpec:
     return spec
 
 
-def _carried(spec: AgentSpec, fields: Fields, permissions: dict[str, Says]) -> AgentSpec:
+def _carried(spec: AgentSpec, fields: Fields, permissions: dict[str, ToolPermissions]) -> AgentSpec:
     rules: list[Rule] = []
     deny = list(spec.tools.deny)
     mode, sends, origin = spec.mode, spec.sends, written_in(fields.path)
@@ -225,7 +225,7 @@ def _carried(spec: AgentSpec, fields: Fields, permissions: dict[str, Says]) -> A
     return replace(spec, tools=choice, rules=merge(spec.rules, rules), mode=mode, sends=sends)
 
 
-def _coarse(tool: str, says: Says, origin: RuleOrigin) -> list[Rule]:
+def _coarse(tool: str, says: ToolPermissions, origin: RuleOrigin) -> list[Rule]:
     """The rules for a tool of which only what is asked or refused can be told."""
     rules = [Rule(tool, EVERY, Action.ASK, origin)] if says.always is Action.ASK else []
     return rules + [
@@ -233,7 +233,7 @@ def _coarse(tool: str, says: Says, origin: RuleOrigin) -> list[Rule]:
     ]
 
 
-def _all_others(spec: AgentSpec, permissions: dict[str, Says]) -> AgentSpec:
+def _all_others(spec: AgentSpec, permissions: dict[str, ToolPermissions]) -> AgentSpec:
     """`*` speaks of every tool that no other key speaks of."""
     always = permissions[EVERY].always
     if always is Action.ALLOW:

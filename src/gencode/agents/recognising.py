@@ -2,7 +2,7 @@
 
 from pathlib import PurePath
 
-from gencode.agents.dialect import Parsed
+from gencode.agents.dialect import ParsedFile
 from gencode.agents.dialects.copilot import is_ours
 from gencode.agents.entries import listed
 from gencode.core.spec import same_name
@@ -73,7 +73,7 @@ def home_of(path: PurePath) -> str:
     return "/".join(parts)
 
 
-def dialect_of(path: PurePath, parsed: Parsed) -> str:
+def dialect_of(path: PurePath, parsed: ParsedFile) -> str:
     """The dialect of a file; Claude Code's where nothing speaks for another."""
     if found := from_path(path):
         return found
@@ -100,7 +100,7 @@ def dialect_of(path: PurePath, parsed: Parsed) -> str:
     return "gemini" if _GEMINIS & {*names} else "claude"
 
 
-def has_form(path: PurePath, parsed: Parsed) -> bool:
+def has_form(path: PurePath, parsed: ParsedFile) -> bool:
     """Whether a file that lies anywhere looks like an agent; Markdown with fields does."""
     fields = parsed.fields
     if (

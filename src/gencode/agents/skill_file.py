@@ -49,7 +49,7 @@ def read_skill(content: bytes, path: str, *, project: bool = False) -> Skill:
     """
     text = _text(content, path)
     matter = read_front_matter(text, path, "skill")
-    reading = _Reading(matter, path)
+    reading = _SkillBuilder(matter, path)
     return reading.skill(project=project, cut=len(content) > LARGEST_KEPT)
 
 
@@ -77,7 +77,7 @@ def _text(content: bytes, path: str) -> str:
         raise mistake(path, "it is not UTF-8 text", line) from None
 
 
-class _Reading:
+class _SkillBuilder:
     """One file on its way to a skill; warnings gather as fields are read."""
 
     def __init__(self, matter: FrontMatter, path: str) -> None:

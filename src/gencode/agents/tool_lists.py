@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gencode.agents.entries import split_names
-from gencode.agents.file_errors import Finding
+from gencode.agents.file_errors import FileFinding
 from gencode.agents.tool_names import MCP, READING, RETIRED, tools_called, tools_denied
 from gencode.core.rules import Action, Mode, Rule, merge, written_in
 from gencode.core.spec import ToolChoice, same_name
@@ -23,7 +23,7 @@ _ASKED_ANYWAY = ("Bash", "Write", "Edit", "WebFetch", "http_get")
 """What the mode default asks about, so that an allow rule for a pattern limits it to the pattern."""
 
 
-class Named(NamedTuple):
+class ToolEntry(NamedTuple):
     """One entry of a list of tools: the name before a parenthesis, and what stands in it."""
 
     text: str
@@ -36,19 +36,19 @@ class Named(NamedTuple):
         return self.pattern not in ("", "*", ":*", "**")
 
 
-class Tooling(NamedTuple):
+class ToolSelection(NamedTuple):
     """Which tools a file gives, and the rules, agents and mode that come with them."""
 
     choice: ToolChoice
     rules: tuple[Rule, ...] = ()
     sends: tuple[str, ...] | None = None
     mode: Mode | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[FileFinding, ...] = ()
     refused: str = ""
     """A denial that nobody understands."""
 
 
-class Wanted(NamedTuple):
+class RequestedTools(NamedTuple):
     """What a file says about tools, in its own words; `allow` None is all tools."""
 
     allow: tuple[str, ...] | None = None
@@ -57,15 +57,15 @@ class Wanted(NamedTuple):
     denied_at: int | None = None
 
 
-def named(text: str) -> Named:
+def named(text: str) -> ToolEntry:
     """An entry taken apart."""
     name, opened, rest = text.partition("(")
     if opened and rest.endswith(")"):
-        return Named(text, name.strip(), rest[:-1].strip())
-    return Named(text, text, "")
+        return ToolEntry(text, name.strip(), rest[:-1].strip())
+    return ToolEntry(text, text, "")
 
 
-class Chooser:
+class ToolSelector:
     """Turns the words of one file into a choice of tools. `families` are words for several tools at once."""
 
     def __init__(
@@ -75,14 +75,14 @@ class Chooser:
         self._families = families
         self._servers = servers
         self._modules = modules
-        self._findings: list[Finding] = []
+        self._findings: list[FileFinding] = []
 
-    def choose(self, wanted: Wanted, mode: Mode | None) -> Tooling:
+    def choose(self, wanted: RequestedTools, mode: Mode | None) -> ToolSelection:
         """The tools of a file whose mode is `mode` (None: its sender's)."""
         self._findings = []
         denied, rules, lost = self._denied(wanted)
         if EVERY in wanted.deny:
-            return Tooling(ToolChoice(()), rules, None, mode, tuple(self._findings))
+            return ToolSelection(ToolChoice(()), rules, None, mode, tuple(self._findings))
         tooling = self._chosen(wanted, mode, denied, rules)
         if not lost:
             return tooling
@@ -91,19 +91,19 @@ class Chooser:
         return tooling._replace(choice=choice, refused=lost)
 
     def _chosen(
-        self, wanted: Wanted, mode: Mode | None, denied: tuple[str, ...], rules: tuple[Rule, ...]
-    ) -> Tooling:
+        self, wanted: RequestedTools, mode: Mode | None, denied: tuple[str, ...], rules: tuple[Rule, ...]
+    ) -> ToolSelection:
         if wanted.allow is None or EVERY in wanted.allow:
             kept = tuple(each for each in wanted.allow or () if named(each).narrow)
             if kept:
                 self._say("tool-pattern", f"{one_line(kept[0], 64)} limits nothing beside *", wanted.line)
-            return Tooling(ToolChoice(None, denied), rules, None, mode, tuple(self._findings))
+            return ToolSelection(ToolChoice(None, denied), rules, None, mode, tuple(self._findings))
         entries = [named(each) for each in wanted.allow[:MOST]]
         names = self._names(entries, wanted.line)
         sends = self._sends(entries)
         limits, mode = self._limited(entries, names, mode, wanted.line)
         choice = ToolChoice(tuple(_unique(names)), denied)
-        return Tooling(choice, merge(rules, limits), sends, mode, tuple(self._findings))
+        return ToolSelection(choice, merge(rules, limits), sends, mode, tuple(self._findings))
 
     def called(self, name: str) -> tuple[str, ...]:
         """Our names for a tool of this dialect; nothing when there is none."""
@@ -119,7 +119,7 @@ class Chooser:
             return (f"{MCP}{server}",)
         return ()
 
-    def _names(self, entries: Sequence[Named], line: int | None) -> list[str]:
+    def _names(self, entries: Sequence[ToolEntry], line: int | None) -> list[str]:
         names: list[str] = []
         unknown: list[str] = []
         for entry in entries:
@@ -138,7 +138,7 @@ class Chooser:
             self._say("tools-empty", "its list of tools is empty, so it has none", line)
         return names
 
-    def _sends(self, entries: Sequence[Named]) -> tuple[str, ...] | None:
+    def _sends(self, entries: Sequence[ToolEntry]) -> tuple[str, ...] | None:
         """The agents that the file says may be sent; None when it does not say."""
         limits = [
             entry for entry in entries if entry.narrow and self.called(entry.name)[:1] in _as_lists(_SENDING)
@@ -148,7 +148,7 @@ class Chooser:
         return tuple(_unique(name for entry in limits for name in split_names(entry.pattern)))
 
     def _limited(
-        self, entries: Sequence[Named], names: Sequence[str], mode: Mode | None, line: int | None
+        self, entries: Sequence[ToolEntry], names: Sequence[str], mode: Mode | None, line: int | None
     ) -> tuple[tuple[Rule, ...], Mode | None]:
         """The rules that keep a tool to the calls which the file names, and the mode they count in."""
         whole = {
@@ -173,7 +173,7 @@ class Chooser:
         free = [self._rule(name, "*", Action.ALLOW) for name in _unique(names) if name in whole]
         return (*rules, *free), Mode.DEFAULT
 
-    def _limit(self, tool: str, entry: Named, mode: Mode | None, line: int | None) -> list[Rule]:
+    def _limit(self, tool: str, entry: ToolEntry, mode: Mode | None, line: int | None) -> list[Rule]:
         wide = mode is Mode.PLAN and tool in ("WebFetch", "http_get")
         edits = mode is Mode.ACCEPT_EDITS and tool in ("Write", "Edit")
         if tool in _ASKED_ANYWAY and not wide and not edits:
@@ -184,7 +184,7 @@ class Chooser:
         self._say("tool-pattern", said, line)
         return [self._rule(tool, "*", Action.ASK)]
 
-    def _denied(self, wanted: Wanted) -> tuple[tuple[str, ...], tuple[Rule, ...], str]:
+    def _denied(self, wanted: RequestedTools) -> tuple[tuple[str, ...], tuple[Rule, ...], str]:
         """The tools a file takes away, a deny rule for every call (not a whole tool) that it does, and the
         first entry of which nobody knows what it takes away.
         """
@@ -210,7 +210,7 @@ class Chooser:
         return Rule(tool, pattern, action, self._origin)
 
     def _say(self, code: str, message: str, line: int | None) -> None:
-        self._findings.append(Finding(code, message, line))
+        self._findings.append(FileFinding(code, message, line))
 
 
 def _as_lists(names: Iterable[str]) -> tuple[tuple[str, ...], ...]:

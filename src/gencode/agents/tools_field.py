@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from gencode.agents.agent_fields import LONGEST_LIST, Fields
 from gencode.agents.entries import denials, entries_of, switch
-from gencode.agents.tool_lists import EVERY, Wanted
+from gencode.agents.tool_lists import EVERY, RequestedTools
 from gencode.agents.tool_names import tools_called
 from gencode.core.spec import same_name
 from gencode.runtime.prompt import one_line
@@ -22,7 +22,7 @@ _WORDS = {
 """Words for lists of tools that other products know."""
 
 
-def tools_wanted(fields: Fields) -> Wanted:
+def requested_tools(fields: Fields) -> RequestedTools:
     """What a file says about its tools."""
     wanted = _tools(fields)
     if "allowed-tools" in fields.values:
@@ -30,10 +30,10 @@ def tools_wanted(fields: Fields) -> Wanted:
     denied = _denied(fields)
     deny = tuple(dict.fromkeys((*wanted.deny, *denied)))
     lines = (fields.line("tools") or fields.line("allowed-tools"), fields.line("disallowed-tools"))
-    return Wanted(wanted.allow, deny, lines[0], lines[1] or lines[0])
+    return RequestedTools(wanted.allow, deny, lines[0], lines[1] or lines[0])
 
 
-def switched(fields: Fields, field: str, switches: dict[str, Any]) -> Wanted:
+def switched(fields: Fields, field: str, switches: dict[str, Any]) -> RequestedTools:
     """Tools that are switched on and off by name.
 
     Where nothing is switched off the names are a list: its author may have meant no more than these. So are
@@ -45,19 +45,19 @@ def switched(fields: Fields, field: str, switches: dict[str, Any]) -> Wanted:
     for name in odd:
         fields.say("bad-value", f"{one_line(name, 64)} is neither true nor false", fields.line(field))
     if EVERY in off or odd:
-        return Wanted(
+        return RequestedTools(
             tuple(name for name in on if name != EVERY), tuple(each for each in off if each != EVERY)
         )
     if not on or off or EVERY in on:
-        return Wanted(None, tuple(off))
+        return RequestedTools(None, tuple(off))
     said = "it only switches tools on, so it has these and no others"
     fields.say("tools-switched-on", said, fields.line(field))
-    return Wanted(tuple(on))
+    return RequestedTools(tuple(on))
 
 
-def _tools(fields: Fields) -> Wanted:
+def _tools(fields: Fields) -> RequestedTools:
     if "tools" not in fields.values:
-        return Wanted()
+        return RequestedTools()
     value = fields.values["tools"]
     if isinstance(value, dict):
         parts = cast("dict[str, Any]", value)
@@ -67,10 +67,10 @@ def _tools(fields: Fields) -> Wanted:
             return _sorted_lists(fields, parts)
         return switched(fields, "tools", parts)
     allow, deny = _names(fields, "tools", value)
-    return Wanted(tuple(allow), tuple(deny))
+    return RequestedTools(tuple(allow), tuple(deny))
 
 
-def _sorted_lists(fields: Fields, parts: dict[str, Any]) -> Wanted:
+def _sorted_lists(fields: Fields, parts: dict[str, Any]) -> RequestedTools:
     """Lists of tools under words such as allow, include and exclude. What is only asked is not given."""
     lists: dict[str, list[str]] = {}
     for key, value in parts.items():
@@ -86,10 +86,10 @@ def _sorted_lists(fields: Fields, parts: dict[str, Any]) -> Wanted:
             fields.say("bad-value", said, fields.line("tools"))
             lists.setdefault("allow", [])
     allow = lists.get("allow")
-    return Wanted(None if allow is None else tuple(allow), tuple(lists.get("deny", ())))
+    return RequestedTools(None if allow is None else tuple(allow), tuple(lists.get("deny", ())))
 
 
-def _ours(fields: Fields, parts: dict[str, Any]) -> Wanted:
+def _ours(fields: Fields, parts: dict[str, Any]) -> RequestedTools:
     for key in parts:
         if key not in _PARTS:
             fields.refuse("tools", f"tools has no part {one_line(key, 64)!r}, only {', '.join(_PARTS)}")
@@ -100,28 +100,28 @@ def _ours(fields: Fields, parts: dict[str, Any]) -> Wanted:
     if mode == "denylist":
         if parts.get("allow"):
             fields.refuse("tools", "tools.allow contradicts the mode denylist; take one of them out")
-        return Wanted(None, deny)
+        return RequestedTools(None, deny)
     if mode != "allowlist":
         said = f"tools.mode must be allowlist or denylist, not {one_line(str(mode), 64)!r}"
         fields.refuse("tools", said)
     allow, taken = _names(fields, "tools", parts.get("allow"))
-    return Wanted(tuple(allow), (*deny, *taken))
+    return RequestedTools(tuple(allow), (*deny, *taken))
 
 
-def _with_allowed(fields: Fields, wanted: Wanted) -> Wanted:
+def _with_allowed(fields: Fields, wanted: RequestedTools) -> RequestedTools:
     """`allowed-tools` belongs in skills. In an agent it can only narrow."""
     line = fields.line("allowed-tools")
     names, denied = _names(fields, "allowed-tools", fields.values["allowed-tools"])
     allowed, deny = tuple(names), (*wanted.deny, *denied)
     if wanted.allow is None or EVERY in wanted.allow:
         fields.say("allowed-tools", "allowed-tools was read as tools", line)
-        return Wanted(allowed, deny)
+        return RequestedTools(allowed, deny)
     if fields.strict:
         fields.refuse("allowed-tools", "tools and allowed-tools are both given; keep tools")
     fields.say("allowed-tools", "tools and allowed-tools are both given; it has what is in both", line)
     both = {name for each in allowed for name in tools_called(each) or (each,)}
     kept = (each for each in wanted.allow if EVERY in allowed or {*(tools_called(each) or (each,))} & both)
-    return Wanted(tuple(kept), deny)
+    return RequestedTools(tuple(kept), deny)
 
 
 def _names(fields: Fields, field: str, value: Any) -> tuple[list[str], list[str]]:

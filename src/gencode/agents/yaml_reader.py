@@ -24,7 +24,7 @@ _INTEGER = re.compile(r"(0|-?[1-9][0-9]{0,17})\Z")
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 
 
-class Unreadable(Exception):
+class NotYaml(Exception):
     """The text is not YAML; quoting may help."""
 
     def __init__(self, reason: str, line: int | None) -> None:
@@ -32,7 +32,7 @@ class Unreadable(Exception):
         self.line = line
 
 
-class NoAgent(UserMistake):
+class NotAnAgent(UserMistake):
     """A file that does not even look like an agent, such as a README: nobody may have meant it as one."""
 
 
@@ -41,9 +41,9 @@ def mistake(path: str, reason: str, line: int | None = None) -> UserMistake:
     return UserMistake(_sentence(path, reason, line))
 
 
-def no_agent(path: str, reason: str) -> NoAgent:
+def no_agent(path: str, reason: str) -> NotAnAgent:
     """The same for a file that does not look like an agent."""
-    return NoAgent(_sentence(path, reason, None))
+    return NotAnAgent(_sentence(path, reason, None))
 
 
 def _sentence(path: str, reason: str, line: int | None) -> str:
@@ -55,7 +55,7 @@ def yaml_fields(
     block: str, path: str, before: int = 0, deepest: int = DEEPEST
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """The fields of a block and their lines. Unreadable if it is no YAML, UserMistake if it is not plain."""
-    return _Builder(path, before, deepest).build(block)
+    return _YamlBuilder(path, before, deepest).build(block)
 
 
 def scalar(text: str) -> str | int | bool | None:
@@ -65,7 +65,7 @@ def scalar(text: str) -> str | int | bool | None:
     return int(text) if _INTEGER.match(text) else text
 
 
-class _Builder:
+class _YamlBuilder:
     """Builds plain lists, mappings, texts, integers and truth values from YAML events, with bounds."""
 
     def __init__(self, path: str, before: int, deepest: int) -> None:
@@ -82,9 +82,9 @@ class _Builder:
         try:
             fields = self._document(events)
         except yaml.MarkedYAMLError as error:
-            raise Unreadable(error.problem or "it is not YAML", _line(error)) from None
+            raise NotYaml(error.problem or "it is not YAML", _line(error)) from None
         except (yaml.YAMLError, UnicodeError):
-            raise Unreadable("it holds characters that YAML does not allow", None) from None
+            raise NotYaml("it holds characters that YAML does not allow", None) from None
         return fields, self._lines
 
     def _document(self, events: "Iterator[yaml.Event]") -> dict[str, Any]:
@@ -138,7 +138,7 @@ class _Builder:
             self._refuse(event, "anchors and aliases (& and *) are not allowed; put the text in quotes")
         tag = getattr(event, "tag", None)
         if isinstance(tag, str) and tag.startswith("!"):  # a word after an exclamation mark, most often
-            raise Unreadable(_NO_TAGS, event.start_mark.line + 1)
+            raise NotYaml(_NO_TAGS, event.start_mark.line + 1)
         if tag is not None:
             self._refuse(event, _NO_TAGS)
 

@@ -36,7 +36,7 @@ class Item(Struct, frozen=True):
     to: str = ""
 
 
-class Scratch:
+class CaseFolders:
     """A root for one case after the other. What a case needs is made for it and taken away again.
 
     Making and removing a whole tree for every case would take most of the time of a large file.
@@ -75,10 +75,10 @@ class Scratch:
 
 
 @contextmanager
-def scratch() -> Generator[Scratch]:
+def scratch() -> Generator[CaseFolders]:
     """A place for roots; everything in it is gone afterwards."""
     with TemporaryDirectory(prefix="gc", dir=_ordinary_folder(), ignore_cleanup_errors=True) as folder:
-        yield Scratch(Path(folder).resolve())
+        yield CaseFolders(Path(folder).resolve())
 
 
 def _build(root: Path, item: Item, made: list[Path]) -> None:

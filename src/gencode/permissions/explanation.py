@@ -13,7 +13,7 @@ from gencode.permissions.urls import UrlRefused, judge_url
 ADDRESSES_LATER = "The addresses behind the name are checked when it connects, and again for every redirect."
 
 
-class Step(Struct, frozen=True):
+class PolicyStep(Struct, frozen=True):
     """What one policy says on its own."""
 
     policy: str
@@ -35,21 +35,21 @@ class Explanation(Struct, frozen=True):
     rule: str
     policy: str
     lifts: str
-    chain: tuple[Step, ...] = ()
+    chain: tuple[PolicyStep, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 def explain(call: CallFacts, chain: Sequence[Policy], notes: Sequence[str] = ()) -> Explanation:
     """Decide about a call and keep how it came about."""
     steps = [
-        Step(policy.owner, policy.mode, each.action, each.why, each.rule, each.lifts)
+        PolicyStep(policy.owner, policy.mode, each.action, each.why, each.rule, each.lifts)
         for policy, each in zip(chain, decide_each(call, chain), strict=True)
     ]
     return told(call, decide(call, chain), steps, (*notes, *_later(call)))
 
 
 def told(
-    call: CallFacts, decided: Decision, steps: Sequence[Step] = (), notes: Sequence[str] = ()
+    call: CallFacts, decided: Decision, steps: Sequence[PolicyStep] = (), notes: Sequence[str] = ()
 ) -> Explanation:
     """A decision in the shape of an explanation."""
     return Explanation(

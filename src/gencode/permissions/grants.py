@@ -10,7 +10,7 @@ from gencode.core.rules import Rule, merge
 from gencode.permissions.calls import Approval
 
 
-class Once(set[Approval]):
+class SessionApprovals(set[Approval]):
     """What was said yes to in one session, where it is asked once; what counts for all is looked up above."""
 
     __slots__ = ("_above",)
@@ -23,7 +23,7 @@ class Once(set[Approval]):
         return super().__contains__(key) or key in self._above
 
 
-class Given:
+class Grants:
     """The rules given to one agent and to all below it; without `above` they are for all of the process.
 
     With `session` it is where a session begins.
@@ -31,7 +31,7 @@ class Given:
 
     __slots__ = ("_above", "_below", "_heard", "_own", "_session")
 
-    def __init__(self, above: "Given | None" = None, *, session: bool = False) -> None:
+    def __init__(self, above: "Grants | None" = None, *, session: bool = False) -> None:
         self._above = above
         self._session = session
         self._own: tuple[Rule, ...] = ()
@@ -70,8 +70,8 @@ class Given:
         above = self._above.inherited() if self._above else ()
         return (*self._below, *above)
 
-    def _beginning(self) -> "Given":
+    def _beginning(self) -> "Grants":
         return self if self._session or self._above is None else self._above._beginning()
 
-    def _top(self) -> "Given":
+    def _top(self) -> "Grants":
         return self._above._top() if self._above else self

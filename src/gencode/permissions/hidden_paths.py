@@ -17,7 +17,7 @@ _READING = frozenset({"*", "read", "readfile"})
 _EVERYTHING_BELOW = "/**"
 
 
-def closed_to_reading(chain: Iterable[Policy], places: Places) -> tuple[str, ...]:
+def hidden_paths(chain: Iterable[Policy], places: Places) -> tuple[str, ...]:
     """The folders (`secret/**`) and files that some policy keeps from being read, as they are now."""
     rules = {rule for policy in chain for rule in as_links_lead(policy, places).rules}
     named = sorted({each for rule in rules for each in _named(rule, places)})

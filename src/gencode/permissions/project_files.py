@@ -55,7 +55,7 @@ _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CL
 _CHUNK = 1 << 16
 
 
-class Brought(Struct, frozen=True):
+class ProjectFiles(Struct, frozen=True):
     """The files with the SHA-256 of each, and what speaks against trusting them.
 
     `texts` is what those hold that are used once they are trusted, up to one byte more than `LARGEST_KEPT`.
@@ -71,28 +71,28 @@ class Brought(Struct, frozen=True):
         return bool(self.files or self.problems)
 
 
-class _Refused(Exception):
+class _NotReadable(Exception):
     """Something among the files cannot be read as it is; the text says why."""
 
 
-class _Enough(Exception):
+class _TooMany(Exception):
     """There is more than is looked at."""
 
 
-def look(folder: Path, home: Path) -> Brought:
+def read_project(folder: Path, home: Path) -> ProjectFiles:
     """Everything a folder brings. `home` is the user's own folder, which is never a project's."""
-    looking = _Looking()
+    looking = _ProjectScan()
     try:
         root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
-        return Brought()
+        return ProjectFiles()
     try:
         looking.everything(root, users=is_users(folder, home))
-    except _Enough as enough:
+    except _TooMany as enough:
         looking.problems.append(str(enough))
     finally:
         os.close(root)
-    return Brought(looking.files, looking.texts, tuple(looking.problems[:MOST_PROBLEMS]))
+    return ProjectFiles(looking.files, looking.texts, tuple(looking.problems[:MOST_PROBLEMS]))
 
 
 def is_users(folder: Path, home: Path) -> bool:
@@ -117,7 +117,7 @@ def project_settings(folder: Path) -> bytes:
         *above, name = SETTINGS.split("/")
         with _inside(root, above) as handle:
             content = None if handle is None else _content(handle, name, LARGEST_SETTINGS)
-    except _Refused as refused:
+    except _NotReadable as refused:
         way = "put a file there, or take it away"
         raise UserMistake(
             f"The settings file {folder / SETTINGS} cannot be used: {refused}; {way}."
@@ -127,7 +127,7 @@ def project_settings(folder: Path) -> bytes:
     return content or b""
 
 
-class _Looking:
+class _ProjectScan:
     """One look at a folder: what was found so far."""
 
     def __init__(self) -> None:
@@ -167,7 +167,7 @@ class _Looking:
             with _inside(root, above) as handle:
                 if handle is not None:
                     self._file(handle, "/".join((*above, name)))
-        except _Refused as refused:
+        except _NotReadable as refused:
             self._problem("/".join((*above, name)), refused)
 
     def _tree_below(self, root: int, parts: Sequence[str]) -> None:
@@ -177,7 +177,7 @@ class _Looking:
             with _inside(root, parts) as handle:
                 if handle is not None:
                     self._tree(handle, "/".join(parts), DEEPEST)
-        except _Refused as refused:
+        except _NotReadable as refused:
             self._problem("/".join(parts), refused)
 
     def _beginnings(self, root: int) -> None:
@@ -188,7 +188,7 @@ class _Looking:
                     names = [each for each in _names(handle, FOLDER) if each.startswith(_BEGINNINGS)]
                     for name in names:
                         self._either(handle, f"{FOLDER}/{name}", DEEPEST)
-        except _Refused as refused:
+        except _NotReadable as refused:
             self._problem(FOLDER, refused)
 
     def _one_folder_down(self, root: int, path: str, name: str) -> None:
@@ -198,12 +198,12 @@ class _Looking:
             with _inside(root, path.split("/")) as handle:
                 for each in () if handle is None else _names(handle, path):
                     self._file_below(root, (*path.split("/"), each), name)
-        except _Refused as refused:
+        except _NotReadable as refused:
             self._problem(path, refused)
 
     def _tree(self, handle: int, path: str, deeper: int) -> None:
         if not deeper:
-            raise _Refused(f"there are more than {DEEPEST} folders in each other")
+            raise _NotReadable(f"there are more than {DEEPEST} folders in each other")
         for name in _names(handle, path):
             self._either(handle, f"{path}/{name}", deeper)
 
@@ -215,7 +215,7 @@ class _Looking:
                     self._file(handle, path)
                 else:
                     self._tree(below, path, deeper - 1)
-        except _Refused as refused:
+        except _NotReadable as refused:
             self._problem(path, refused)
 
     def _file(self, handle: int, path: str) -> None:
@@ -223,22 +223,22 @@ class _Looking:
         if content is None:
             return
         if not _is_unicode(path):
-            raise _Refused("its name is not UTF-8")
+            raise _NotReadable("its name is not UTF-8")
         self._bytes += len(content)
         if self._bytes > MOST_BYTES:
-            raise _Enough(f"there are more than {MOST_BYTES:,} bytes in what is to be trusted")
+            raise _TooMany(f"there are more than {MOST_BYTES:,} bytes in what is to be trusted")
         if len(self.files) >= MOST_FILES:
-            raise _Enough(f"there are more than {MOST_FILES:,} files to be trusted")
+            raise _TooMany(f"there are more than {MOST_FILES:,} files to be trusted")
         self.files[path] = _digest(content)
         if path in self._wanted or _is_used(path):
             self.texts[path] = content[: LARGEST_KEPT + 1]
 
-    def _problem(self, path: str, refused: _Refused) -> None:
+    def _problem(self, path: str, refused: _NotReadable) -> None:
         said = f"{path}: {refused}"
         if said not in self.problems:
             self.problems.append(said)
         if len(self.problems) > MOST_PROBLEMS:
-            raise _Enough("and there is more of this kind")
+            raise _TooMany("and there is more of this kind")
 
 
 def _is_gens(path: str) -> bool:
@@ -294,10 +294,10 @@ def _open_folder(handle: int, name: str) -> int | None:
         return os.open(name, _OPEN_FOLDER, dir_fd=handle)
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG):
-            raise _Refused(f"{_shown(name)} cannot be read ({error.strerror})") from None
+            raise _NotReadable(f"{_shown(name)} cannot be read ({error.strerror})") from None
     kind = _kind(handle, name)
     if kind is not None and not stat.S_ISREG(kind):
-        raise _Refused(f"{_shown(name)} is {_called(kind)}, and only real folders and files are read")
+        raise _NotReadable(f"{_shown(name)} is {_called(kind)}, and only real folders and files are read")
     return None
 
 
@@ -307,22 +307,22 @@ def _content(handle: int, name: str, most: int) -> bytes | None:
     if kind is None:
         return None
     if not stat.S_ISREG(kind):
-        raise _Refused(f"it is {_called(kind)}, not a file")
+        raise _NotReadable(f"it is {_called(kind)}, not a file")
     try:
         opened = os.open(name, _OPEN_FILE, dir_fd=handle)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _Refused(f"it cannot be read ({error.strerror})") from None
+        raise _NotReadable(f"it cannot be read ({error.strerror})") from None
     try:
         if not stat.S_ISREG(os.fstat(opened).st_mode):
-            raise _Refused("it is not a file")
+            raise _NotReadable("it is not a file")
         content = bytearray()
         while len(content) <= most and (piece := os.read(opened, min(_CHUNK, most + 1 - len(content)))):
             content += piece
         return bytes(content)
     except OSError as error:
-        raise _Refused(f"it cannot be read ({error.strerror})") from None
+        raise _NotReadable(f"it cannot be read ({error.strerror})") from None
     finally:
         os.close(opened)
 
@@ -333,7 +333,7 @@ def _kind(handle: int, name: str) -> int | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _Refused(f"{_shown(name)} cannot be read ({error.strerror})") from None
+        raise _NotReadable(f"{_shown(name)} cannot be read ({error.strerror})") from None
 
 
 def _called(kind: int) -> str:
@@ -348,9 +348,9 @@ def _names(handle: int, path: str) -> list[str]:
         with os.scandir(handle) as entries:
             names = [entry.name for entry in islice(entries, MOST_FILES + 1)]
     except OSError as error:
-        raise _Refused(f"it cannot be read ({error.strerror})") from None
+        raise _NotReadable(f"it cannot be read ({error.strerror})") from None
     if len(names) > MOST_FILES:
-        raise _Enough(f"{path}: it holds more than {MOST_FILES:,} files")
+        raise _TooMany(f"{path}: it holds more than {MOST_FILES:,} files")
     return sorted(names)
 
 

@@ -17,7 +17,7 @@ FILE = "answers.toml"
 _HEAD = '# Rules that were answered with "always". Remove a line to be asked again.\n'
 
 
-def remember(home: Path, rules: Mapping[str, list[str]], rule: str) -> None:
+def save_rule(home: Path, rules: Mapping[str, list[str]], rule: str) -> None:
     """Add an allow rule to those that are there; whole or not at all, also beside another process."""
     kept = list(dict.fromkeys((*rules.get("allow", ()), rule)))
     lines = "".join(f"  {json.dumps(each, ensure_ascii=False)},\n" for each in kept)
@@ -31,7 +31,7 @@ def remember(home: Path, rules: Mapping[str, list[str]], rule: str) -> None:
         raise UserMistake(f"The answer could not be kept in {home / FILE}: {error.strerror}.") from None
 
 
-class Alone:
+class FileLock:
     """Only one process changes the answers, or another file of this kind, at a time."""
 
     def __init__(self, home: Path, file: str = FILE) -> None:

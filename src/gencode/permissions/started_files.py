@@ -43,24 +43,24 @@ _PIECES = re.compile(r"[=:,]")
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class Started(Struct, frozen=True):
+class StartedFiles(Struct, frozen=True):
     """The files, below the folder, and the command lines that do not tell everything, with why."""
 
     files: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
 
-def started_by(lines: Iterable[tuple[str, str]], folder: Path) -> Started:
+def started_by(lines: Iterable[tuple[str, str]], folder: Path) -> StartedFiles:
     """What command lines start of a folder. With each comes the folder it is run in; none: this one."""
     files: dict[str, None] = {}
     unknown: dict[str, None] = {}
     for line, cwd in lines:
-        finding = _Finding(folder, cwd)
+        finding = _StartedFinder(folder, cwd)
         finding.line(line)
         files.update(dict.fromkeys(finding.files))
         told = line if len(line) <= _LONGEST_TOLD else f"{line[:_LONGEST_TOLD]}…"
         unknown.update(dict.fromkeys(f"{told}: {why}" for why in finding.unknown))
-    return Started(tuple(files), tuple(unknown))
+    return StartedFiles(tuple(files), tuple(unknown))
 
 
 def digests(files: Iterable[str], folder: Path) -> dict[str, str]:
@@ -71,7 +71,7 @@ def digests(files: Iterable[str], folder: Path) -> dict[str, str]:
     return {path: _digest(path, folder) for path in files}
 
 
-class _Finding:
+class _StartedFinder:
     def __init__(self, folder: Path, cwd: str) -> None:
         self._folder = os.path.realpath(folder)
         self._cwd = os.path.normpath(f"{self._folder}/{cwd}" if not cwd.startswith("/") else cwd)
@@ -80,9 +80,9 @@ class _Finding:
 
     def line(self, text: str) -> None:
         # Whoever only compares digests does not need to read commands.
-        from gencode.permissions.bash.command_units import unfold
+        from gencode.permissions.bash.command_units import split_units
 
-        command = unfold(_FOLDER.sub(lambda _: self._folder, text))
+        command = split_units(_FOLDER.sub(lambda _: self._folder, text))
         if command.unparsable:
             self.unknown.append(command.unparsable)
         for unit in command.units:

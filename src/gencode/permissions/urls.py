@@ -86,7 +86,7 @@ class Hop(Struct, frozen=True):
     addresses: tuple[str, ...]
 
 
-class Walk(Struct, frozen=True):
+class RedirectChain(Struct, frozen=True):
     """A fetch from its URL to its last redirect. `refusal` is empty when every step was allowed."""
 
     hops: tuple[Hop, ...]
@@ -106,7 +106,7 @@ class Walk(Struct, frozen=True):
         return f"{shown(last.target.url)} is on the public internet, at {', '.join(last.addresses)}."
 
 
-def walk(url: str, redirects: Sequence[str], lookup: Lookup) -> Walk:
+def walk(url: str, redirects: Sequence[str], lookup: Lookup) -> RedirectChain:
     """Judge a whole fetch: the URL, then every `Location` in its order. A name is looked up only once."""
     hops: list[Hop] = []
     known: dict[str, tuple[str, ...]] = {}
@@ -120,8 +120,8 @@ def walk(url: str, redirects: Sequence[str], lookup: Lookup) -> Walk:
                 known[target.host] = judge_addresses(target, found)
             hops.append(Hop(target, known[target.host]))
     except UrlRefused as refused:
-        return Walk(tuple(hops), str(refused))
-    return Walk(tuple(hops))
+        return RedirectChain(tuple(hops), str(refused))
+    return RedirectChain(tuple(hops))
 
 
 def judge_url(text: str) -> Target:

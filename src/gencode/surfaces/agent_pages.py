@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, structs
 
-from gencode.app import Entry, GenCode
+from gencode.app import AgentEntry, GenCode
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec
 from gencode.delegation.seating import DELEGATES, notes_of
@@ -99,7 +99,7 @@ class LintedFile(Struct, frozen=True, rename={"disallowed": "disallowedTools", "
     why_not: str | None
 
 
-def agent_line(entry: Entry, toolbox: Toolbox) -> AgentLine:
+def agent_line(entry: AgentEntry, toolbox: Toolbox) -> AgentLine:
     """One agent file in short."""
     spec = entry.spec or AgentSpec(Path(entry.path).stem, "")
     return AgentLine(

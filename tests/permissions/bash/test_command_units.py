@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gencode.core.spec import Workspace
-from gencode.permissions.bash.command_units import MOST_PARTS, unfold
+from gencode.permissions.bash.command_units import MOST_PARTS, split_units
 from gencode.permissions.calls import CallFacts
 from gencode.permissions.decision import decide
 from tests.permissions.bash.judged import judge, policy, sources, units
@@ -74,14 +74,14 @@ def test_a_part_is_not_opaque_without_a_reason(command: str) -> None:
     ],
 )
 def test_a_script_that_cannot_be_read_makes_the_command_unreadable(command: str) -> None:
-    assert unfold(command).unparsable
+    assert split_units(command).unparsable
     assert judge(command, "allow Bash").action == "ask"
     assert judge(command, mode="dontAsk").action == "ask"
     assert judge(command, mode="plan").action == "deny"
 
 
 def test_a_script_that_is_only_partly_known_makes_nothing_unreadable() -> None:
-    assert not unfold('sh -c "a ( $x"').unparsable
+    assert not split_units('sh -c "a ( $x"').unparsable
     assert judge('sh -c "a ( $x"', "allow Bash").action == "allow"
 
 

@@ -10,7 +10,7 @@ from gencode.core.messages import ToolMessage
 from gencode.core.rules import Action, Mode, Policy, parse_rule
 from gencode.core.spec import Copied, Workspace
 from gencode.core.task import transcript_of
-from gencode.permissions.hidden_paths import closed_to_reading
+from gencode.permissions.hidden_paths import hidden_paths
 from gencode.permissions.paths import places_of
 from gencode.runtime.sandbox.choose import chosen
 from gencode.runtime.sandbox.plan import enclosure
@@ -37,7 +37,7 @@ def closed(base: Path, *rules: str, copied: Copied | None = None) -> list[str]:
     """What deny rules close, as names in `base`."""
     where = Workspace(base / "ws", base / "ws", base / "home", copied)
     parsed = tuple(parse_rule(rule.replace("{B}", str(base)), Action.DENY) for rule in rules)
-    found = closed_to_reading([Policy(Mode.DEFAULT, parsed)], places_of(where))
+    found = hidden_paths([Policy(Mode.DEFAULT, parsed)], places_of(where))
     return [str(Path(each).relative_to(base)) for each in found]
 
 

@@ -1,10 +1,10 @@
 """Continue: Markdown whose rules may apply always."""
 
-from gencode.agents.dialect import COMMON, Dialect, spelled
+from gencode.agents.dialect import COMMON, Dialect, field_names
 
 DIALECT = Dialect(
     "continue",
     project=(".continue/agents",),
     user=(".continue/agents",),
-    fields={**COMMON, **spelled(nothing="alwaysApply globs rules version schema")},
+    fields={**COMMON, **field_names(nothing="alwaysApply globs rules version schema")},
 )

@@ -5,7 +5,7 @@ from pathlib import PurePath
 from msgspec.structs import replace
 
 from gencode.agents.agent_fields import Fields
-from gencode.agents.dialect import COMMON, Dialect, spelled
+from gencode.agents.dialect import COMMON, Dialect, field_names
 from gencode.core.spec import AgentSpec
 
 
@@ -26,7 +26,7 @@ DIALECT = Dialect(
     user=(".copilot/agents",),
     fields={
         **COMMON,
-        **spelled(
+        **field_names(
             sends="agents",
             uncalled="disable-model-invocation",
             inferred="infer",

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from gencode.agents.agent_fields import Fields
-from gencode.agents.dialect import COMMON, Dialect, spelled
+from gencode.agents.dialect import COMMON, Dialect, field_names
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec
 
@@ -19,6 +19,6 @@ DIALECT = Dialect(
     "cursor",
     project=(".cursor/agents",),
     user=(".cursor/agents",),
-    fields={**COMMON, **spelled(readonly="readonly read_only", background="is_background background")},
+    fields={**COMMON, **field_names(readonly="readonly read_only", background="is_background background")},
     finish=finish,
 )

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from gencode.agents.agent_fields import Fields
-from gencode.agents.dialect import COMMON, Dialect, spelled
+from gencode.agents.dialect import COMMON, Dialect, field_names
 from gencode.core.spec import AgentSpec
 
 
@@ -21,6 +21,6 @@ DIALECT = Dialect(
     "gemini",
     project=(".gemini/agents",),
     user=(".gemini/agents",),
-    fields={**COMMON, **spelled(kind="kind", minutes="timeout_mins", nothing="display_name")},
+    fields={**COMMON, **field_names(kind="kind", minutes="timeout_mins", nothing="display_name")},
     finish=finish,
 )

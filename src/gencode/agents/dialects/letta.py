@@ -1,11 +1,11 @@
 """Letta Code: Claude Code's fields; `tools: all` is every tool."""
 
-from gencode.agents.dialect import COMMON, Dialect, spelled
+from gencode.agents.dialect import COMMON, Dialect, field_names
 
 DIALECT = Dialect(
     "letta",
     project=(".letta/agents",),
     user=(".letta/agents",),
-    fields={**COMMON, **spelled(nothing="fork launchProfile memoryBlocks")},
+    fields={**COMMON, **field_names(nothing="fork launchProfile memoryBlocks")},
     every=("all",),
 )

@@ -5,12 +5,12 @@ from pathlib import PurePath
 from msgspec.structs import replace
 
 from gencode.agents.agent_fields import Fields
-from gencode.agents.dialect import COMMON, Dialect, Parsed, spelled
+from gencode.agents.dialect import COMMON, Dialect, ParsedFile, field_names
 from gencode.core.spec import AgentSpec
 
 FIELDS = {
     **COMMON,
-    **spelled(
+    **field_names(
         permission="permission permissions",
         kind="mode",
         max_turns="max-turns steps maxSteps",
@@ -22,7 +22,7 @@ FIELDS = {
 _AGENTS = ("agent", "agents")
 
 
-def prepare(parsed: Parsed) -> Parsed:
+def prepare(parsed: ParsedFile) -> ParsedFile:
     """The old name of the turn limit gives way to the new one."""
     fields = dict(parsed.fields)
     if "steps" in fields:

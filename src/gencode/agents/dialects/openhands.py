@@ -3,13 +3,13 @@
 from msgspec.structs import replace
 
 from gencode.agents.agent_fields import Fields
-from gencode.agents.dialect import COMMON, Dialect, spelled
+from gencode.agents.dialect import COMMON, Dialect, field_names
 from gencode.agents.mode_names import CLAUDE, OPENHANDS
 from gencode.core.spec import AgentSpec
 
 FIELDS = {
     **COMMON,
-    **spelled(
+    **field_names(
         max_turns="max-turns max_iteration_per_run",
         mcp_servers="mcp-servers mcp_config",
         usd="max_budget_per_run",

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from gencode.agents.agent_fields import Fields
-from gencode.agents.dialect import COMMON, Dialect, spelled
+from gencode.agents.dialect import COMMON, Dialect, field_names
 from gencode.core.spec import AgentSpec
 
 
@@ -18,7 +18,7 @@ DIALECT = Dialect(
     user=(".pi/agent/agents", ".pi/agents"),
     fields={
         **COMMON,
-        **spelled(
+        **field_names(
             effort="thinking",
             context="inheritProjectContext",
             nothing="systemPromptMode inheritSkills defaultProgress aliases defaultContext output "

@@ -5,13 +5,13 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from gencode.agents.agent_fields import Fields, as_decimal
-from gencode.agents.dialect import COMMON, Dialect, Parsed, spelled
+from gencode.agents.dialect import COMMON, Dialect, ParsedFile, field_names
 from gencode.agents.mode_names import CLAUDE, QWEN
 from gencode.core.budget import amount_of
 from gencode.core.spec import AgentSpec
 
 
-def prepare(parsed: Parsed) -> Parsed:
+def prepare(parsed: ParsedFile) -> ParsedFile:
     """`permissionMode` counts where both modes are given, as it does there."""
     fields = parsed.fields
     if "permissionMode" in fields and "approvalMode" in fields:
@@ -34,7 +34,7 @@ DIALECT = Dialect(
     "qwen",
     project=(".qwen/agents",),
     user=(".qwen/agents",),
-    fields={**COMMON, **spelled(permission_mode="permissionMode approvalMode", limits="runConfig")},
+    fields={**COMMON, **field_names(permission_mode="permissionMode approvalMode", limits="runConfig")},
     modes={**CLAUDE, **QWEN},
     prepare=prepare,
     finish=finish,

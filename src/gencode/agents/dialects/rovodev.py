@@ -1,10 +1,10 @@
 """Rovo Dev: subagents with a switch for memory."""
 
-from gencode.agents.dialect import COMMON, Dialect, spelled
+from gencode.agents.dialect import COMMON, Dialect, field_names
 
 DIALECT = Dialect(
     "rovodev",
     project=(".rovodev/subagents",),
     user=(".rovodev/subagents",),
-    fields={**COMMON, **spelled(nothing="load_memory")},
+    fields={**COMMON, **field_names(nothing="load_memory")},
 )

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from gencode.permissions.bash.forms import made_unknown, values_of
-from gencode.permissions.bash.parts import FrameKind, Part, Unparsable, Word
+from gencode.permissions.bash.parts import FrameKind, Part, ShellWord, Unparsable
 from gencode.permissions.bash.rule_automaton import git_subcommand
 from gencode.permissions.bash.shells import SHELLS, is_stdin, shell_use, trap_text
-from gencode.permissions.bash.wrappers import RUNS_FIRST_WORD, TAKES_SHELL_TEXT, Reach, base_name
+from gencode.permissions.bash.wrappers import RUNS_FIRST_WORD, TAKES_SHELL_TEXT, WrapperReach, base_name
 
 _MOVES = frozenset({"cd", "pushd", "popd"})
 _SOURCES = frozenset({"source", "."})
@@ -31,7 +31,7 @@ _BEFORE_TEXT = re.compile(r"--[a-z-]+=|-[A-Za-z]*?c")
 _SHELL_CHARACTERS = frozenset(" \t\n;&|<>()`$")
 
 
-class Script(NamedTuple):
+class NestedScript(NamedTuple):
     """A text that will be run. Not `certain`: the text is only close to what will run.
 
     `frame` is what it runs in: a shell of its own, the shell it stands in (None), or that one at any time.
@@ -47,14 +47,14 @@ class Script(NamedTuple):
         return self.certain and not self.text.strip(" \t\n")
 
 
-class Move(NamedTuple):
+class FolderChange(NamedTuple):
     """A `cd`. `folder` is None if it is only known when it runs; `back` is `cd -` and `popd`."""
 
     folder: str | None
     back: bool = False
 
 
-class Meaning(Struct):
+class CommandMeaning(Struct):
     """What the names in a part say: why it is opaque, the scripts and commands it runs, where a `cd` leads.
 
     `handed` are texts that a dispatcher may give to a shell: only deny and ask rules look at them.
@@ -62,15 +62,15 @@ class Meaning(Struct):
 
     opaque: str = ""
     plain_shell: bool = False
-    move: Move | None = None
+    move: FolderChange | None = None
     idle: bool = False
     """It is eval, trap or a plain shell with nothing to run."""
-    scripts: list[Script] = []
+    scripts: list[NestedScript] = []
     carried: list[Part] = []
-    handed: list[Script] = []
+    handed: list[NestedScript] = []
 
 
-def places_of_names(values: Sequence[str | None], found: Reach) -> tuple[int, ...]:
+def places_of_names(values: Sequence[str | None], found: WrapperReach) -> tuple[int, ...]:
     """Where a command may stand whose name means something here."""
     if found.free_from < 0 or _runs_its_first_word(values, found):
         at = found.core
@@ -83,7 +83,7 @@ def places_of_names(values: Sequence[str | None], found: Reach) -> tuple[int, ..
     return (*behind, *handing[:1])
 
 
-def _runs_its_first_word(values: Sequence[str | None], found: Reach) -> bool:
+def _runs_its_first_word(values: Sequence[str | None], found: WrapperReach) -> bool:
     """Whether dispatchers leave no doubt about their command: it follows them, without any option between."""
     on_the_way = [at for at in found.heads if found.free_from <= at < found.core]
     return not found.unknown and all(
@@ -92,11 +92,11 @@ def _runs_its_first_word(values: Sequence[str | None], found: Reach) -> bool:
 
 
 def meaning(
-    part: Part, words: tuple[Word, ...], found: Reach, places: tuple[int, ...], *, alone: bool
-) -> Meaning:
+    part: Part, words: tuple[ShellWord, ...], found: WrapperReach, places: tuple[int, ...], *, alone: bool
+) -> CommandMeaning:
     """What the names at these places say about a part. `alone`: nothing but safe wrappers is around it."""
-    means = Meaning()
-    fed = [Script(text, True) for text in part.fed if text is not None]
+    means = CommandMeaning()
+    fed = [NestedScript(text, True) for text in part.fed if text is not None]
     for at in places:
         if not words[at].literal:
             continue
@@ -106,7 +106,7 @@ def meaning(
         elif name == "find":
             means.carried = means.carried or _carried_by_find(words[at + 1 :])
         elif name in _MOVES:
-            means.move = Move(None) if means.move else _destination(name, words[at + 1 :])
+            means.move = FolderChange(None) if means.move else _destination(name, words[at + 1 :])
         elif name in TAKES_SHELL_TEXT:
             means.handed.extend(_handed(words[at + 1 :]))
         elif at in found.heads:
@@ -114,10 +114,12 @@ def meaning(
     return means
 
 
-def _shell(means: Meaning, words: Sequence[Word], at: int, fed: list[Script], *, alone: bool) -> None:
+def _shell(
+    means: CommandMeaning, words: Sequence[ShellWord], at: int, fed: list[NestedScript], *, alone: bool
+) -> None:
     use = shell_use(words, at, alone=alone)
     if use.script is not None:
-        script = Script(use.script.value, use.script.literal)
+        script = NestedScript(use.script.value, use.script.literal)
         means.scripts.append(script)
         means.idle = use.plain and script.empty
     if use.stdin:
@@ -126,13 +128,15 @@ def _shell(means: Meaning, words: Sequence[Word], at: int, fed: list[Script], *,
     means.opaque = means.opaque or use.opaque
 
 
-def _builtin(means: Meaning, name: str, words: Sequence[Word], fed: list[Script], *, bare: bool) -> None:
-    script: Script | None = None
+def _builtin(
+    means: CommandMeaning, name: str, words: Sequence[ShellWord], fed: list[NestedScript], *, bare: bool
+) -> None:
+    script: NestedScript | None = None
     if name == "eval" and words:
         text = " ".join(word.value for word in words)
-        script = Script(text.removeprefix("-- "), all(word.literal for word in words), None)
+        script = NestedScript(text.removeprefix("-- "), all(word.literal for word in words), None)
     elif name == "trap" and (word := trap_text(words)):
-        script = Script(word.value, word.literal, "function")
+        script = NestedScript(word.value, word.literal, "function")
     if script and script.empty and bare and all(word.literal for word in words):
         means.idle = True
     elif name in _KEEPS_TEXT:
@@ -146,7 +150,7 @@ def _builtin(means: Meaning, name: str, words: Sequence[Word], fed: list[Script]
         means.opaque = means.opaque or f"{name} may run the code in a subscript"
 
 
-def _destination(name: str, words: Sequence[Word]) -> Move:
+def _destination(name: str, words: Sequence[ShellWord]) -> FolderChange:
     """Where a `cd` (or pushd, or popd) leads, from the words after it."""
     operands = list(words)
     while operands and operands[0].literal and _CD_OPTION.fullmatch(operands[0].value):
@@ -154,17 +158,17 @@ def _destination(name: str, words: Sequence[Word]) -> Move:
     if operands and operands[0].source == "--":
         operands.pop(0)
     if not operands:
-        return Move("~") if name == "cd" else Move(None, back=True)
+        return FolderChange("~") if name == "cd" else FolderChange(None, back=True)
     word = operands[0]
     value = word.value
     if len(operands) > 1:
-        return Move(None)
+        return FolderChange(None)
     if value == "-" or name == "popd" or (name == "pushd" and value[:1] in ("-", "+")):
-        return Move(None, back=True)
-    return Move(None if value.startswith("-") else _folder(word))
+        return FolderChange(None, back=True)
+    return FolderChange(None if value.startswith("-") else _folder(word))
 
 
-def _folder(word: Word) -> str | None:
+def _folder(word: ShellWord) -> str | None:
     """The folder that a word names, None if that is only known when it runs.
 
     A quote anywhere in it may keep a tilde from being expanded.
@@ -178,27 +182,27 @@ def _folder(word: Word) -> str | None:
     return None if tilde else value
 
 
-def git_folders(words: Sequence[Word]) -> tuple[str | None, ...]:
+def git_folders(words: Sequence[ShellWord]) -> tuple[str | None, ...]:
     """The folders of git's `-C`, in their order; None for one that is only known when it runs."""
     options = range(1, git_subcommand(values_of(words)))
     return tuple(_folder(words[at + 1]) for at in options if words[at].value == "-C" and at + 1 < len(words))
 
 
-def _may_hold_a_subscript(word: Word) -> bool:
+def _may_hold_a_subscript(word: ShellWord) -> bool:
     text = "".join(piece.text if piece.kind == "text" else "\0" for piece in word.pieces)
     return "$(" in text or "${" in text or "`" in text
 
 
-def _handed(words: Sequence[Word]) -> Iterator[Script]:
+def _handed(words: Sequence[ShellWord]) -> Iterator[NestedScript]:
     """The words of a dispatcher that a shell would take apart."""
     for word in words:
         text = word.value
         if not _SHELL_CHARACTERS.isdisjoint(text):
             option = _BEFORE_TEXT.match(text)
-            yield Script(text[option.end() :] if option else text, False)
+            yield NestedScript(text[option.end() :] if option else text, False)
 
 
-def _carried_by_find(words: Sequence[Word]) -> list[Part]:
+def _carried_by_find(words: Sequence[ShellWord]) -> list[Part]:
     """The commands of `-exec` and its kin."""
     values = values_of(words)
     carried: list[Part] = []

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from gencode.permissions.bash.command_meanings import (
     SPECIAL,
-    Meaning,
-    Move,
-    Script,
+    CommandMeaning,
+    FolderChange,
+    NestedScript,
     git_folders,
     meaning,
     places_of_names,
@@ -30,16 +30,16 @@ from gencode.permissions.bash.forms import (
     words_behind_xargs,
 )
 from gencode.permissions.bash.parser import parse
-from gencode.permissions.bash.parts import Frame, Part, Unparsable, Word
+from gencode.permissions.bash.parts import Frame, Part, ShellWord, Unparsable
 from gencode.permissions.bash.readonly import harmless_assignment, not_read_only, safe_name
 from gencode.permissions.bash.rule_automaton import Track
-from gencode.permissions.bash.wrappers import NOTHING_WRAPPED, Reach, base_name, reach
+from gencode.permissions.bash.wrappers import NOTHING_WRAPPED, WrapperReach, base_name, reach
 
 MOST_PARTS = 2_000
 _MOST_NESTED = 6
 _MOST_NESTED_TEXT = 32_768
 _NOWHERE = 1 << 30
-_NOTHING_SPECIAL = Meaning()
+_NOTHING_SPECIAL = CommandMeaning()
 _SAY_WHERE = frozenset({"CDPATH", "HOME", "OLDPWD", "PWD"})
 """Variables that change where a `cd` leads."""
 
@@ -56,7 +56,7 @@ class Unit(Struct):
     """
 
     part: Part
-    words: tuple[Word, ...] = ()
+    words: tuple[ShellWord, ...] = ()
     opaque: str = ""
     more_than_read: str = ""
     plain_shell: bool = False
@@ -64,7 +64,7 @@ class Unit(Struct):
     tracks: tuple[Track, ...] = ()
     forms: tuple[AllowForm, ...] = ()
     exact: tuple[str, ...] | None = None
-    move: Move | None = None
+    move: FolderChange | None = None
     is_cd: bool = False
     own: tuple[str | None, ...] = ()
     behind_xargs: bool = False
@@ -84,7 +84,7 @@ class Unit(Struct):
         return bool(self.words) and base_name(value_of(self.words[0]) or "") == "git"
 
 
-class Command(NamedTuple):
+class CommandLine(NamedTuple):
     """A whole command line. `unparsable` says why it cannot be read; then it has no units.
 
     `moves`: some part of it runs in another folder than the first.
@@ -95,22 +95,22 @@ class Command(NamedTuple):
     moves: bool = False
 
 
-def unfold(text: str) -> Command:
+def split_units(text: str) -> CommandLine:
     """Take a command line apart."""
-    unfolder = _Unfolder()
+    unfolder = _UnitCollector()
     try:
         unfolder.add(parse(text), depth=0)
     except Unparsable as refusal:
-        return Command(unparsable=str(refusal))
+        return CommandLine(unparsable=str(refusal))
     units = unfolder.units
     moving = [unit for unit in units if unit.move]
     if moving and any(each.name in _SAY_WHERE for unit in units for each in unit.part.assignments):
         for unit in moving:
-            unit.move = Move(None)
-    return Command(tuple(units), moves=bool(moving) or any(unit.own for unit in units))
+            unit.move = FolderChange(None)
+    return CommandLine(tuple(units), moves=bool(moving) or any(unit.own for unit in units))
 
 
-class _Unfolder:
+class _UnitCollector:
     """Collects units; a script inside a part leads to more of them, within bounds that fail closed."""
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class _Unfolder:
         if places:
             self._go_deeper(unit, means, depth + 1)
 
-    def _go_deeper(self, unit: Unit, means: Meaning, depth: int) -> None:
+    def _go_deeper(self, unit: Unit, means: CommandMeaning, depth: int) -> None:
         if depth > _MOST_NESTED:
             if means.scripts or means.carried:
                 raise Unparsable("scripts are nested too deeply in it")
@@ -157,7 +157,7 @@ class _Unfolder:
         for script in means.handed:
             self._nest(script, depth, unit, echoed=True)
 
-    def _nest(self, script: Script, depth: int, owner: Unit, *, echoed: bool) -> None:
+    def _nest(self, script: NestedScript, depth: int, owner: Unit, *, echoed: bool) -> None:
         if script.empty or (not script.certain and not script.text.strip()):
             return
         self._nested_text += len(script.text)
@@ -202,7 +202,11 @@ def _simple(part: Part, values: tuple[str | None, ...], *, echoed: bool) -> Unit
 
 
 def _with_command(
-    part: Part, values: tuple[str | None, ...], found: Reach, behind: tuple[Word, ...], means: Meaning
+    part: Part,
+    values: tuple[str | None, ...],
+    found: WrapperReach,
+    behind: tuple[ShellWord, ...],
+    means: CommandMeaning,
 ) -> Unit:
     words = behind[found.inner :] if found.inner else behind
     opaque = part.opaque or found.unknown

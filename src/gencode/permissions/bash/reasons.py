@@ -35,7 +35,7 @@ _PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:=@%+,^-]+")
 _SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
 
 
-class Finding(NamedTuple):
+class PartFinding(NamedTuple):
     """What one part comes to, and why; told only if it decides."""
 
     action: Action
@@ -45,7 +45,7 @@ class Finding(NamedTuple):
     detail: str = ""
 
 
-def told(findings: Sequence[Finding], policy: Policy) -> Decision:
+def told(findings: Sequence[PartFinding], policy: Policy) -> Decision:
     """The decision of the first of several findings that ask, or of one that denies."""
     first = findings[0]
     why = f"Bash: {_part(first.unit)}: {_reason(first)}."
@@ -57,7 +57,7 @@ def told(findings: Sequence[Finding], policy: Policy) -> Decision:
     return Decision(first.action, why, rule, policy.owner, lifts, offers=tuple(offers or ()))
 
 
-def told_allowed(findings: Sequence[Finding], policy: Policy) -> Decision:
+def told_allowed(findings: Sequence[PartFinding], policy: Policy) -> Decision:
     """The decision when nothing is asked and nothing is denied."""
     chosen = next((finding for finding in findings if finding.rule), findings[0])
     why = f"Bash: {_part(chosen.unit)}: {_reason(chosen)}."
@@ -88,7 +88,7 @@ def _more(count: int) -> str:
     return "One more part is" if count == 1 else f"{count:,} more parts are"
 
 
-def _reason(finding: Finding) -> str:
+def _reason(finding: PartFinding) -> str:
     rule = described(finding.rule) if finding.rule else ""
     match finding.cause:
         case "rule":
@@ -127,7 +127,7 @@ def _removing(rule: Rule) -> str:
     return f"nothing lifts this but removing the rule {rule}"
 
 
-def _unlifted(findings: Sequence[Finding]) -> str:
+def _unlifted(findings: Sequence[PartFinding]) -> str:
     """What would turn the decision into allow where no allow rule does."""
     for finding in findings:
         if finding.rule:
@@ -139,7 +139,7 @@ def _unlifted(findings: Sequence[Finding]) -> str:
     return "nothing lifts this: no rule can name these words exactly"
 
 
-def _offers(findings: Sequence[Finding]) -> Iterable[Rule] | None:
+def _offers(findings: Sequence[PartFinding]) -> Iterable[Rule] | None:
     """The allow rules that together lift all findings; None where there are none. None is offered in vain."""
     if any(finding.rule or finding.cause in ("plan", "plan guard") for finding in findings):
         return None

@@ -29,7 +29,7 @@ _LINES = re.compile(r"(?:[ \t\n]|\\\n|#[^\n]*+)*+")
 _JOINED_OPERATOR = re.compile(r"(?:\\\n)++[;&|<>()-]")
 
 
-class Found:
+class PartList:
     """The parts found so far, which a text shares with those nested in it, and how much work that was."""
 
     def __init__(self, frame: Frame | None = None) -> None:
@@ -73,7 +73,7 @@ class Scanner(ABC):
     `reason` says why the part that is being read is opaque. `substitutions` counts the `$(…)` around us.
     """
 
-    def __init__(self, text: str, found: Found, depth: int = 0) -> None:
+    def __init__(self, text: str, found: PartList, depth: int = 0) -> None:
         self.text = text
         self.pos: int = 0
         self.found = found

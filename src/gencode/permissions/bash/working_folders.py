@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gencode.permissions.bash.command_meanings import Move
+from gencode.permissions.bash.command_meanings import FolderChange
 from gencode.permissions.bash.command_units import Unit
 from gencode.permissions.bash.parts import Frame
 from gencode.permissions.paths import is_inside
@@ -21,7 +21,7 @@ _MOST_FOLDERS = 16
 _GUARDED_ROOTS = KERNEL_ROOTS | {"etc"}
 
 
-class Stay(NamedTuple):
+class WorkingFolders(NamedTuple):
     """Where a part may run.
 
     `folders` are those beside the workspace root to which its relative words may belong, `runs_in` those in
@@ -35,7 +35,7 @@ class Stay(NamedTuple):
     unknown: bool = False
 
 
-HERE = Stay()
+HERE = WorkingFolders()
 
 
 class _Trail:
@@ -53,7 +53,7 @@ class _Trail:
         self.now = list(self.folders)
         self.failed: list[str] = []
         self.chain = 0
-        self.known: Stay | None = None
+        self.known: WorkingFolders | None = None
         self.guard = ""
         self.moved = self.unknown = self.full = False
 
@@ -71,7 +71,7 @@ class _Trail:
             self.known = None
         self.chain = chain
 
-    def go(self, move: Move, *, again: bool = False) -> None:
+    def go(self, move: FolderChange, *, again: bool = False) -> None:
         """Follow a `cd`. `again`: it stands in a loop or a function, so it may run any number of times."""
         folder = move.folder
         if self.full:
@@ -94,14 +94,14 @@ class _Trail:
             self.folders = dict.fromkeys([*self.folders][:_MOST_FOLDERS])
             self.now, self.failed = list(self.folders), []
 
-    def stay(self, own: Sequence[str | None]) -> Stay:
+    def stay(self, own: Sequence[str | None]) -> WorkingFolders:
         """Where a part runs that goes to the folders `own` by itself, one after the other."""
         if not own:
             self.known = self.known or self._stay(own)
             return self.known
         return self._stay(own)
 
-    def _stay(self, own: Sequence[str | None]) -> Stay:
+    def _stay(self, own: Sequence[str | None]) -> WorkingFolders:
         if not self.moved and not own:
             return HERE
         guard, unknown = self.guard, self.unknown or None in own
@@ -111,16 +111,16 @@ class _Trail:
             guard = guard or _guarded(reached)
         folders = [each for each in dict.fromkeys([*self.folders, *reached]) if each != self.places.root]
         guard = guard or ("it runs in a folder that is only known then" if unknown else "")
-        return Stay(tuple(folders), tuple(dict.fromkeys(reached)), guard, unknown)
+        return WorkingFolders(tuple(folders), tuple(dict.fromkeys(reached)), guard, unknown)
 
 
-def stays(units: Sequence[Unit], places: Places) -> tuple[Stay, ...]:
+def working_folders(units: Sequence[Unit], places: Places) -> tuple[WorkingFolders, ...]:
     """Where each unit of a command line may run."""
     first = _Trail(places, filter(None, (places.root, places.cwd)))
     first.now = [places.cwd or places.root]
     trails: dict[Frame | None, _Trail] = {None: first}
     repeated = _repeated(units)
-    found: list[Stay] = []
+    found: list[WorkingFolders] = []
     for unit in units:
         trail = _entered(unit.part.frame, trails, repeated)
         trail.reach(unit.part.chain)
@@ -132,9 +132,9 @@ def stays(units: Sequence[Unit], places: Places) -> tuple[Stay, ...]:
     return tuple(found)
 
 
-def _repeated(units: Sequence[Unit]) -> dict[Frame, list[Move]]:
+def _repeated(units: Sequence[Unit]) -> dict[Frame, list[FolderChange]]:
     """What may be done again in each loop and function."""
-    found: dict[Frame, list[Move]] = {}
+    found: dict[Frame, list[FolderChange]] = {}
     for unit in units:
         frame = unit.part.frame if unit.move is not None else None
         while frame is not None and frame.kind != "subshell":
@@ -145,7 +145,7 @@ def _repeated(units: Sequence[Unit]) -> dict[Frame, list[Move]]:
 
 
 def _entered(
-    frame: Frame | None, trails: dict[Frame | None, _Trail], repeated: dict[Frame, list[Move]]
+    frame: Frame | None, trails: dict[Frame | None, _Trail], repeated: dict[Frame, list[FolderChange]]
 ) -> _Trail:
     """The trail of a frame; a subshell begins where the shell around it is."""
     new: list[Frame] = []
@@ -162,7 +162,9 @@ def _entered(
     return trail
 
 
-def _put_off(units: Sequence[Unit], found: list[Stay], trails: Collection[_Trail], places: Places) -> None:
+def _put_off(
+    units: Sequence[Unit], found: list[WorkingFolders], trails: Collection[_Trail], places: Places
+) -> None:
     """What stands in a function may run wherever the line comes to."""
     whole = _Trail(places, [folder for trail in trails for folder in trail.folders])
     whole.moved = any(trail.moved for trail in trails)
