@@ -8,7 +8,7 @@ import pytest
 
 from gencode.agents.agent_file import read_agent_file, read_agent_files
 from gencode.agents.dialect import AgentFile
-from gencode.agents.file_watcher import living_agents
+from gencode.agents.library import living_agents
 from gencode.agents.lint import lint
 from gencode.agents.registry import Registry
 from gencode.core.rules import Action, Rule, written_in

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gencode.agents import file_watcher
-from gencode.agents.file_watcher import FileWatcher, LiveRegistry, keep_skills, living_agents, living_skills
+from gencode.agents.file_watcher import FileWatcher
+from gencode.agents.library import LiveRegistry, keep_skills, living_agents, living_skills
 from gencode.agents.skills import Skills, users_folders
 from gencode.core.errors import UserMistake
 from gencode.permissions.trust import FolderTrust, revoke, standing, trust

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.agents.agent_file import read_agent as read
-from gencode.agents.dialects.table import DIALECT
+from gencode.agents.dialects.table import GENCODE
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Action, Mode, Rule, written_in
 from gencode.core.spec import AgentSpec, ToolChoice
 
 
 def read_agent(text: str, path: str, *, builtin: bool = False) -> AgentSpec:
-    return read(text, path, DIALECT, builtin=builtin)
+    return read(text, path, GENCODE, builtin=builtin)
 
 
 def agent(block: str, body: str = "", path: str = "agents/tester.md") -> AgentSpec:

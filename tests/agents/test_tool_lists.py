@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.agents.entries import listed, split_names
-from gencode.agents.tool_lists import EVERY, RequestedTools, ToolSelection, ToolSelector
+from gencode.agents.tool_lists import EVERY, RequestedTools, ToolSelection, ToolSelector, listed, split_names
 from gencode.agents.tool_names import USUAL, known_tools, tools_called
 from gencode.core.rules import Action, Mode, Rule, written_in
 from gencode.core.spec import ToolChoice

@@ -7,13 +7,10 @@ from typing import Any, cast, get_args
 from msgspec.structs import replace
 
 from gencode.agents.agent_fields import MOST_WARNINGS, Fields
-from gencode.agents.dialect import ALL, AgentFile, AllTools, Dialect, ParsedFile
-from gencode.agents.entries import denials, listed
+from gencode.agents.dialect import ALL, AgentFile, AllTools, Dialect, ParsedFile, mode_called
 from gencode.agents.file_errors import FileFinding
-from gencode.agents.mode_names import mode_called
 from gencode.agents.permission_rules import with_permissions, without_refused
-from gencode.agents.tool_lists import EVERY, RequestedTools, ToolSelector
-from gencode.agents.tools_field import requested_tools
+from gencode.agents.tool_lists import EVERY, RequestedTools, ToolSelector, denials, listed, requested_tools
 from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Action, Mode, Rule, merge, parse_mode, parse_rule, written_in

@@ -6,12 +6,11 @@ read in the narrowest way.
 """
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
-from gencode.agents.entries import plain
-from gencode.agents.file_errors import FileFinding
-from gencode.agents.frontmatter import mistake
+from gencode.agents.file_errors import FileFinding, mistake
 from gencode.core.spec import same_name
 from gencode.runtime.prompt import inert, one_line
 
@@ -52,7 +51,7 @@ class Fields:
         self._lines = lines
         self._spelled: dict[str, str] = {}
         for spelled, value in raw.items():
-            seen = known.get(same_name(plain(spelled)))
+            seen = known.get(same_name(normalized(spelled)))
             weighs = seen if seen in _WEIGHTY else None
             self._sort_in(spelled, value, known.get(same_name(spelled)), weighs)
 
@@ -235,3 +234,9 @@ def as_decimal(value: Any) -> float | None:
 
 def _is_name(part: str) -> bool:
     return part.isprintable() and not re.search(r"[/\\]", part) and bool(same_name(part)) and ".." not in part
+
+
+def normalized(text: str) -> str:
+    """A text without what cannot be seen, its look-alike letters as those they look like."""
+    kept = (each for each in text if each == "\n" or unicodedata.category(each)[0] != "C")
+    return unicodedata.normalize("NFKC", "".join(kept))

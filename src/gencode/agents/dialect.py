@@ -4,6 +4,7 @@ A dialect says where its files lie, how its fields are spelled and what is speci
 is read the same way for all of them.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from types import MappingProxyType
@@ -14,12 +15,28 @@ from msgspec import Struct
 from gencode.agents.agent_fields import Fields
 from gencode.agents.file_errors import FileFinding
 from gencode.agents.frontmatter import Stage
-from gencode.agents.mode_names import CLAUDE, Modes
 from gencode.agents.tool_lists import RequestedTools
+from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec, same_name
 
 AllTools = Literal["all"]
 ALL: AllTools = "all"
+
+
+Modes = Mapping[str, Mode | None]
+
+CLAUDE_MODES = {
+    "default": Mode.DEFAULT,
+    "manual": Mode.DEFAULT,
+    "auto": Mode.DEFAULT,
+    "acceptedits": Mode.ACCEPT_EDITS,
+    "dontask": Mode.UNATTENDED,
+    "bypasspermissions": Mode.DONT_ASK,
+    "plan": Mode.PLAN,
+}
+"""What the words of a product for permission modes mean here, without case and separators."""
+_OTHER_MODES = {"readonly": Mode.PLAN, "ask": Mode.DEFAULT, "read": Mode.PLAN}
+"""Words that no product knows and people write all the same."""
 
 
 class ParsedFile(Struct, frozen=True):
@@ -147,7 +164,7 @@ class Dialect(Struct, frozen=True, eq=False):
     deep: bool = True
     file: str = ""
     fields: Mapping[str, str] = COMMON
-    modes: Modes = MappingProxyType(CLAUDE)
+    modes: Modes = MappingProxyType(CLAUDE_MODES)
     families: tuple[str, ...] = ()
     servers: str = ""
     modules: bool = False
@@ -159,3 +176,14 @@ class Dialect(Struct, frozen=True, eq=False):
     wanted: Callable[[Fields], RequestedTools] | None = None
     finish: Callable[[AgentSpec, Fields], AgentSpec] = as_made
     called: Callable[[PurePath], str] = usual_name
+
+
+def mode_called(written: str, modes: Modes) -> tuple[Mode | None, bool]:
+    """The mode a word stands for, and whether the dialect knows the word.
+
+    An unknown word is read as `default`: the parent may let the agent do less, never more.
+    """
+    plain = re.sub(r"[-_\s]", "", written).casefold()
+    if plain in modes:
+        return modes[plain], True
+    return _OTHER_MODES.get(plain, Mode.DEFAULT), False

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from gencode.agents.entries import plain
+from gencode.agents.agent_fields import normalized
 from gencode.agents.yaml_reader import NotYaml, scalar, yaml_fields
 from gencode.core.errors import UserMistake
 from gencode.core.spec import same_name
@@ -116,7 +116,7 @@ def swallowed(block: str, fields: Mapping[str, Any], lines: Mapping[str, int], b
                 line.partition(":")[2].strip()
             )
             continue
-        looks = _LOOKS.match(plain(line))
+        looks = _LOOKS.match(normalized(line))
         if texts and looks and same_name(looks["name"]) in _WEIGHTY:
             return number + before
     return None

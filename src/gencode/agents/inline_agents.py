@@ -11,10 +11,9 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from gencode.agents.agent_builder import build_agent
-from gencode.agents.dialect import COMMON, ParsedFile
-from gencode.agents.dialects.table import DIALECT as OURS
-from gencode.agents.frontmatter import mistake
-from gencode.agents.mode_names import CLAUDE, mode_called
+from gencode.agents.dialect import CLAUDE_MODES, COMMON, ParsedFile, mode_called
+from gencode.agents.dialects.table import GENCODE
+from gencode.agents.file_errors import mistake
 from gencode.agents.model_names import is_known, model_called
 from gencode.agents.registry import MAIN, AgentEntry, Registry
 from gencode.core.errors import UserMistake, nearest
@@ -85,7 +84,7 @@ def _agent(name: str, fields: Any, path: str) -> AgentSpec:
     given["permission-mode"] = _mode(given.get("permission-mode"), path)
     given["model"] = _model(given.get("model"), path)
     present = {field: value for field, value in given.items() if value is not None}
-    spec, _ = build_agent(ParsedFile({"name": name, **present}, body=str(prompt)), OURS, path)
+    spec, _ = build_agent(ParsedFile({"name": name, **present}, body=str(prompt)), GENCODE, path)
     return replace(spec, extra={})
 
 
@@ -107,7 +106,7 @@ def _mode(written: Any, path: str) -> str | None:
     """A mode in Claude Code's words, where dontAsk is who cannot ask, or `unattended`."""
     if written is None:
         return None
-    mode, known = mode_called(written, CLAUDE) if isinstance(written, str) else (None, False)
+    mode, known = mode_called(written, CLAUDE_MODES) if isinstance(written, str) else (None, False)
     if isinstance(written, str) and same_name(written) == "unattended":
         return written
     if not known or mode is None:

@@ -13,12 +13,10 @@ from pathlib import Path, PurePath
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agents.agent_file import ENDINGS, read_agent_files
+from gencode.agents.agent_file import ENDINGS, from_path, home_of, read_agent_files
 from gencode.agents.dialect import AgentFile, Near
-from gencode.agents.file_errors import FileFinding
-from gencode.agents.places import level, rank
-from gencode.agents.recognising import from_path, home_of
-from gencode.agents.yaml_reader import NotAnAgent, mistake, no_agent
+from gencode.agents.dialects.table import level, rank
+from gencode.agents.file_errors import FileFinding, NotAnAgent, mistake, no_agent
 from gencode.core.errors import UserMistake
 from gencode.core.spec import same_name
 from gencode.permissions.agent_folders import CONFIG_NAMES

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
-from gencode.agents.agent_fields import Fields
-from gencode.agents.entries import plain, switch
-from gencode.agents.tool_lists import EVERY, RequestedTools
+from gencode.agents.agent_fields import Fields, normalized
+from gencode.agents.tool_lists import EVERY, RequestedTools, switch
 from gencode.agents.tool_names import MCP, READING, USUAL, tools_called, tools_denied
 from gencode.core.rules import Action, Mode, Rule, RuleOrigin, merge, written_in
 from gencode.core.spec import AgentSpec, ToolChoice
@@ -83,7 +82,7 @@ def _lines(value: Any, odd: list[str]) -> Iterator[_PermissionLine]:
         for key, said in cast("dict[str, Any]", value).items():
             patterns = cast("dict[str, Any]", said).items() if isinstance(said, dict) else [(EVERY, said)]
             for pattern, action in patterns:
-                yield _PermissionLine(plain(key).strip().casefold(), pattern.strip(), _action(action))
+                yield _PermissionLine(normalized(key).strip().casefold(), pattern.strip(), _action(action))
     elif isinstance(value, list):
         for each in cast("list[Any]", value):
             yield from _rule_lines(each, odd)
@@ -104,7 +103,7 @@ def _rule_lines(value: Any, odd: list[str]) -> Iterator[_PermissionLine]:
         odd.append(repr(cast("Any", value)))
         return
     for each in patterns:
-        yield _PermissionLine(plain(key).strip().casefold(), str(each).strip(), _action(action))
+        yield _PermissionLine(normalized(key).strip().casefold(), str(each).strip(), _action(action))
 
 
 def _concrete(line: _PermissionLine) -> Iterator[_PermissionLine]:

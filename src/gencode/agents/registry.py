@@ -11,26 +11,88 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.agents.agent_file import read_agent, read_agent_file, read_agent_files
 from gencode.agents.dialect import AgentFile, Near, usual_name
-from gencode.agents.dialects.table import DIALECT as OURS
-from gencode.agents.finding_files import CandidateFile, unreadable, users_files
-from gencode.agents.frontmatter import mistake
-from gencode.agents.places import level, rank
+from gencode.agents.dialects.table import GENCODE, dialect_named, level, rank
+from gencode.agents.file_errors import mistake
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.spec import AgentSpec, same_name
-from gencode.permissions.agent_folders import agent_dialect, beside
+from gencode.permissions.agent_folders import USER_CONFIGS, USER_FOLDERS, agent_dialect, beside
 from gencode.permissions.project_files import LARGEST_KEPT
 from gencode.permissions.trust import FolderTrust
 from gencode.runtime.prompt import one_line
 
 if TYPE_CHECKING:
     from gencode.agents.lint import LintReport
+
+
+MOST_FILES = 5_000
+DEEPEST = 8
+_PASSED_OVER = frozenset((".git", "node_modules", "__pycache__"))
+
+
+class CandidateFile(NamedTuple):
+    """A file that may hold an agent of a dialect, or a folder with what is wrong with it."""
+
+    path: Path
+    dialect: str
+    problem: str = ""
+
+
+def users_files(home: Path, user: Path | None) -> Iterator[CandidateFile]:
+    """The user's own agent files: those for GenCode in `home`, those of other products below `user`."""
+    yield from _in_folder(home / "agents", "gencode", (".md",), deep=False)
+    for name, folder in USER_FOLDERS if user is not None else ():
+        if os.path.lexists(place := f"{user}/{folder}"):
+            yield from _in_folder(Path(place), name, dialect_named(name).endings, deep=True)
+    for config in USER_CONFIGS if user is not None else ():
+        if os.path.lexists(place := f"{user}/{config}"):
+            yield CandidateFile(Path(place), "opencode")
+
+
+def unreadable(path: Path, error: OSError) -> str:
+    """What to say about a file or folder that cannot be read."""
+    return str(mistake(str(path), f"it cannot be read: {one_line(error.strerror or str(error), 200)}"))
+
+
+def _in_folder(folder: Path, name: str, endings: tuple[str, ...], *, deep: bool) -> Iterator[CandidateFile]:
+    waiting, count = [(folder, DEEPEST if deep else 0)], 0
+    been: set[tuple[int, int]] = set()
+    while waiting and count < MOST_FILES:
+        here, deeper = waiting.pop(0)
+        try:
+            place = here.stat()
+            if (place.st_dev, place.st_ino) in been:  # a link that leads back
+                continue
+            been.add((place.st_dev, place.st_ino))
+            with os.scandir(here) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            yield CandidateFile(here, name, unreadable(here, error))
+            continue
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name in _PASSED_OVER:
+                continue
+            if deeper and _is_folder(entry):
+                waiting.append((here / entry.name, deeper - 1))
+            elif entry.name.endswith(endings):
+                count += 1
+                yield CandidateFile(here / entry.name, name)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
 
 MAIN = "main"
 
@@ -96,7 +158,7 @@ class Registry:
     def main(also: tuple[str, ...] = ()) -> AgentSpec:
         """The agent that leads the conversation: it has no turn limit, and `also` these tools."""
         path = _HERE / "main.md"
-        found = read_agent(path.read_text("utf-8"), str(path), OURS, builtin=True)
+        found = read_agent(path.read_text("utf-8"), str(path), GENCODE, builtin=True)
         return replace(found, max_turns=None, tools=replace(found.tools, also=also))
 
     @staticmethod
@@ -121,7 +183,7 @@ class Registry:
             words = [f"it may send {one_line(name, 64)}, which is no agent here" for name in gone]
             wrong = schemas.wrong(each.spec.output_schema) if each.spec.output_schema is not None else None
             problem = each.problem
-            if wrong is not None and wrong[0] == INVALID and each.dialect == OURS.name:
+            if wrong is not None and wrong[0] == INVALID and each.dialect == GENCODE.name:
                 problem = str(mistake(each.path, f"output-schema: {wrong[1]}"))
             elif wrong is not None:
                 words.append(wrong[1])
@@ -135,8 +197,8 @@ class Registry:
 
         `wishes` are the fields of `NewAgentFile`; its tools may be one text with commas.
         """
-        from gencode.agents.entries import split_names
         from gencode.agents.new_agent import NewAgentFile, write_agent
+        from gencode.agents.tool_lists import split_names
 
         if isinstance(tools := wishes.get("tools"), str):
             wishes = {**wishes, "tools": tuple(split_names(tools))}
@@ -263,7 +325,9 @@ def _entries_of(content: bytes, path: Path, dialect: str, near: Near) -> list[Ag
 def _built_in() -> tuple[AgentEntry, ...]:
     """The agents of this package, which are as they were installed; users' files are read far more often."""
     files = ((path.read_bytes(), str(path)) for path in _ours())
-    return tuple(_entry(read_agent_file(content, path, OURS.name, builtin=True)) for content, path in files)
+    return tuple(
+        _entry(read_agent_file(content, path, GENCODE.name, builtin=True)) for content, path in files
+    )
 
 
 def _entry(read: AgentFile) -> AgentEntry:

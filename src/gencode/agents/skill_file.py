@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any, NoReturn, cast
 
-from gencode.agents.frontmatter import FrontMatter, mistake, read_front_matter
+from gencode.agents.file_errors import mistake
+from gencode.agents.frontmatter import FrontMatter, read_front_matter
 from gencode.core.skill import Skill
 from gencode.core.spec import same_name
 from gencode.permissions.project_files import LARGEST_KEPT

@@ -5,15 +5,147 @@ whatever the sender's mode is. `Agent(a, b)` says which agents may be sent. Noth
 into all tools.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, cast
 
-from gencode.agents.entries import split_names
+from gencode.agents.agent_fields import LONGEST_LIST, Fields, normalized
 from gencode.agents.file_errors import FileFinding
 from gencode.agents.tool_names import MCP, READING, RETIRED, tools_called, tools_denied
 from gencode.core.rules import Action, Mode, Rule, merge, written_in
 from gencode.core.spec import ToolChoice, same_name
 from gencode.runtime.prompt import one_line
+
+_ON = frozenset(("true", "on", "yes", "allow", "allowed", "enable", "enabled"))
+_OFF = frozenset(
+    ("false", "off", "no", "deny", "denied", "disable", "disabled", "none", "never", "block", "blocked")
+)
+_ASKED = "ask"
+_SWITCHES = ("enabled", "enable", "allow", "allowed", "value")
+_TAKEN = re.compile(r"[-!](?=[^\W\d]|\*)")
+
+
+class NameList(NamedTuple):
+    """The names of a list, those that it takes away, and what could not be understood of it."""
+
+    names: list[str]
+    denied: list[str]
+    odd: list[str]
+
+
+def listed(value: Any) -> list[str] | None:
+    """The entries of a value: a text with commas, a list of such, or nothing. None if it is none of these."""
+    found = entries_of(value)
+    return None if found is None else found.names
+
+
+def entries_of(value: Any) -> NameList | None:
+    """What a list says, entry by entry; None if it is no list."""
+    if value is None or value is False:
+        return NameList([], [], [])
+    if not isinstance(value, str | list):
+        return None
+    found = NameList([], [], [])
+    for each in [value] if isinstance(value, str) else cast("list[Any]", value):
+        if isinstance(each, dict):
+            _from_fields(cast("dict[str, Any]", each), found)
+        elif isinstance(each, bool | list):
+            found.odd.append(str(cast("Any", each)))
+        elif each is not None:
+            _from_text(str(each), found)
+    return NameList(*(list(dict.fromkeys(each)) for each in found))
+
+
+def _from_fields(fields: dict[str, Any], found: NameList) -> None:
+    """An entry with a value: `{name: Bash, enabled: false}`, or `{Bash: false}`."""
+    name = fields.get("name")
+    if isinstance(name, str):
+        said = [switch(fields[key]) for key in _SWITCHES if key in fields]
+        _sort_in(name, True if not said else all(said), found)
+        return
+    for key, value in fields.items():
+        remark = isinstance(value, str) and switch(value) is None and value.casefold() != _ASKED
+        _sort_in(key, True if value is None or remark else switch(value), found)
+
+
+def _sort_in(name: str, on: bool | None, found: NameList) -> None:
+    if on:
+        _from_text(name, found)
+    elif on is False:
+        found.denied.append(name)
+    else:
+        found.odd.append(name)
+
+
+def _from_text(text: str, found: NameList) -> None:
+    for name in split_names(text):
+        taken = _TAKEN.match(name)
+        (found.denied if taken else found.names).append(name[1:] if taken else name)
+
+
+def switch(value: Any) -> bool | None:
+    """Whether a value switches something on or off; None when nobody could say."""
+    if isinstance(value, dict):
+        inner = cast("dict[str, Any]", value)
+        return switch(next(iter(inner.values()))) if len(inner) == 1 and {*inner} <= {*_SWITCHES} else None
+    word = str(value).strip().casefold()
+    if isinstance(value, bool | str) and word in _ON | _OFF:
+        return word in _ON
+    return None
+
+
+def denials(value: Any) -> list[str]:
+    """Everything that a list of denials may mean, whatever its shape; `*` where there is no telling."""
+    return list(dict.fromkeys(_denials(value)))
+
+
+def _denials(value: Any) -> Iterator[str]:
+    if value is None or value is False:
+        return
+    if isinstance(value, str):
+        yield from _denied_names(value)
+    elif isinstance(value, list):
+        for each in cast("list[Any]", value):
+            yield from _denials(each)
+    elif isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        yield from _denied_names(str(fields["name"])) if "name" in fields else _each(fields)
+    else:
+        yield "*" if value is True else str(value)
+
+
+def _each(names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        yield from _denied_names(name)
+
+
+def _denied_names(text: str) -> Iterator[str]:
+    for name in split_names(normalized(text), ",\n;|"):
+        bare = name[1:] if _TAKEN.match(name) else name
+        words = bare.split()
+        yield from words if "(" not in bare and all(map(tools_called, words)) else [bare]
+
+
+def split_names(text: str, between: str = ",\n") -> list[str]:
+    """The parts of a text between its commas and lines, but not those in parentheses or brackets of names."""
+    text = text.strip()
+    if text[:1] == "[":
+        text = text[1:].removesuffix("]")
+    parts, depth, start = list[str](), 0, 0
+    for at, character in enumerate(text):
+        depth = max(0, depth + (character == "(") - (character == ")"))
+        if character in between and not depth:
+            parts.append(text[start:at])
+            start = at + 1
+    parts.append(text[start:])
+    names = [part.strip().removeprefix("- ").strip().strip("\"'`").strip() for part in parts]
+    names = [name for name in names if name]
+    if len(names) == 1 and "(" not in names[0] and " " in names[0]:
+        words = names[0].split()
+        if all(tools_called(word) for word in words):
+            return words
+    return names
+
 
 EVERY = "*"
 LONGEST = 200
@@ -219,3 +351,140 @@ def _as_lists(names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
 
 def _unique(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
+
+
+_PARTS = ("mode", "allow", "deny")
+_WORDS = {
+    **dict.fromkeys(("allow", "allowed", "include", "included", "only"), "allow"),
+    **dict.fromkeys(("deny", "denied", "disallow", "disallowed", "exclude", "excluded", "block"), "deny"),
+    "ask": "ask",
+}
+"""Words for lists of tools that other products know."""
+
+
+def requested_tools(fields: Fields) -> RequestedTools:
+    """What a file says about its tools."""
+    wanted = _tools(fields)
+    if "allowed-tools" in fields.values:
+        wanted = _with_allowed(fields, wanted)
+    denied = _denied(fields)
+    deny = tuple(dict.fromkeys((*wanted.deny, *denied)))
+    lines = (fields.line("tools") or fields.line("allowed-tools"), fields.line("disallowed-tools"))
+    return RequestedTools(wanted.allow, deny, lines[0], lines[1] or lines[0])
+
+
+def switched(fields: Fields, field: str, switches: dict[str, Any]) -> RequestedTools:
+    """Tools that are switched on and off by name.
+
+    Where nothing is switched off the names are a list: its author may have meant no more than these. So are
+    they where a switch is neither on nor off.
+    """
+    on = [name for name, value in switches.items() if switch(value)]
+    off = [name for name, value in switches.items() if switch(value) is False]
+    odd = [name for name in switches if name not in on and name not in off]
+    for name in odd:
+        fields.say("bad-value", f"{one_line(name, 64)} is neither true nor false", fields.line(field))
+    if EVERY in off or odd:
+        return RequestedTools(
+            tuple(name for name in on if name != EVERY), tuple(each for each in off if each != EVERY)
+        )
+    if not on or off or EVERY in on:
+        return RequestedTools(None, tuple(off))
+    said = "it only switches tools on, so it has these and no others"
+    fields.say("tools-switched-on", said, fields.line(field))
+    return RequestedTools(tuple(on))
+
+
+def _tools(fields: Fields) -> RequestedTools:
+    if "tools" not in fields.values:
+        return RequestedTools()
+    value = fields.values["tools"]
+    if isinstance(value, dict):
+        parts = cast("dict[str, Any]", value)
+        if fields.strict or all(key in _PARTS for key in parts):
+            return _ours(fields, parts)
+        if any(same_name(key) in _WORDS and isinstance(each, list | str) for key, each in parts.items()):
+            return _sorted_lists(fields, parts)
+        return switched(fields, "tools", parts)
+    allow, deny = _names(fields, "tools", value)
+    return RequestedTools(tuple(allow), tuple(deny))
+
+
+def _sorted_lists(fields: Fields, parts: dict[str, Any]) -> RequestedTools:
+    """Lists of tools under words such as allow, include and exclude. What is only asked is not given."""
+    lists: dict[str, list[str]] = {}
+    for key, value in parts.items():
+        kind = _WORDS.get(same_name(key), "")
+        if kind == "deny":
+            lists.setdefault(kind, []).extend(denials(value))
+        elif kind == "allow":
+            allow, deny = _names(fields, "tools", value)
+            lists.setdefault(kind, []).extend(allow)
+            lists.setdefault("deny", []).extend(deny)
+        else:
+            said = f"tools.{one_line(key, 64)} is not understood, so it has only what is allowed"
+            fields.say("bad-value", said, fields.line("tools"))
+            lists.setdefault("allow", [])
+    allow = lists.get("allow")
+    return RequestedTools(None if allow is None else tuple(allow), tuple(lists.get("deny", ())))
+
+
+def _ours(fields: Fields, parts: dict[str, Any]) -> RequestedTools:
+    for key in parts:
+        if key not in _PARTS:
+            fields.refuse("tools", f"tools has no part {one_line(key, 64)!r}, only {', '.join(_PARTS)}")
+    if fields.strict:
+        fields.texts("tools", parts.get("deny"))
+    deny = tuple(denials(parts.get("deny")))
+    mode = parts.get("mode") or ("denylist" if "deny" in parts and "allow" not in parts else "allowlist")
+    if mode == "denylist":
+        if parts.get("allow"):
+            fields.refuse("tools", "tools.allow contradicts the mode denylist; take one of them out")
+        return RequestedTools(None, deny)
+    if mode != "allowlist":
+        said = f"tools.mode must be allowlist or denylist, not {one_line(str(mode), 64)!r}"
+        fields.refuse("tools", said)
+    allow, taken = _names(fields, "tools", parts.get("allow"))
+    return RequestedTools(tuple(allow), (*deny, *taken))
+
+
+def _with_allowed(fields: Fields, wanted: RequestedTools) -> RequestedTools:
+    """`allowed-tools` belongs in skills. In an agent it can only narrow."""
+    line = fields.line("allowed-tools")
+    names, denied = _names(fields, "allowed-tools", fields.values["allowed-tools"])
+    allowed, deny = tuple(names), (*wanted.deny, *denied)
+    if wanted.allow is None or EVERY in wanted.allow:
+        fields.say("allowed-tools", "allowed-tools was read as tools", line)
+        return RequestedTools(allowed, deny)
+    if fields.strict:
+        fields.refuse("allowed-tools", "tools and allowed-tools are both given; keep tools")
+    fields.say("allowed-tools", "tools and allowed-tools are both given; it has what is in both", line)
+    both = {name for each in allowed for name in tools_called(each) or (each,)}
+    kept = (each for each in wanted.allow if EVERY in allowed or {*(tools_called(each) or (each,))} & both)
+    return RequestedTools(tuple(kept), deny)
+
+
+def _names(fields: Fields, field: str, value: Any) -> tuple[list[str], list[str]]:
+    """The tools that a field names, and those that it takes away among them."""
+    if fields.strict:
+        fields.texts(field, value)
+    found = entries_of(value)
+    if found is None:
+        fields.wrong(field, f"{field} must be names of tools")
+        return [], []
+    kept = [name for name in found.names if len(name) <= LONGEST_LIST and name.isprintable()]
+    if len(kept) < len(found.names):
+        fields.wrong(field, f"{field} holds a text that is too long or cannot be seen")
+    for odd in found.odd:
+        fields.wrong(field, f"{field} holds {one_line(odd, 64)}, which is not the name of a tool")
+    return kept, denials([*found.denied])
+
+
+def _denied(fields: Fields) -> list[str]:
+    value = fields.values.get("disallowed-tools")
+    if fields.strict:
+        fields.texts("disallowed-tools", value)
+    if value is not None and not isinstance(value, str | list | bool):
+        fields.wrong("disallowed-tools", "disallowed-tools must be names of tools")
+        return [EVERY]
+    return denials(value)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from gencode.core.errors import UserMistake
+from gencode.agents.file_errors import mistake
 from gencode.runtime.prompt import one_line
 
 if TYPE_CHECKING:
@@ -30,25 +30,6 @@ class NotYaml(Exception):
     def __init__(self, reason: str, line: int | None) -> None:
         super().__init__(reason)
         self.line = line
-
-
-class NotAnAgent(UserMistake):
-    """A file that does not even look like an agent, such as a README: nobody may have meant it as one."""
-
-
-def mistake(path: str, reason: str, line: int | None = None) -> UserMistake:
-    """A sentence that says which file, where in it, and what is wrong."""
-    return UserMistake(_sentence(path, reason, line))
-
-
-def no_agent(path: str, reason: str) -> NotAnAgent:
-    """The same for a file that does not look like an agent."""
-    return NotAnAgent(_sentence(path, reason, None))
-
-
-def _sentence(path: str, reason: str, line: int | None) -> str:
-    place = one_line(path, 400) + (f", line {line}" if line else "")
-    return f"{place}: {reason if reason.endswith(('.', '?')) else reason + '.'}"
 
 
 def yaml_fields(

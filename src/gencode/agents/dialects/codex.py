@@ -6,10 +6,15 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from gencode.agents.dialect import COMMON, Dialect, Near, ParsedFile, field_names
-from gencode.agents.entries import switch
-from gencode.agents.mode_names import CODEX
+from gencode.agents.tool_lists import switch
+from gencode.core.rules import Mode
 from gencode.permissions.project_files import LARGEST_KEPT
 
+CODEX_MODES = {
+    "readonly": Mode.PLAN,
+    "workspacewrite": Mode.ACCEPT_EDITS,
+    "dangerfullaccess": Mode.DONT_ASK,
+}
 _CONFIG = "../config.toml"
 _MOST_ROLES = 500
 
@@ -68,7 +73,7 @@ DIALECT = Dialect(
             nothing="nickname_candidates",
         ),
     },
-    modes=CODEX,
+    modes=CODEX_MODES,
     joined=joined,
     prepare=prepare,
 )

@@ -12,7 +12,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from gencode.agents.dialect import COMMON, Dialect, Near, ParsedFile, field_names
-from gencode.agents.entries import listed
+from gencode.agents.tool_lists import listed
 from gencode.agents.yaml_reader import DEEPEST_FILE, NotYaml, yaml_fields
 from gencode.core.errors import UserMistake
 

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from gencode.agents.agent_fields import Fields
 from gencode.agents.dialect import COMMON, Dialect, field_names
-from gencode.agents.entries import denials, listed, switch
 from gencode.agents.permission_rules import ToolPermissions, rules_for
+from gencode.agents.tool_lists import denials, listed, switch
 from gencode.agents.tool_names import tools_called
 from gencode.core.rules import Action, Rule, RuleOrigin, merge, written_in
 from gencode.core.spec import AgentSpec

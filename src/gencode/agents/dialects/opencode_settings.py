@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from gencode.agents.agent_builder import build_agent
 from gencode.agents.dialect import AgentFile, Near, ParsedFile, alone
-from gencode.agents.dialects.opencode import DIALECT
-from gencode.agents.yaml_reader import mistake
+from gencode.agents.dialects.table import OPENCODE
+from gencode.agents.file_errors import mistake
 from gencode.core.errors import UserMistake
 from gencode.permissions.agent_folders import FILE_INSIDE, beside
 from gencode.permissions.project_files import LARGEST_KEPT
@@ -84,9 +84,9 @@ def _agent(name: str, given: Any, settings: dict[str, Any], path: str, texts: _I
         prompt = fields.get("prompt")
         if isinstance(prompt, str):
             fields["prompt"] = texts.filled(prompt)
-        file = build_agent(ParsedFile(fields), DIALECT, path)[1]
+        file = build_agent(ParsedFile(fields), OPENCODE, path)[1]
     except UserMistake as error:
-        return AgentFile(path, DIALECT.name, why_not=str(error))
+        return AgentFile(path, OPENCODE.name, why_not=str(error))
     kept = tuple(each for each in file.findings if each.code not in ("name-differs", "empty-body"))
     return replace(file, findings=kept)
 
