@@ -1,4 +1,4 @@
-"""Agents room: the fields of a file become an agent, in the same way for every dialect."""
+"""Builds an agent from the fields of its file, in the same way for every dialect."""
 
 import re
 from pathlib import PurePath

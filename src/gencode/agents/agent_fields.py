@@ -1,4 +1,4 @@
-"""Agents room: the fields of one file on their way to a spec; what is noticed gathers here.
+"""The typed fields of one agent file, and what is wrong with them.
 
 In our own dialect a value that cannot be used is an error. In all others it is dropped with a word about it,
 because one odd field should not cost somebody a whole agent; what would widen access is never dropped but

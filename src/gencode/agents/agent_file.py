@@ -1,4 +1,4 @@
-"""Agents room: the bytes of a file become an agent, or the sentence that says why they do not.
+"""Reads an agent file: its format, its dialect, and the agent or the error that it holds.
 
 Nothing here raises for what a file holds: one bad file never stops the others.
 """

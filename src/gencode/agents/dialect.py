@@ -1,4 +1,4 @@
-"""Agents room: what a dialect is, and what a file of any dialect becomes.
+"""What a dialect of agent files is, and what a file of any dialect becomes.
 
 A dialect says where its files lie, how its fields are spelled and what is special about it; everything else
 is read the same way for all of them.

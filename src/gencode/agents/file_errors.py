@@ -1,4 +1,4 @@
-"""Agents room: what was noticed while a file was read."""
+"""Findings and errors about agent files, with the file and the line."""
 
 from msgspec import Struct
 

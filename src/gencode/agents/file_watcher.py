@@ -1,4 +1,4 @@
-"""Agents room: agent and skill files that change while we work.
+"""Notices changes of agent and skill files by their size and times.
 
 Nothing runs for it: whoever needs agents or skills asks for them anew, and before that names, sizes and times
 of the files are compared. A file that breaks keeps its last good version. What a trusted project brings goes

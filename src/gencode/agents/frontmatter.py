@@ -1,4 +1,4 @@
-"""Agents room: the fields between two lines of dashes at the top of a Markdown file, and the text below.
+"""Reads front matter: the fields between two lines of dashes at the top of a Markdown file.
 
 Files are hostile input and careless input. What is YAML is read as YAML; what is not is repaired in two
 steps, and the result says which one it took.

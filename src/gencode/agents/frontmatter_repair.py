@@ -1,4 +1,4 @@
-"""Agents room: front matter that is not YAML, read as its author meant it.
+"""Repairs front matter that is not valid YAML.
 
 People paste dialogues and bold text into descriptions without quotes. The first repair puts one-line values
 that YAML takes for something else in quotes. The second one cuts the block at the names of fields that

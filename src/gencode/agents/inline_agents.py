@@ -1,4 +1,4 @@
-"""Agents room: agents that were typed and not written to a file, as Claude Code's `--agents` takes them.
+"""Agents given on the command line with `--agents`, as Claude Code takes them.
 
 They count for one session and before all files, because the person who types knows best. What they may do is
 bounded like everybody's: by whoever sends them. A mistake in one is an error and never a field less, since

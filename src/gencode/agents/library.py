@@ -1,4 +1,4 @@
-"""Agents room: agents and skills as their files are now, each kind read when it is first asked for."""
+"""The agents and skills of a session, reloaded when their files change."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Agents room: the linter. Every file below a path is read as the agent it is meant to be; nothing is run.
+"""The linter for agent files: reads every file below a path, and runs nothing.
 
 What is there is hostile: links are not followed, pipes and devices not opened, and there is an end to files,
 folders, what is read of each, and the time that their schemas take.

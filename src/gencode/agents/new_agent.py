@@ -1,4 +1,4 @@
-"""Agents room: a new agent file, written so that it reads back as exactly what was asked for."""
+"""Writes a new agent file that reads back as exactly what was asked for."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Agents room: permissions as opencode and Kilo write them: tools and patterns with actions, in order.
+"""Turns the permissions of opencode and Kilo (tools and patterns with actions) into rules.
 
 There the last match counts, here the strictest rule does. So patterns are carried over in the way that never
 lets more through; what nobody understands leaves an agent the tools that read.

@@ -1,4 +1,4 @@
-"""Agents room: which agents there are, where they come from, and what hides what.
+"""The registry of agents: which there are, where they come from, and which one wins a name.
 
 Built-in agents are files in this package; those of the user may replace them. Agents of a project count when
 its folder is trusted; they replace a built-in one only when they say so with `override: true`. Before that

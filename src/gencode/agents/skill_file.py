@@ -1,4 +1,4 @@
-"""Agents room: a `SKILL.md` becomes a skill.
+"""Reads a `SKILL.md` file as a skill.
 
     ---
     name: release-notes

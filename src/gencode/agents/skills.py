@@ -1,4 +1,4 @@
-"""Agents room: which skills there are, where they come from, and what hides what.
+"""The registry of skills: which there are, where they come from, and which one wins a name.
 
 A skill is a folder with a `SKILL.md`. Nearest first: of each kind of folder the project's before the user's.
 Those of a project count when its folder is trusted, with exactly the bytes that were trusted; before that

@@ -1,4 +1,4 @@
-"""Agents room: what a file says about tools becomes a choice of tools, with rules where it names calls.
+"""The tools of an agent file: reads its lists, and turns them into a choice of tools and rules.
 
 `Bash(git *)` is the tool and a limit: commands that the pattern covers count as usual, all others are asked
 whatever the sender's mode is. `Agent(a, b)` says which agents may be sent. Nothing here ever turns a list

@@ -1,4 +1,4 @@
-"""Where agents and skills are read from: of a project and of the user, by dialect.
+"""The folders from which agents and skills are read, of a project and of the user, by dialect.
 
 Everybody who reads them, watches them or keeps others from writing them takes the places from here.
 """

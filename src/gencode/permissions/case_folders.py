@@ -1,4 +1,4 @@
-"""Real folders for the path cases of case files: built as a case says, never outside, and removed again."""
+"""Builds the folders and files that the path cases of a case file need, and removes them."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Case files: one call per line with its own rules, and what ought to come of it.
+"""Case files: one call per line with its rules and the expected decision.
 
 A case is judged by what it says and by nothing else: no settings, no flags, no files but those it asks for.
 """

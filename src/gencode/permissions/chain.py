@@ -1,4 +1,4 @@
-"""The chain of policies over one agent, as it counts at the moment it is looked at.
+"""The chain of policies over one agent, evaluated when it is used.
 
 A chain is a root, which a person may change while agents run, and one link for every agent from there down to
 the caller. Nothing is copied when an agent is sent: a switch of the root's mode reaches everything below at

@@ -1,4 +1,4 @@
-"""The one entry point: what the whole chain of policies says about one call.
+"""The entry point of permissions: decides about one call under a whole chain of policies.
 
 Each policy decides alone and the strictest wins; whatever is still `ask` when nobody can be asked is `deny`.
 Paths go through `paths`, commands through `bash`, every other tool through `table`. A call that fetches is

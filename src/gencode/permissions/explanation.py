@@ -1,4 +1,4 @@
-"""A decision taken apart for a person: what every policy of the chain says, and what would lift it."""
+"""Explains a decision: what each policy of the chain says, and what would allow the call."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a person said yes to for more than one call: rules that count for some agents of a session.
+"""Approvals for more than one call: rules that a person granted to agents of a session.
 
 A session is a conversation, or a task that was started by itself, with everything below it. Several may be
 led in one process: a yes for one of them counts in no other.

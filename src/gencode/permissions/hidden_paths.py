@@ -1,4 +1,4 @@
-"""Closed: what deny rules for Read name by its whole name, so that a wall can hide it from commands.
+"""The files and folders that deny rules for Read name, which a sandbox hides from commands.
 
 The words of a command only hint at what it reads. This adds nothing to any decision.
 """

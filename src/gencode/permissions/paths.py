@@ -1,4 +1,4 @@
-"""Paths: what a path text means on this disk, and what a file tool may do there.
+"""Decides about paths: what a path means on this disk, and what a file tool may do there.
 
 `resolve` looks at the disk once. `decide_path` looks only where the names of deny and ask rules lead, and
 follows the eleven steps of the specification in their order, so that each can be read beside the text.

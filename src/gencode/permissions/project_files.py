@@ -1,4 +1,4 @@
-"""What a folder brings that could run something, redirect an endpoint or widen a policy.
+"""Reads the files of a project that need trust: they could run programs or widen a policy.
 
 Each of these files is read once, with a bound and without following a link, and what was read is what counts
 afterwards: nobody can show one thing and have another one used. `.env` is not among them because nothing ever

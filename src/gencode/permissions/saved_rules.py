@@ -1,4 +1,4 @@
-"""What a person answered with "always": allow rules in a file of their own beside the user's settings.
+"""The allow rules that a person approved with "always", in a file beside the user's settings.
 
 The file is written by the program only, so that nothing the person wrote by hand is ever touched; it counts
 as a part of the user's settings.

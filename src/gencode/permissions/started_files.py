@@ -1,4 +1,4 @@
-"""Which files of a folder a command line starts, as far as its words tell.
+"""The files of a project that a command line starts, as far as its words tell.
 
 Hooks and MCP servers name programs, and those often lie in the folder itself. Whoever trusts the folder
 trusts them too, so their content belongs to what is trusted, and agents must not rewrite them unasked. What a

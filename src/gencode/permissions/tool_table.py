@@ -1,4 +1,4 @@
-"""The table of every tool that takes neither a path nor a command: one policy's answer, mode by mode."""
+"""Decides about tools that take neither a path nor a command, by mode."""
 
 from msgspec.structs import replace
 

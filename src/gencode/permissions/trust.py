@@ -1,4 +1,4 @@
-"""Which folders a person trusts: by the content of exactly what they bring, kept in the user's own folder.
+"""Trusted folders: each by the content of its files, recorded in the user's own folder.
 
 Trust is for one folder as it was looked at. When any of its files is changed, added or removed it is gone
 until a person looks again; a folder above or below is a folder of its own.

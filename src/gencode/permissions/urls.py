@@ -1,4 +1,4 @@
-"""URLs: whether an address of the web may be fetched, and from which machines.
+"""Decides about URLs: which addresses may be fetched, and from which machines.
 
 Everything here is pure. The text is taken apart by strict rules of our own, because every lenient parser is
 lenient in its own way, and what is fetched later is put together from the judged pieces, never read again.

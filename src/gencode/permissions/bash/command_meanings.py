@@ -1,4 +1,4 @@
-"""Names: what a part means because of the command it runs: shells, eval, find, builtins that run code."""
+"""What a command means by its name: shells, eval, find, builtins that run code."""
 
 import re
 from collections.abc import Iterator, Sequence

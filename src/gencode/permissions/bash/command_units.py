@@ -1,4 +1,4 @@
-"""Unfolding: from the text of a command line to everything in it that is decided alone.
+"""Splits a command line into units that are decided alone, with what shells and find run.
 
 The parser gives the parts that bash's syntax shows. Here come those that only the names of commands show:
 the scripts of shells, the texts of eval and trap, what is fed to a shell, the commands of find -exec; and the

@@ -1,4 +1,4 @@
-"""Ruling: the rules of one policy as far as they speak of commands, compiled once."""
+"""The rules of one policy that apply to commands, compiled once."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The decision for a command: every part alone, in seven steps, and the strictest wins.
+"""Decides about a command line: each unit alone, in seven steps, and the strictest wins.
 
 `read_command` does once what does not depend on a policy; `decide_command` is asked for every policy of a
 chain. The numbers of the steps are those of the specification.

@@ -1,4 +1,4 @@
-"""Forms: all the ways in which rules look at the words of one command.
+"""The forms of a command that rules match: with wrappers, without them, behind xargs.
 
 Deny and ask rules look at the words as typed, at what each wrapper leaves, and at every suffix behind a
 dispatcher. Allow rules look at what transparent wrappers leave, and at the words as typed if their fixed

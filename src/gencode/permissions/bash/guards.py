@@ -1,4 +1,4 @@
-"""Guards and path rules inside Bash: what the words of a command name on the disk, as far as they tell.
+"""Guards: whether the words of a command name secrets, protected files or paths with rules.
 
 Words are only a hint (a program can build any path), so guards ask and the sandbox is the wall. Nothing here
 looks at the disk.

@@ -1,4 +1,4 @@
-"""Commands after which bash reads the following lines by other rules.
+"""Commands after which bash parses the following lines by other rules.
 
 Bash reads and runs line by line. Once history expansion, keyword assignments, aliases or extended patterns
 are switched on, a later line means something else than what we have read.

@@ -1,4 +1,4 @@
-"""Options as a program sees them: which words are options, which are their values, which are operands.
+"""Parses the options of a command: which words are options, values and operands.
 
 A table lists what a command may be given, spelled exactly; whatever is not listed is refused. Programs mix
 options and operands, so every word that starts with `-` is an option wherever it stands, until `--`.

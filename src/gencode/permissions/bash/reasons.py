@@ -1,4 +1,4 @@
-"""Findings: what was found about one part, and the words in which a decision is told and explained."""
+"""The reasons for the decision about a command: its findings, and the sentences that tell them."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Bash patterns: which rules match the words of a command, for certain or for some value of the unknown.
+"""Matches Bash rules: all patterns of a policy compiled into one automaton.
 
 All rules of a list become one automaton whose set of states is one integer, so a command is read once, word
 by word, however many rules there are and wherever they begin to read. Nothing here backtracks.

@@ -1,4 +1,4 @@
-"""The parser's place in the text: blanks, comments, newlines, how deep it is, and the parts found so far.
+"""The scanner of the parser: its position, blanks, comments, depth, and the parts found so far.
 
 A backslash before a newline joins two lines. Between words and inside of them that is done everywhere; inside
 an operator or an expansion nobody writes it, so there it is refused.

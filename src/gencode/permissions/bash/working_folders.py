@@ -1,4 +1,4 @@
-"""Folders: where the parts of a command line run, as far as its `cd`s tell.
+"""The working folders of each part of a command line, after its `cd`s.
 
 A `cd` may fail, so without `&&` a part may run in every folder that the line could be in by then. What a
 subshell does ends with it; what stands in a loop or a function may run again. Only `leaves` and

@@ -1,4 +1,4 @@
-"""Wrappers and dispatchers: commands that run another command, and where that other command begins.
+"""Wrappers such as `sudo`, `env` and `xargs`: where the command that they run begins.
 
 A transparent wrapper is stripped for every rule. A dispatcher is not: deny and ask rules look at every suffix
 of its words, and an allow rule must name what it runs. What is listed here is data; an option that is not
