@@ -264,7 +264,7 @@ def test_a_new_agent_of_a_folder_that_changed_since_it_was_trusted_says_so(gen: 
     living = living_agents(gen, [standing(project, gen)])
     new = put(project / ".gen/agents/writer.md", AGENT.format(described="New.").replace("tester", "scribe"))
     now = living.current()
-    changed = "what its folder brings has changed since it was trusted"
+    changed = "its folder has changed since it was trusted"
     why = f"{new}: {changed}; look at it with: gen trust {project}"
     with pytest.raises(UserMistake) as by_file:
         now.find("writer")
@@ -314,7 +314,7 @@ def test_a_list_of_trusted_folders_that_cannot_be_read_changes_nothing(gen: Path
     living = living_skills(gen, [standing(project, gen)])
     (gen / "trust.toml").write_text("[")
     assert described(living.current()) == {"notes": "Trusted."}
-    assert "trust.toml is not as gen trust writes it" in living.note
+    assert "trust.toml is not valid" in living.note
 
 
 def test_a_projects_file_that_broke_and_was_trusted_so_is_broken(gen: Path, project: Path):

@@ -223,14 +223,14 @@ def test_what_cannot_be_seen_is_taken_out_with_a_warning():
     )
     assert (spec.description, spec.prompt) == ("Safe[2K agent", "Do this.")
     assert spec.warnings == (
-        "characters that cannot be seen were taken out of its description",
-        "characters that cannot be seen were taken out of its text",
+        "invisible characters were removed from its description",
+        "invisible characters were removed from its text",
     )
 
 
 def test_an_agent_without_a_description_warns_that_nobody_will_send_it():
     assert read_agent("---\nname: x\n---\n", "x.md").warnings == (
-        "it has no description, so no agent will know when to send it",
+        "it has no description, so no agent will know when to use it",
     )
 
 

@@ -154,7 +154,7 @@ def test_agents_of_an_untrusted_project_are_named_and_not_read(tmp_path: Path):
     bring(project, "explore.md", "---\nname: Explore\noverride: true\n---\n")
     registry = Registry.load(home, standing(project, home))
     assert [spec.name for spec in registry.spawnable()] == BUILT_IN
-    why = f"{path}: its folder is not trusted; look at what it brings with: gen trust {project}"
+    why = f"{path}: its folder is not trusted; review and trust it with: gen trust {project}"
     assert of_users(registry)[1] == AgentEntry(path, project=True, untrusted=why)
     with pytest.raises(UserMistake, match="The agent 'tester' cannot be used. .*not trusted"):
         registry.find("tester")

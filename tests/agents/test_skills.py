@@ -169,7 +169,7 @@ def test_skills_are_preloaded_with_their_folder_and_warnings_for_the_rest(gen: P
     assert skills.preloaded(["notes", "Notes", "mine", "gone"]) == PreloadedSkills(
         f"## Skills\n\n### Skill: notes\nIts folder: {path.parent}\n\nDo it.",
         (
-            "the skill mine is only for people, so it was not put in",
+            "the skill mine is only for people, so it was left out",
             "the skill 'gone' is not there: There is no skill 'gone'. There are: notes.",
         ),
     )
@@ -181,7 +181,7 @@ def test_preloading_keeps_to_its_budget_and_says_what_did_not_fit(gen: Path):
     loaded = Skills.load(gen).preloaded(["a", "b", "c"], 6_000)
     assert len(loaded.text) <= 6_000
     assert loaded.warnings == (
-        "only the beginning of the skill b was put in",
+        "only the beginning of the skill b was included",
         "there was no room left for the skill c",
     )
 

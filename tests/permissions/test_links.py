@@ -160,7 +160,7 @@ def test_the_decision_names_the_rule_and_where_it_leads(yard: Yard) -> None:
         f"Read of 'secret/key.txt': the rule {rule} matches.",
         rule,
         "session",
-        f"nothing lifts this but removing the rule deny Read({base}/ws/secret/**)",
+        f"only removing the rule allows this: deny Read({base}/ws/secret/**)",
     )
 
 

@@ -44,7 +44,7 @@ def test_a_decision_tells_everything(where: Workspace) -> None:
         "Read of 'src/a.py': the rule deny Read(src/**) from a test matches.",
         "deny Read(src/**) from a test",
         "session",
-        "nothing lifts this but removing the rule deny Read(src/**)",
+        "only removing the rule allows this: deny Read(src/**)",
     )
 
 

@@ -181,7 +181,7 @@ def test_too_many_bytes_speak_against_it_and_are_not_kept(folder: Path, users: P
 def test_folders_without_end_speak_against_it(folder: Path, users: Path) -> None:
     write(folder, f".gen/skills/{'/'.join('a' * 20)}/x")
     (problem,) = read_project(folder, users).problems
-    assert problem.endswith("there are more than 12 folders in each other")
+    assert problem.endswith("there are more than 12 nested folders")
 
 
 def test_a_name_that_is_not_unicode_speaks_against_it(folder: Path, users: Path) -> None:
@@ -270,7 +270,7 @@ def test_a_file_that_is_not_ours_is_never_taken_for_trust(folder: Path, users: P
     write(folder, ".mcp.json")
     users.mkdir()
     (users / "trust.toml").write_bytes(os.fsencode(text))
-    with pytest.raises(UserMistake, match="trust.toml is not as gen trust writes it"):
+    with pytest.raises(UserMistake, match="trust.toml is not valid"):
         standing(folder, users)
 
 

@@ -189,7 +189,7 @@ class _SpecBuilder:
         name = model_called(word)
         line = fields.line("model")
         if not is_known(word):
-            said = f"the model {one_line(word, 64)!r} is not known here; its sender's is used"
+            said = f"the model {one_line(word, 64)!r} is not known here; its parent's is used"
             fields.say("model-unknown", said, line)
         elif name.casefold() != word.casefold() and name != INHERIT:
             fields.say("model-mapped", f"the model {one_line(word, 64)} was read as {name}", line)
@@ -266,7 +266,7 @@ class _SpecBuilder:
             return named
         both = names if named is None else tuple(each for each in named if each in names)
         if named and names and not both:
-            said = "sends and Task(…) name different agents, so it may send none"
+            said = "sends and Task(…) name different agents, so it may start none"
             self._fields.say("sends-none", said, self._fields.line("sends"))
         return both
 

@@ -57,7 +57,7 @@ class Fields:
 
     def _sort_in(self, spelled: str, value: Any, field: str | None, known_by: str | None) -> None:
         if field is None and known_by is not None:
-            hidden = f"the field {known_by!r} holds characters that cannot be seen or only look like others"
+            hidden = f"the field {known_by!r} holds invisible or look-alike characters"
             raise mistake(self.path, hidden, self._lines.get(spelled))
         if field is None:
             self.extra[spelled] = value
@@ -65,7 +65,7 @@ class Fields:
             self.say("unknown-field", said, self._lines.get(spelled))
         elif field in self.values and not (self.strict or field in _WEIGHTY):
             self.extra[spelled] = value
-            said = f"{field} is given twice; {one_line(self._spelled[field], 64)} counts"
+            said = f"{field} is given twice; {one_line(self._spelled[field], 64)} is used"
             self.say("given-twice", said, self._lines.get(spelled))
         elif field in self.values:
             both = f"{one_line(self._spelled[field], 64)} and {one_line(spelled, 64)}"
@@ -133,7 +133,7 @@ class Fields:
         """When to send the agent."""
         described = self.visible("description", self.text("description").replace("\\n", "\n"))
         if not described:
-            self.say("description-missing", "it has no description, so no agent will know when to send it")
+            self.say("description-missing", "it has no description, so no agent will know when to use it")
         elif len(described) > LONGEST_DESCRIPTION:
             said = f"the description is cut at {LONGEST_DESCRIPTION:,} characters"
             self.say("description-long", said, self.line("description"))
@@ -145,7 +145,7 @@ class Fields:
             return text.strip()
         shown = inert(text)
         if len(shown) != len(text):
-            self.say("invisible", f"characters that cannot be seen were taken out of its {what}")
+            self.say("invisible", f"invisible characters were removed from its {what}")
         return shown.strip()
 
     def text(self, field: str) -> str:
@@ -217,7 +217,7 @@ class Fields:
             if not isinstance(text, str):
                 self.wrong(field, f"{field} must be texts, not {one_line(repr(text), 64)}; use quotes")
             elif len(text) > LONGEST_LIST or inert(text.replace("\n", " ")) != text.replace("\n", " "):
-                self.wrong(field, f"{field} holds a text that is too long or cannot be seen")
+                self.wrong(field, f"{field} holds a text that is too long or invisible")
             else:
                 kept.append(text)
         return kept

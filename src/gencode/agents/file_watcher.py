@@ -27,8 +27,8 @@ PAUSE = 10.0
 """Seconds between two looks at more files than that."""
 MOST_IN_A_CROWD = 100_000
 _CROWDED = (
-    "There are more than {most:,} files where agents and skills may lie, so a change there counts only "
-    "after up to {pause:g} seconds; move what is neither elsewhere."
+    "There are more than {most:,} files in the folders of agents and skills, so a change takes effect only "
+    "after up to {pause:g} seconds; move other files elsewhere."
 )
 _PASSED_OVER = (".git", "node_modules", "__pycache__")
 

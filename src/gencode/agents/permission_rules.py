@@ -211,11 +211,11 @@ def _carried(spec: AgentSpec, fields: Fields, permissions: dict[str, ToolPermiss
             rules += [rule for tool in tools for rule in rules_for(tool, says, origin)]
             if says.always in (Action.DENY, Action.ASK) and says.of(Action.ALLOW):
                 mode = mode if mode in (Mode.PLAN, Mode.UNATTENDED) else Mode.DEFAULT
-                end = "refused" if says.always is Action.DENY else "asked"
-                said = f"{one_line(key, 64)}: what it does not allow by a pattern is {end}"
+                end = "is refused" if says.always is Action.DENY else "needs approval"
+                said = f"{one_line(key, 64)}: what no pattern allows {end}"
                 fields.say("permission-read", said, fields.line("permission"))
         elif says.always is Action.DENY:
-            said = f"{one_line(key, 64)}: single calls cannot be told apart here, so none is left"
+            said = f"{one_line(key, 64)}: single calls cannot be told apart here, so all are refused"
             fields.say("permission-read", said, fields.line("permission"))
             deny += tools
         else:

@@ -180,7 +180,7 @@ class Registry:
                 checked.append(each)
                 continue
             gone = [name for name in each.spec.sends or () if same_name(name) not in names]
-            words = [f"it may send {one_line(name, 64)}, which is no agent here" for name in gone]
+            words = [f"it may start {one_line(name, 64)}, but there is no such agent" for name in gone]
             wrong = schemas.wrong(each.spec.output_schema) if each.spec.output_schema is not None else None
             problem = each.problem
             if wrong is not None and wrong[0] == INVALID and each.dialect == GENCODE.name:

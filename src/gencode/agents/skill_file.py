@@ -98,7 +98,7 @@ class _SkillBuilder:
             elif field == "agent":
                 self._refuse(field, "agent is given twice")
             else:
-                self._warn(f"{one_line(spelled, 64)} was passed over: {self._spelled[field]} says it already")
+                self._warn(f"{one_line(spelled, 64)} was ignored: {self._spelled[field]} says it already")
 
     def skill(self, *, project: bool, cut: bool) -> Skill:
         return Skill(
@@ -127,7 +127,7 @@ class _SkillBuilder:
         folder = PurePath(self._path).parent.name
         value = self._fields.get("name")
         if value is not None and not _is_text(value):
-            self._warn("its name is no text, so the name of its folder is taken")
+            self._warn("its name is not text, so the name of its folder is used")
             value = None
         name = str(value).strip() if value is not None else ""
         name = name or folder
@@ -142,7 +142,7 @@ class _SkillBuilder:
         said = [self._long(field) for field in ("description", "when")]
         described = " ".join(text for text in said if text)
         if not described:
-            self._warn("it has no description, so its first words are taken for one")
+            self._warn("it has no description, so its first words are used")
             described = one_line(self._matter.body[:2_000].lstrip("# "), 200)
         if len(described) > LONGEST_DESCRIPTION:
             self._warn(f"the description is cut at {LONGEST_DESCRIPTION:,} characters")
@@ -155,7 +155,7 @@ class _SkillBuilder:
         if isinstance(value, list):
             items = cast("list[Any]", value)
             return inert("; ".join(str(item) for item in items if _is_text(item))).strip()
-        self._warn(f"{self._spelled[field]} is no text and was passed over")
+        self._warn(f"{self._spelled[field]} is not text and was ignored")
         return ""
 
     def _agent(self) -> str:
@@ -175,7 +175,7 @@ class _SkillBuilder:
             return ""
         word = _plainly(value)
         if word is None or not _is_word(word):
-            self._warn(f"{self._spelled[field]} is no short text and was passed over")
+            self._warn(f"{self._spelled[field]} is not a short text and was ignored")
             return ""
         return word
 
@@ -190,7 +190,7 @@ class _SkillBuilder:
         value = self._fields["tools"]
         items = cast("list[Any]", value) if isinstance(value, list) else [] if value is None else [value]
         if not all(isinstance(item, str) for item in items):
-            self._warn(f"{self._spelled['tools']} holds something that is no name")
+            self._warn(f"{self._spelled['tools']} holds something that is not a name")
         texts: Iterable[str] = (item for item in items if isinstance(item, str))
         names = dict.fromkeys(
             inert(name) for text in texts for name in split_tools(text[:LONGEST_DESCRIPTION])

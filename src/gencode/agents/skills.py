@@ -153,7 +153,7 @@ class Skills:
 def _as_part(skill: Skill, room: int) -> tuple[str, str]:
     """A skill as a part of instructions, and a warning where it is not all of it."""
     if skill.hidden:
-        return "", f"the skill {skill.name} is only for people, so it was not put in"
+        return "", f"the skill {skill.name} is only for people, so it was left out"
     head = f"### Skill: {one_line(skill.name, 64)}\nIts folder: {one_line(skill.folder, 1_000)}\n\n"
     body = inert(skill.body).strip()
     if len(head) + len(body) <= room and not skill.cut:
@@ -161,7 +161,7 @@ def _as_part(skill: Skill, room: int) -> tuple[str, str]:
     room -= len(head) + _NOTE
     if room < _LEAST:
         return "", f"there was no room left for the skill {skill.name}"
-    return head + clip(body, room), f"only the beginning of the skill {skill.name} was put in"
+    return head + clip(body, room), f"only the beginning of the skill {skill.name} was included"
 
 
 def users_folders(home: Path, user: Path | None = None) -> list[Path]:

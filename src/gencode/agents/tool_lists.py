@@ -309,10 +309,10 @@ class ToolSelector:
         wide = mode is Mode.PLAN and tool in ("WebFetch", "http_get")
         edits = mode is Mode.ACCEPT_EDITS and tool in ("Write", "Edit")
         if tool in _ASKED_ANYWAY and not wide and not edits:
-            said = f"{one_line(entry.text, 64)} was read as {tool}, where other calls than these are asked"
+            said = f"{one_line(entry.text, 64)} was read as {tool}, where other calls need approval"
             self._say("tool-pattern", said, line)
             return [self._rule(tool, entry.pattern, Action.ALLOW)]
-        said = f"{tool} cannot be kept to {one_line(entry.pattern, 64)}, so every call of it is asked"
+        said = f"{tool} cannot be limited to {one_line(entry.pattern, 64)}, so every call needs approval"
         self._say("tool-pattern", said, line)
         return [self._rule(tool, "*", Action.ASK)]
 
@@ -474,7 +474,7 @@ def _names(fields: Fields, field: str, value: Any) -> tuple[list[str], list[str]
         return [], []
     kept = [name for name in found.names if len(name) <= LONGEST_LIST and name.isprintable()]
     if len(kept) < len(found.names):
-        fields.wrong(field, f"{field} holds a text that is too long or cannot be seen")
+        fields.wrong(field, f"{field} holds a text that is too long or invisible")
     for odd in found.odd:
         fields.wrong(field, f"{field} holds {one_line(odd, 64)}, which is not the name of a tool")
     return kept, denials([*found.denied])

@@ -39,7 +39,7 @@ def decide(call: CallFacts, chain: Sequence[Policy]) -> Decision:
     """Allow, ask or deny one call under every policy of the chain, the root first, the caller's own last."""
     if not chain:
         return Decision(
-            Action.DENY, f"{call.tool}: there is no policy to decide by.", lifts="nothing lifts this"
+            Action.DENY, f"{call.tool}: there is no policy to decide by.", lifts="nothing allows this"
         )
     each = decide_each(call, chain)
     worst = strictest(each)
@@ -129,7 +129,7 @@ def _refused_url(call: CallFacts, policy: Policy) -> tuple[Decision, ...]:
         judge_url(url if isinstance(url, str) else "")
     except UrlRefused as refused:
         why = f"{call.tool}: {refused}"
-        return (Decision(Action.DENY, why, policy=policy.owner, lifts="nothing lifts this"),)
+        return (Decision(Action.DENY, why, policy=policy.owner, lifts="nothing allows this"),)
     return ()
 
 

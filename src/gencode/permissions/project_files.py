@@ -118,7 +118,7 @@ def project_settings(folder: Path) -> bytes:
         with _inside(root, above) as handle:
             content = None if handle is None else _content(handle, name, LARGEST_SETTINGS)
     except _NotReadable as refused:
-        way = "put a file there, or take it away"
+        way = "put a file there, or remove it"
         raise UserMistake(
             f"The settings file {folder / SETTINGS} cannot be used: {refused}; {way}."
         ) from None
@@ -203,7 +203,7 @@ class _ProjectScan:
 
     def _tree(self, handle: int, path: str, deeper: int) -> None:
         if not deeper:
-            raise _NotReadable(f"there are more than {DEEPEST} folders in each other")
+            raise _NotReadable(f"there are more than {DEEPEST} nested folders")
         for name in _names(handle, path):
             self._either(handle, f"{path}/{name}", deeper)
 
@@ -238,7 +238,7 @@ class _ProjectScan:
         if said not in self.problems:
             self.problems.append(said)
         if len(self.problems) > MOST_PROBLEMS:
-            raise _TooMany("and there is more of this kind")
+            raise _TooMany("and there are more problems")
 
 
 def _is_gens(path: str) -> bool:

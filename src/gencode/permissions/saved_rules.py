@@ -14,7 +14,7 @@ from pathlib import Path
 from gencode.core.errors import UserMistake
 
 FILE = "answers.toml"
-_HEAD = '# Rules that were answered with "always". Remove a line to be asked again.\n'
+_HEAD = '# Rules approved with "always". Remove a line to be asked again.\n'
 
 
 def save_rule(home: Path, rules: Mapping[str, list[str]], rule: str) -> None:
@@ -28,7 +28,7 @@ def save_rule(home: Path, rules: Mapping[str, list[str]], rule: str) -> None:
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
-        raise UserMistake(f"The answer could not be kept in {home / FILE}: {error.strerror}.") from None
+        raise UserMistake(f"The rule could not be saved in {home / FILE}: {error.strerror}.") from None
 
 
 class FileLock:

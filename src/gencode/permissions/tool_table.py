@@ -81,16 +81,16 @@ def _row(call: CallFacts, policy: Policy, *, own_mode: bool, nobody: bool) -> De
 
 def _owned(call: CallFacts, policy: Policy) -> Decision:
     if call.own:
-        return _say(call, policy, ALLOW, "it is one's own task or shell")
+        return _say(call, policy, ALLOW, "it is the agent's own task or shell")
     if call.tool == "SendMessage" and call.kin:
         if call.tool in call.named:
-            return _say(call, policy, ALLOW, "the agent's file names it, so it reaches its tree")
+            return _say(call, policy, ALLOW, "the agent's file names it, so it may reach its relatives")
         lifts = "an agent file that names SendMessage in its tools"
         return _say(call, policy, DENY, "only an agent whose file names it may do this", lifts)
     target = next((call.input[name] for name in _TARGETS if name in call.input), None)
     named = f"{shown(target, _LONGEST_ID)} " if isinstance(target, str) else ""
     # Whether somebody else has one of that name is not said, and often not known.
-    return _say(call, policy, DENY, f"there is no task or shell {named}of yours", "nothing lifts this")
+    return _say(call, policy, DENY, f"there is no task or shell {named}of yours", "nothing allows this")
 
 
 def _foreign(call: CallFacts, policy: Policy) -> Decision:
@@ -100,16 +100,16 @@ def _foreign(call: CallFacts, policy: Policy) -> Decision:
         return _say(call, policy, ALLOW, "this added tool only reads")
     if policy.mode is Mode.PLAN:
         return _planned(call, policy)
-    return _ask(call, policy, "an added tool that does more than read is asked")
+    return _ask(call, policy, "an added tool that does more than read needs approval")
 
 
 def _fetching(call: CallFacts, policy: Policy, *, own_mode: bool) -> Decision:
     if policy.mode is Mode.PLAN and own_mode:
-        return _say(call, policy, ALLOW, "a planning child may fetch what its ancestors allow")
+        return _say(call, policy, ALLOW, "a subagent in plan mode may fetch what its parents allow")
     host = host_of(call.input)
     if _answered(call):
         return _say(call, policy, ALLOW, f"a person allowed {shown(host)} in this session")
-    why = f"the host {shown(host)} is asked once in a session" if host else "the URL has no host"
+    why = f"fetching from {shown(host)} needs approval once per session" if host else "the URL has no host"
     return _ask(call, policy, why, f"domain:{host}" if host else "")
 
 
@@ -120,19 +120,19 @@ def _spawning(call: CallFacts, policy: Policy, *, nobody: bool) -> Decision:
         given = f"granted it the mode {call.widens}" if call.widens else "allowed this agent"
         return _say(call, policy, ALLOW, f"a person {given} in this session")
     if nobody:
-        why = "nobody can be asked, so the agent runs without a grant, under the ceiling of its parents"
+        why = "nobody can approve its wider mode in this run, so its parents' modes limit it"
         return _say(call, policy, ALLOW, why)
     agent = agent_of(call.tool, call.input)
     if wider := wider_words(call):
         asked = _ask(call, policy, wider, agent)
         return replace(asked, lifts=f"{asked.lifts}, without the wider mode", grants=call.widens)
-    return _ask(call, policy, f"the agent {shown(agent)} is asked once in a session", agent)
+    return _ask(call, policy, f"starting {shown(agent)} needs approval once per session", agent)
 
 
 def _remembering(call: CallFacts, policy: Policy) -> Decision:
     if call.tool in call.named:
         return _say(call, policy, ALLOW, "the agent's file names it")
-    return _ask(call, policy, "only an agent whose file names it may do this unasked")
+    return _ask(call, policy, "only an agent whose file names it may do this without approval")
 
 
 def _reaching(call: CallFacts, policy: Policy) -> Decision:
@@ -140,11 +140,11 @@ def _reaching(call: CallFacts, policy: Policy) -> Decision:
         return _autonomous(call, policy)
     reads = is_mcp(call) and call.effect == "read" and Approval("reads", call.tool) in call.already
     if policy.mode is Mode.PLAN:
-        why = "the server marks it as reading, and the user's settings approve it as such"
+        why = "the server marks it as read-only, and the user's settings trust that"
         return _say(call, policy, ALLOW, why) if reads else _planned(call, policy)
     if _answered(call):
         return _say(call, policy, ALLOW, "a person allowed this tool in this session")
-    return _ask(call, policy, "this tool is asked once in a session")
+    return _ask(call, policy, "this tool needs approval once per session")
 
 
 def _unknown(call: CallFacts, policy: Policy) -> Decision:
@@ -167,7 +167,7 @@ def _planned(call: CallFacts, policy: Policy) -> Decision:
 
 
 def _ruled(call: CallFacts, policy: Policy, action: Action, rule: str) -> Decision:
-    lifts = "" if action is ALLOW else f"nothing lifts this but removing the rule {rule}"
+    lifts = "" if action is ALLOW else f"only removing the rule allows this: {rule}"
     return Decision(action, f"{call.tool}: the rule {rule} matches.", rule, policy.owner, lifts)
 
 

@@ -76,8 +76,8 @@ class FolderTrust(Struct, frozen=True):
     def why_not(self) -> str:
         """Why what the folder brings does not count, and what to do about it."""
         if self.state == "changed":
-            return f"what its folder brings has changed since it was trusted; look at it with: {self.way}"
-        return f"its folder is not trusted; look at what it brings with: {self.way}"
+            return f"its folder has changed since it was trusted; review it with: {self.way}"
+        return f"its folder is not trusted; review and trust it with: {self.way}"
 
 
 class _TrustFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -153,7 +153,7 @@ def trusted_folders(home: Path) -> dict[str, TrustRecord]:
         raise UserMistake(f"{home / FILE} cannot be read ({error.strerror}); make it readable.") from None
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
         way = "repair it, or remove it and trust your folders again"
-        raise UserMistake(f"{home / FILE} is not as gen trust writes it ({error}); {way}.") from None
+        raise UserMistake(f"{home / FILE} is not valid ({error}); {way}.") from None
 
 
 def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[TrustChange, ...]:

@@ -239,9 +239,9 @@ def _host(host: str) -> tuple[str, str | None]:
     if len(host) > _MOST_NAME or not all(map(_LABEL.fullmatch, labels)):
         raise ValueError("its host is no name made of letters, digits and inner hyphens")
     if len(labels) < 2:
-        raise ValueError("a host of one word is a machine nearby")
+        raise ValueError("a host of one word is on the local network")
     if f".{host}".endswith(_HOME_NAMES):
-        raise ValueError(f"{host} is a machine nearby")
+        raise ValueError(f"{host} is on the local network")
     return host, None
 
 

@@ -34,7 +34,7 @@ def finish(spec: AgentSpec, fields: Fields) -> AgentSpec:
     if "settings" not in fields.values:
         return spec
     rules = _rules(fields.mapping("settings"), written_in(spec.source))
-    said = "what its toolsSettings refuse is refused or asked; what they allow is not"
+    said = "what its toolsSettings refuse is refused or needs approval; what they allow has no effect"
     fields.say("permission-read", said, fields.line("settings"))
     return replace(spec, rules=merge(spec.rules, rules))
 

@@ -31,6 +31,7 @@ _MOST_OFFERS = 3
 _LONGEST_PATTERN = 80
 _MOST_WORDS = 20
 _LONGEST_SHOWN = 80
+_MOST_NAMED = 3
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:=@%+,^-]+")
 _SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
 
@@ -50,7 +51,7 @@ def told(findings: Sequence[PartFinding], policy: Policy) -> Decision:
     first = findings[0]
     why = f"Bash: {_part(first.unit)}: {_reason(first)}."
     if len(findings) > 1:
-        why += f" {_more(len(findings) - 1)} asked too."
+        why += f" Also needs approval: {_also(findings[1:])}."
     rule = described(first.rule) if first.rule else ""
     offers = _offers(findings)
     lifts = _unlifted(findings) if offers is None else allow_flags(offers)
@@ -75,13 +76,17 @@ def told_unparsable(problem: str, policy: Policy, rules: BashRules) -> Decision:
     why = f"Bash: the command cannot be read: {problem}."
     if policy.mode is Mode.PLAN:
         return Decision(Action.DENY, why, "", policy.owner, "another permission mode than plan")
-    return Decision(
-        Action.ASK, why, "", policy.owner, "nothing lifts this but writing the command in another way"
-    )
+    return Decision(Action.ASK, why, "", policy.owner, "write the command in another way")
 
 
 def _part(unit: Unit) -> str:
     return shown(unit.part.source, _LONGEST_SHOWN)
+
+
+def _also(findings: Sequence[PartFinding]) -> str:
+    named = [_part(finding.unit) for finding in findings[:_MOST_NAMED]]
+    rest = len(findings) - len(named)
+    return ", ".join([*named, f"and {rest:,} more"] if rest else named)
 
 
 def _more(count: int) -> str:
@@ -96,11 +101,11 @@ def _reason(finding: PartFinding) -> str:
         case "path":
             return f"the rule {rule} matches {shown(finding.detail, _LONGEST_SHOWN)}"
         case "possible":
-            return f"the rule {rule} might match, for a word of it is only known when it runs"
+            return f"the rule {rule} might match: one of its words is only known when it runs"
         case "possible path":
-            return f"the rule {rule} might match, for {finding.detail}"
+            return f"the rule {rule} might match: {finding.detail}"
         case "opaque":
-            return f"the rule {rule} might match, for nobody can tell what it runs: {finding.detail}"
+            return f"the rule {rule} might match, and what it runs cannot be known: {finding.detail}"
         case "plan":
             return f"plan mode only reads, and {finding.unit.more_than_read}"
         case "guard" | "plan guard":
@@ -110,21 +115,21 @@ def _reason(finding: PartFinding) -> str:
         case "read-only":
             return "it only reads"
         case "plain shell":
-            return "its script is judged instead"
+            return "its script is checked instead"
         case "uncovered":
             return _uncovered(finding.unit)
 
 
 def _uncovered(unit: Unit) -> str:
     if unit.opaque:
-        return f"nobody can tell what it runs: {unit.opaque}"
+        return f"what it runs cannot be known: {unit.opaque}"
     if unit.part.kind == "write":
         return "it writes a file, and only a rule for all commands allows that"
     return f"no rule allows it, and it may do more than read: {unit.more_than_read}"
 
 
 def _removing(rule: Rule) -> str:
-    return f"nothing lifts this but removing the rule {rule}"
+    return f"only removing the rule allows this: {rule}"
 
 
 def _unlifted(findings: Sequence[PartFinding]) -> str:
@@ -135,8 +140,8 @@ def _unlifted(findings: Sequence[PartFinding]) -> str:
         if finding.cause == "plan":
             return "another permission mode than plan"
         if finding.cause == "plan guard":
-            return "nothing lifts this in plan mode"
-    return "nothing lifts this: no rule can name these words exactly"
+            return "nothing allows this in plan mode"
+    return "no rule allows this, because none can name these words exactly"
 
 
 def _offers(findings: Sequence[PartFinding]) -> Iterable[Rule] | None:
