@@ -265,7 +265,7 @@ def test_a_new_agent_of_a_folder_that_changed_since_it_was_trusted_says_so(gen: 
     new = put(project / ".gen/agents/writer.md", AGENT.format(described="New.").replace("tester", "scribe"))
     now = living.current()
     changed = "its folder has changed since it was trusted"
-    why = f"{new}: {changed}; look at it with: gen trust {project}"
+    why = f"{new}: {changed}; review it with: gen trust {project}"
     with pytest.raises(UserMistake) as by_file:
         now.find("writer")
     with pytest.raises(UserMistake) as by_name:

@@ -30,6 +30,7 @@ from gencode.core.events import (
     TaskStarted,
     TranscriptCompacted,
 )
+from gencode.core.folder_copy import FolderCopy
 from gencode.core.ids import moment
 from gencode.core.messages import (
     AssistantMessage,
@@ -47,7 +48,7 @@ from gencode.core.place import TaskPlace
 from gencode.core.reasons import EndReason
 from gencode.core.receipts import Past, after_calls, handed_over, left_behind, receipt, with_past
 from gencode.core.rules import Action, DecidedBy, Mode, Policy
-from gencode.core.spec import Copied, ToolChoice
+from gencode.core.spec import ToolChoice
 from gencode.core.status import Status
 
 
@@ -139,7 +140,7 @@ class Task(Struct, frozen=True, gc=False, omit_defaults=True):
     again: str = ""
     """The earlier task whose answer was given as its own."""
     tools: ToolChoice | None = None
-    clone: Copied | None = None
+    clone: FolderCopy | None = None
     stalled: float = 0.0
     """For how many seconds it had been silent when that was last noticed; 0 once it speaks again."""
     queued_at: str = ""

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from gencode.core.folder_copy import FolderCopy
 from gencode.core.messages import UserMessage, place_told
 from gencode.core.place import ClonePlace, TaskPlace
 from gencode.core.rules import Mode, Policy
-from gencode.core.spec import AgentSpec, Copied, Workspace
+from gencode.core.spec import AgentSpec, Workspace
 from gencode.permissions.calls import Approval, grant_approval
 from gencode.permissions.chain import Chain, ChainLink
 from gencode.permissions.grants import Grants, SessionApprovals
@@ -133,7 +134,7 @@ class Caller(Struct, frozen=True, eq=False, kw_only=True):
         return [*clone, UserMessage(text, sender="system")]
 
 
-def _in_clone(copied: Copied) -> UserMessage:
+def _in_clone(copied: FolderCopy) -> UserMessage:
     text = (
         f"You work in a clone of the repository of {copied.of}, in {copied.top}. Tools for files take names "
         f"that begin with "
