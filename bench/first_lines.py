@@ -1,6 +1,6 @@
 """Prints the tree of the package: each module with the first line of its docstring.
 
-    python bench/first_lines.py
+python bench/first_lines.py
 """
 
 import ast

@@ -41,7 +41,7 @@ QUESTIONS = (
     (
         "How are agents read from files?",
         "front matter",
-        "agents/registry.py agents/dialects/gencode.py agents/frontmatter.py",
+        "agents/registry.py agents/dialects/table.py agents/frontmatter.py",
     ),
     (
         "How does a reply become messages?",

@@ -7,7 +7,7 @@ import pytest
 
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Action, Mode, Policy, Rule, RuleOrigin, RuleSource, written_in
-from gencode.permissions.brought import LARGEST_SETTINGS
+from gencode.permissions.project_files import LARGEST_SETTINGS
 from gencode.permissions.trust import standing, trust
 from gencode.settings import Settings, gen_home, layers, load, merged, root_policy, waiting
 

@@ -10,7 +10,7 @@ import msgspec
 
 from gencode.agents.library import Library
 from gencode.agents.registry import MAIN, Registry
-from gencode.agents.registry import Entry as Entry
+from gencode.agents.registry import AgentEntry as AgentEntry
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.prices import Price
@@ -49,13 +49,13 @@ from gencode.mcp.session import Change as Change
 from gencode.mcp.session import ServerReport as ServerReport
 from gencode.mcp.session import ServerState as ServerState
 from gencode.mcp.session import told_servers as told_servers
-from gencode.permissions.brought import SETTINGS
 from gencode.permissions.calls import Approval
 from gencode.permissions.chain import Root
 from gencode.permissions.decision import check_tool
-from gencode.permissions.explain import Explanation
-from gencode.permissions.started import Started, started_by
-from gencode.permissions.trust import Standing, standing
+from gencode.permissions.explanation import Explanation
+from gencode.permissions.project_files import SETTINGS
+from gencode.permissions.started_files import StartedFiles, started_by
+from gencode.permissions.trust import FolderTrust, standing
 from gencode.places import database, outputs, workspace_at
 from gencode.providers.vendors import Switchboard
 from gencode.questions.ask_parent import AskParent
@@ -108,12 +108,12 @@ def database_users(path: Path) -> list[str]:
     return users_of(path)
 
 
-def agents_if_trusted(project: Standing) -> Registry:
+def agents_if_trusted(project: FolderTrust) -> Registry:
     """The agents there would be if a folder were trusted as it was looked at."""
     return Registry.load(gen_home(), msgspec.structs.replace(project, state="trusted"))
 
 
-def started_if_trusted(project: Standing) -> Started:
+def started_if_trusted(project: FolderTrust) -> StartedFiles:
     """The files of a folder that hooks and servers would start, of all that it brings."""
     entries = (entry for entry in agents_if_trusted(project).listing() if entry.project)
     texts = project.brought.texts
@@ -132,7 +132,7 @@ def _started(
     tables: Tables,
     files: Mapping[str, bytes],
     hooks: object = None,
-) -> Started:
+) -> StartedFiles:
     """What agents, servers and `hooks` for everybody start of a folder."""
     lines = [] if hooks is None else [(each.command, "") for each in parse_hooks(hooks, of_agent=False).hooks]
     with suppress(UserMistake):  # a table of servers that cannot be read starts nothing
@@ -142,7 +142,7 @@ def _started(
             own = parse_hooks(spec.hooks, of_agent=True).hooks
             lines += [(each.command, "") for each in own if not each.broken]
             lines += server_commands((), {}, spec.mcp_servers)
-    return started_by(lines, folder) if lines else Started()
+    return started_by(lines, folder) if lines else StartedFiles()
 
 
 def _desk(asker: Asker | None) -> "QuestionDesk | None":
@@ -188,7 +188,7 @@ class Surroundings(msgspec.Struct, frozen=True, eq=False):
     settings: Settings
     policy: Policy
     workspace: Workspace
-    project: Standing
+    project: FolderTrust
     store: Store
     asker: Asker | None = None
     provider: Provider | None = None

@@ -26,8 +26,10 @@ from gencode.core.rules import (
     written_in,
 )
 from gencode.core.spec import DEEPEST
-from gencode.permissions import answers
-from gencode.permissions.brought import (
+from gencode.permissions import saved_rules
+from gencode.permissions.decision import check_tool
+from gencode.permissions.paths import PATH_TOOLS, shown
+from gencode.permissions.project_files import (
     LARGEST_SETTINGS,
     SERVERS,
     SETTINGS,
@@ -36,9 +38,7 @@ from gencode.permissions.brought import (
     is_users,
     project_settings,
 )
-from gencode.permissions.decision import check_tool
-from gencode.permissions.paths import PATH_TOOLS, shown
-from gencode.permissions.trust import Standing, standing
+from gencode.permissions.trust import FolderTrust, standing
 
 PREFIX = "GEN_"
 LISTS = (Action.ALLOW.value, Action.ASK.value, Action.DENY.value)
@@ -166,7 +166,7 @@ def layers(
     cwd: Path,
     flags: Mapping[str, Any] | None = None,
     environ: Mapping[str, str] | None = None,
-    project: Standing | None = None,
+    project: FolderTrust | None = None,
 ) -> list[Layer]:
     """The settings of every place, the weakest first; `project` is how the folder stands, if it is known."""
     environ = os.environ if environ is None else environ
@@ -176,7 +176,7 @@ def layers(
     projects = [folder for folder in (cwd, *folders_above(cwd)) if not is_users(folder, home)]
     return [
         Layer(str(users), _read(users)),
-        Layer(str(home / answers.FILE), _read(home / answers.FILE)),
+        Layer(str(home / saved_rules.FILE), _read(home / saved_rules.FILE)),
         *(Layer(str(folder / SETTINGS), _of_project(folder, project)) for folder in projects),
         Layer(PREFIX, _from(environ)),
         Layer("--", dict(flags or {})),
@@ -186,8 +186,8 @@ def layers(
 def remember(rule: str) -> None:
     """Let a rule count in every session to come, as the person said; never in a project's file."""
     home = gen_home()
-    with answers.Alone(home):
-        answers.remember(home, _read(home / answers.FILE), rule)
+    with saved_rules.FileLock(home):
+        saved_rules.save_rule(home, _read(home / saved_rules.FILE), rule)
 
 
 def load(
@@ -245,12 +245,12 @@ def folders_above(cwd: Path) -> list[Path]:
     return [folder for folder in cwd.parents if folder.is_relative_to(top)]
 
 
-def project_values(project: Standing) -> dict[str, Any]:
+def project_values(project: FolderTrust) -> dict[str, Any]:
     """Everything the file of a folder sets, as it was when the folder was looked at, checked."""
     return _checked_file(project.folder, project.brought.texts.get(SETTINGS, b""))
 
 
-def waiting(project: Standing) -> tuple[str, ...]:
+def waiting(project: FolderTrust) -> tuple[str, ...]:
     """What would count of a folder if it were trusted, in a word each; nothing where nothing waits."""
     if project.state in ("nothing", "trusted"):
         return ()
@@ -274,7 +274,7 @@ def _names_servers(content: bytes) -> bool:
     return isinstance(found, dict) and bool(cast("dict[str, object]", found).get("mcpServers"))
 
 
-def _of_project(folder: Path, project: Standing) -> dict[str, Any]:
+def _of_project(folder: Path, project: FolderTrust) -> dict[str, Any]:
     """What counts of a project's file: all a project may set when it is trusted, else what only narrows."""
     if folder == project.folder and project.trusted:
         values = {key: value for key, value in project_values(project).items() if key in OF_PROJECTS}

@@ -256,7 +256,7 @@ def test_who_an_agent_may_send_is_checked(tmp_path: Path, home: Path):
     lines = gen("agents", "list", cwd=tmp_path).out.splitlines()
     remarks = [line for line in lines if line.startswith(("broken: ", "warning: "))]
     assert [(line.partition(":")[0], line.partition(".gen/agents/")[2]) for line in remarks] == [
-        ("warning", "nobody.md: sends and Task(…) name different agents, so it may send none"),
+        ("warning", "nobody.md: sends and Task(…) name different agents, so it may start none"),
         ("broken", "number.md, line 4: sends must be names of agents."),
-        ("warning", "unknown.md: it may send nope, which is no agent here"),
+        ("warning", "unknown.md: it may start nope, but there is no such agent"),
     ]

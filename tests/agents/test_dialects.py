@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from gencode.agents.places import MODULES, dialect
-from gencode.agents.reading import read_agent_file
+from gencode.agents.agent_file import read_agent_file
+from gencode.agents.dialects.table import DIALECTS, dialect_named
 from gencode.agents.registry import Registry
 from gencode.core.budget import Budget
 from gencode.core.rules import Action, Mode, Rule, written_in
 from gencode.core.spec import AgentSpec, ToolChoice
-from gencode.permissions.agent_places import AGENT_FOLDERS, USER_FOLDERS, agent_dialect
-from gencode.permissions.trust import Standing, standing, trust
+from gencode.permissions.agent_folders import AGENT_FOLDERS, USER_FOLDERS, agent_dialect
+from gencode.permissions.trust import FolderTrust, standing, trust
 from tests.agents.samples import SAMPLES, Sample
 
 
@@ -29,7 +29,7 @@ def opencode(block: str) -> AgentSpec:
     return read("opencode", f"---\ndescription: d\n{block}\n---\nbody")
 
 
-def project_with(folder: Path, home: Path, *samples: Sample) -> Standing:
+def project_with(folder: Path, home: Path, *samples: Sample) -> FolderTrust:
     for sample in samples:
         file = folder / sample.path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -39,17 +39,21 @@ def project_with(folder: Path, home: Path, *samples: Sample) -> Standing:
 
 
 def test_there_is_a_sample_of_every_dialect():
-    assert [sample.dialect for sample in SAMPLES] == list(MODULES)
+    assert [sample.dialect for sample in SAMPLES] == list(DIALECTS)
 
 
 def test_the_lists_of_folders_are_those_that_the_dialects_name():
-    assert {name: dialect(name).project for name in MODULES} == AGENT_FOLDERS
-    named = [(name, folder) for name in MODULES for folder in dialect(name).user]
+    assert {name: dialect_named(name).project for name in DIALECTS} == AGENT_FOLDERS
+    named = [(name, folder) for name in DIALECTS for folder in dialect_named(name).user]
     assert sorted(USER_FOLDERS) == sorted(named)
-    for name in MODULES:
+    for name in DIALECTS:
         for folder in AGENT_FOLDERS[name]:
-            for ending in dialect(name).endings:
-                path = f"{folder}/x/{dialect(name).file}" if dialect(name).file else f"{folder}/x{ending}"
+            for ending in dialect_named(name).endings:
+                path = (
+                    f"{folder}/x/{dialect_named(name).file}"
+                    if dialect_named(name).file
+                    else f"{folder}/x{ending}"
+                )
                 assert agent_dialect(path) == name
 
 

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gencode.agents.dialects.gencode import DIALECT
-from gencode.agents.reading import read_agent as read
+from gencode.agents.agent_file import read_agent as read
+from gencode.agents.dialects.table import GENCODE
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Action, Mode, Rule, written_in
 from gencode.core.spec import AgentSpec, ToolChoice
 
 
 def read_agent(text: str, path: str, *, builtin: bool = False) -> AgentSpec:
-    return read(text, path, DIALECT, builtin=builtin)
+    return read(text, path, GENCODE, builtin=builtin)
 
 
 def agent(block: str, body: str = "", path: str = "agents/tester.md") -> AgentSpec:
@@ -223,14 +223,14 @@ def test_what_cannot_be_seen_is_taken_out_with_a_warning():
     )
     assert (spec.description, spec.prompt) == ("Safe[2K agent", "Do this.")
     assert spec.warnings == (
-        "characters that cannot be seen were taken out of its description",
-        "characters that cannot be seen were taken out of its text",
+        "invisible characters were removed from its description",
+        "invisible characters were removed from its text",
     )
 
 
 def test_an_agent_without_a_description_warns_that_nobody_will_send_it():
     assert read_agent("---\nname: x\n---\n", "x.md").warnings == (
-        "it has no description, so no agent will know when to send it",
+        "it has no description, so no agent will know when to use it",
     )
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gencode.agents.agent_file import read_agent_file
+from gencode.agents.dialects.table import DIALECTS
 from gencode.agents.lint import lint
-from gencode.agents.places import MODULES
-from gencode.agents.reading import read_agent_file
 from gencode.core.errors import UserMistake
 from tests.surfaces.running import gen
 
@@ -109,7 +109,7 @@ PIECES = st.sampled_from(
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(
     st.lists(PIECES | st.text(max_size=20), max_size=8),
-    st.sampled_from(list(MODULES)),
+    st.sampled_from(list(DIALECTS)),
     st.sampled_from([".md", ".yaml", ".toml", ".json"]),
 )
 def test_whatever_a_file_holds_it_is_an_agent_or_says_why_not(pieces: list[str], name: str, ending: str):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from gencode.agents.agent_file import read_agent_file
 from gencode.agents.dialect import AgentFile
-from gencode.agents.reading import read_agent_file
 from gencode.agents.tool_names import READING
 from gencode.core.budget import Budget
 from gencode.core.messages import ToolCall

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.agents.finding_files import users_files
-from gencode.agents.registry import Registry
+from gencode.agents.registry import Registry, users_files
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.outcome import as_json
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gencode.agents.registry import Entry, Registry
-from gencode.permissions.trust import Standing, standing, trust
+from gencode.agents.registry import AgentEntry, Registry
+from gencode.permissions.trust import FolderTrust, standing, trust
 
 AGENT = "---\nname: {name}\ndescription: From {place}.\n---\nbody"
 IN_ORDER = (
@@ -32,7 +32,7 @@ def put(root: Path, place: tuple[str, str], name: str = "a") -> Path:
     return path
 
 
-def loaded(root: Path, *above: Standing, trusted: bool = True) -> Registry:
+def loaded(root: Path, *above: FolderTrust, trusted: bool = True) -> Registry:
     project, home = root / "project", root / "home" / ".gen"
     project.mkdir(exist_ok=True)
     found = standing(project, home)
@@ -113,7 +113,7 @@ def test_a_user_who_works_at_home_has_each_agent_once(tmp_path: Path):
     registry = Registry.load(home / ".gen", standing(home, home / ".gen"), user=home)
     spec = registry.find("a")
     assert [entry for entry in registry.listing() if entry.path == str(path)] == [
-        Entry(str(path), spec, dialect="claude")
+        AgentEntry(str(path), spec, dialect="claude")
     ]
 
 

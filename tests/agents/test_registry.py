@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gencode.agents.registry import Entry, Registry
+from gencode.agents.registry import AgentEntry, Registry
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.spec import AgentSpec
-from gencode.permissions.trust import Standing, standing, trust
+from gencode.permissions.trust import FolderTrust, standing, trust
 
 BUILT_IN = ["Bash", "Explore", "general-purpose", "Plan", "researcher", "Review"]
 
@@ -20,7 +20,7 @@ def write(home: Path, file: str, text: str) -> str:
     return str(path)
 
 
-def of_users(registry: Registry) -> list[Entry]:
+def of_users(registry: Registry) -> list[AgentEntry]:
     return [entry for entry in registry.listing() if entry.spec is None or not entry.spec.builtin]
 
 
@@ -61,7 +61,7 @@ def test_a_users_agent_is_found_and_listed(tmp_path: Path):
     registry = Registry.load(tmp_path)
     spec = AgentSpec("tester", "Tests.", "Test it.", source=path)
     assert registry.find("Tester") == spec
-    assert of_users(registry) == [Entry(path, spec)]
+    assert of_users(registry) == [AgentEntry(path, spec)]
 
 
 def test_a_users_agent_may_replace_a_built_in_one_and_the_listing_says_so(tmp_path: Path):
@@ -132,7 +132,7 @@ def test_a_folder_that_cannot_be_read_is_a_problem_and_nothing_more(tmp_path: Pa
     registry = Registry.load(tmp_path)
     (entry,) = of_users(registry)
     assert entry.problem.startswith(f"{folder}: it cannot be read: ")
-    assert entry == Entry(str(folder), problem=entry.problem)
+    assert entry == AgentEntry(str(folder), problem=entry.problem)
     assert len(registry.spawnable()) == len(BUILT_IN)
 
 
@@ -143,7 +143,7 @@ def bring(folder: Path, file: str, text: str) -> str:
     return str(path)
 
 
-def trusted(folder: Path, home: Path) -> Standing:
+def trusted(folder: Path, home: Path) -> FolderTrust:
     trust(standing(folder, home), home)
     return standing(folder, home)
 
@@ -154,8 +154,8 @@ def test_agents_of_an_untrusted_project_are_named_and_not_read(tmp_path: Path):
     bring(project, "explore.md", "---\nname: Explore\noverride: true\n---\n")
     registry = Registry.load(home, standing(project, home))
     assert [spec.name for spec in registry.spawnable()] == BUILT_IN
-    why = f"{path}: its folder is not trusted; look at what it brings with: gen trust {project}"
-    assert of_users(registry)[1] == Entry(path, project=True, untrusted=why)
+    why = f"{path}: its folder is not trusted; review and trust it with: gen trust {project}"
+    assert of_users(registry)[1] == AgentEntry(path, project=True, untrusted=why)
     with pytest.raises(UserMistake, match="The agent 'tester' cannot be used. .*not trusted"):
         registry.find("tester")
     assert registry.find("explore").builtin

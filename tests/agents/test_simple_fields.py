@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gencode.agents
-from gencode.agents.frontmatter import read_front_matter
-from gencode.agents.simple_fields import simple_fields
+from gencode.agents.frontmatter import read_front_matter, simple_fields
 
 BUILT_IN = sorted(Path(gencode.agents.__path__[0]).rglob("*.md"))
 

@@ -10,7 +10,7 @@ import pytest
 from gencode.agents.skill_file import read_skill
 from gencode.core.errors import UserMistake
 from gencode.core.skill import Skill
-from gencode.permissions.brought import LARGEST_KEPT
+from gencode.permissions.project_files import LARGEST_KEPT
 
 
 def rows(shared: Path) -> list[dict[str, Any]]:

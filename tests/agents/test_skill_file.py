@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gencode.agents.skill_file import LONGEST_DESCRIPTION, LONGEST_NAME, read_skill, split_tools
 from gencode.core.errors import UserMistake
 from gencode.core.skill import Skill
-from gencode.permissions.brought import LARGEST_KEPT
+from gencode.permissions.project_files import LARGEST_KEPT
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "60"))
 PATH = "/skills/notes/SKILL.md"
@@ -54,14 +54,14 @@ def test_a_name_that_is_no_text_gives_way_to_the_folders_with_a_warning():
     skill = read("name: {a: b}\ndescription: d")
     assert (skill.name, skill.warnings) == (
         "notes",
-        ("its name is no text, so the name of its folder is taken",),
+        ("its name is not text, so the name of its folder is used",),
     )
 
 
 def test_without_a_description_the_first_words_are_taken():
     skill = read("name: n", "# Notes\n\nWrites them.")
     assert skill.description == "Notes Writes them."
-    assert skill.warnings == ("it has no description, so its first words are taken for one",)
+    assert skill.warnings == ("it has no description, so its first words are used",)
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gencode.agents.skills import MOST_FILES, Preloaded, Skills, users_folders
+from gencode.agents.skills import MOST_FILES, PreloadedSkills, Skills, users_folders
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.skill import Skill, SkillEntry
-from gencode.permissions.trust import Standing, standing, trust
+from gencode.permissions.trust import FolderTrust, standing, trust
 
 TEXT = "---\nname: {name}\ndescription: {described}\n---\nDo it.\n"
 
@@ -34,14 +34,14 @@ def gen(home: Path) -> Path:
     return folder
 
 
-def trusted(project: Path, gen: Path) -> Standing:
+def trusted(project: Path, gen: Path) -> FolderTrust:
     trust(standing(project, gen), gen)
     return standing(project, gen)
 
 
 def test_without_folders_there_are_no_skills(gen: Path, project: Path):
     skills = Skills.load(gen, standing(project, gen))
-    assert (skills.listing(), skills.lines(), skills.preloaded([])) == ([], "", Preloaded())
+    assert (skills.listing(), skills.lines(), skills.preloaded([])) == ([], "", PreloadedSkills())
 
 
 def test_a_users_skill_is_found_and_listed(gen: Path):
@@ -166,10 +166,10 @@ def test_skills_are_preloaded_with_their_folder_and_warnings_for_the_rest(gen: P
     path = Path(write(gen / "skills", "notes"))
     write(gen / "skills", "mine", text="---\nname: mine\ndescription: d\ndisable-model-invocation: 1\n---\nx")
     skills = Skills.load(gen)
-    assert skills.preloaded(["notes", "Notes", "mine", "gone"]) == Preloaded(
+    assert skills.preloaded(["notes", "Notes", "mine", "gone"]) == PreloadedSkills(
         f"## Skills\n\n### Skill: notes\nIts folder: {path.parent}\n\nDo it.",
         (
-            "the skill mine is only for people, so it was not put in",
+            "the skill mine is only for people, so it was left out",
             "the skill 'gone' is not there: There is no skill 'gone'. There are: notes.",
         ),
     )
@@ -181,7 +181,7 @@ def test_preloading_keeps_to_its_budget_and_says_what_did_not_fit(gen: Path):
     loaded = Skills.load(gen).preloaded(["a", "b", "c"], 6_000)
     assert len(loaded.text) <= 6_000
     assert loaded.warnings == (
-        "only the beginning of the skill b was put in",
+        "only the beginning of the skill b was included",
         "there was no room left for the skill c",
     )
 

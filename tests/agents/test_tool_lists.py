@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.agents.entries import listed, split_names
-from gencode.agents.tool_lists import EVERY, Chooser, Tooling, Wanted
+from gencode.agents.tool_lists import EVERY, RequestedTools, ToolSelection, ToolSelector, listed, split_names
 from gencode.agents.tool_names import USUAL, known_tools, tools_called
 from gencode.core.rules import Action, Mode, Rule, written_in
 from gencode.core.spec import ToolChoice
@@ -16,8 +15,8 @@ FILE = written_in("f")
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "50"))
 
 
-def choose(*allow: str, deny: tuple[str, ...] = (), mode: Mode | None = None) -> Tooling:
-    return Chooser("f").choose(Wanted(allow, deny), mode)
+def choose(*allow: str, deny: tuple[str, ...] = (), mode: Mode | None = None) -> ToolSelection:
+    return ToolSelector("f").choose(RequestedTools(allow, deny), mode)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +126,7 @@ def test_a_tool_that_cannot_be_kept_to_a_pattern_is_always_asked(entry: str, too
 
 @pytest.mark.parametrize("entry", ["Bash(*)", "Bash(:*)", "Bash()"])
 def test_a_pattern_for_everything_is_the_whole_tool(entry: str):
-    assert choose(entry) == Tooling(ToolChoice(("Bash",)))
+    assert choose(entry) == ToolSelection(ToolChoice(("Bash",)))
 
 
 def test_a_tool_named_as_a_whole_is_not_limited_by_a_pattern_beside_it():
@@ -141,11 +140,13 @@ def test_agents_in_parentheses_are_those_that_may_be_sent():
 
 def test_tools_of_servers_are_kept():
     found = choose("mcp__github__*", "mcp__linear", "mcp__a__b")
-    assert found == Tooling(ToolChoice(("mcp__github__*", "mcp__linear", "mcp__a__b")))
+    assert found == ToolSelection(ToolChoice(("mcp__github__*", "mcp__linear", "mcp__a__b")))
 
 
 def test_what_is_taken_away_is_a_tool_or_a_rule():
-    found = Chooser("f").choose(Wanted(None, ("Shell(rm *)", "WriteFile", "mcp__*", "Agent(x)")), None)
+    found = ToolSelector("f").choose(
+        RequestedTools(None, ("Shell(rm *)", "WriteFile", "mcp__*", "Agent(x)")), None
+    )
     assert found.choice == ToolChoice(None, ("Write", "mcp__*"))
     assert found.rules == (Rule("Bash", "rm *", Action.DENY, FILE), Rule("Task", "x", Action.DENY, FILE))
 
@@ -163,15 +164,15 @@ WORDS = st.sampled_from(
 @given(st.lists(WORDS | st.text(max_size=12), max_size=5), st.sampled_from([None, *Mode]))
 def test_no_list_without_a_star_gives_all_tools(names: list[str], mode: Mode | None):
     entries = tuple(name for each in names for name in split_names(each))
-    found = Chooser("f").choose(Wanted(entries), mode)
+    found = ToolSelector("f").choose(RequestedTools(entries), mode)
     assert (found.choice.allow is None) is (EVERY in entries)
     assert found.mode in (mode, Mode.DEFAULT)
 
 
 def test_words_for_several_tools_count_where_a_dialect_knows_them():
-    chooser = Chooser("f", ("edit", "search", "@builtin"), servers="/")
+    chooser = ToolSelector("f", ("edit", "search", "@builtin"), servers="/")
     assert chooser.called("edit") == ("Edit", "Write")
     assert chooser.called("search") == ("Grep", "Glob")
     assert chooser.called("@builtin") == USUAL
     assert chooser.called("@git/status") == ("mcp__git__status",)
-    assert Chooser("f").called("search") == ()
+    assert ToolSelector("f").called("search") == ()

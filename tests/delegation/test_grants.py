@@ -24,8 +24,8 @@ from gencode.testing import Overhearing, call, says
 
 SEND = call("Task", subagent_type="autonomous", prompt="deploy it")
 GRANTED = (
-    "Task: the agent 'autonomous' works in the wider mode dontAsk: with a yes it may run every command and "
-    "change every file without a question, but for what rules name."
+    "Task: the agent 'autonomous' works in the wider mode dontAsk: if approved, it may run any command and "
+    "change any file without asking, except where a rule says otherwise."
 )
 
 
@@ -149,7 +149,7 @@ async def test_an_allow_rule_sends_the_agent_but_grants_nothing(tmp_path: Path) 
         "nobody granted more. What that mode would ask or refuse is asked or refused here."
     )
     assert note in child.evidence.warnings
-    assert person.asked == ["deploy: an added tool that does more than read is asked."]
+    assert person.asked == ["deploy: an added tool that does more than read needs approval."]
 
 
 async def test_an_ask_rule_does_not_hide_what_a_yes_would_grant(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ async def test_an_ask_rule_does_not_hide_what_a_yes_would_grant(tmp_path: Path) 
         await gen.ask("go").outcome()
     (asked,) = person.asked
     assert asked.startswith("Task: the rule ask Task(*) from the flag --ask matches. Also, the agent")
-    assert "with a yes it may run every command" in asked
+    assert "wider mode dontAsk" in asked
 
 
 @pytest.mark.parametrize(("mode", "agent"), [("plan", "autonomous"), ("default", "modest")])
@@ -169,7 +169,7 @@ async def test_nothing_is_granted_where_it_would_lift_nothing(tmp_path: Path, mo
     async with opened(tmp_path, {"main": sends, agent: [says("ok")]}, person, permission_mode=mode) as gen:
         child = await only_child(gen, await gen.ask("go").outcome())
         assert (await gen.find(child.agent_id)).created.grant is None
-    assert person.asked == [f"Task: the agent '{agent}' is asked once in a session."]
+    assert person.asked == [f"Task: starting '{agent}' needs approval once per session."]
 
 
 async def test_where_nobody_can_be_asked_the_agent_runs_without_a_grant(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ OLD = "gencode.core.old_events"
 
 FOREIGN = {
     # What other programs and libraries say where they have no code for it.
-    "gencode.agents.yaml_fields": ["while parsing a block"],
+    "gencode.agents.yaml_reader": ["while parsing a block"],
     "gencode.mcp.definition": ["unknown field"],
     "gencode.providers.local": ["error loading model"],
     "gencode.runtime.shape_check": ['is not a "regex"', " is not valid"],
@@ -46,7 +46,7 @@ FOREIGN = {
 
 NO_SENTENCES = {
     # Tables of words, and texts with a form of their own.
-    "gencode.permissions.bash.findings": ["possible path", "plan guard", "plain shell"],
+    "gencode.permissions.bash.reasons": ["possible path", "plan guard", "plain shell"],
     "gencode.surfaces.offering": ["gen agents show", "gen cron", "gen sessions"],
 }
 """Names of more than one word, by the module that compares them."""

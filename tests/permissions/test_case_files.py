@@ -9,24 +9,24 @@ import pytest
 
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Action
-from gencode.permissions.cases import LONGEST_LINE, Judged, judge_file
-from gencode.permissions.scratch import Item, scratch
+from gencode.permissions.case_folders import Item, scratch
+from gencode.permissions.cases import LONGEST_LINE, CaseResult, judge_file
 
 GOOD: dict[str, Any] = {"id": "g", "tool": "Read", "mode": "default", "rules": [], "path": "src/x"}
 INSIDE = "Read of 'src/x': reading inside the workspace is allowed."
 
 
-def judged(*lines: Any) -> list[Judged]:
+def judged(*lines: Any) -> list[CaseResult]:
     spelled = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
     return list(judge_file(BytesIO(b"\n".join(spelled))))
 
 
 def test_a_broken_line_does_not_keep_the_others_from_being_judged() -> None:
     first, broken, last = judged(GOOD, b'{"id": "b", ', {**GOOD, "expect": "deny"})
-    assert first == Judged(1, "g", Action.ALLOW, INSIDE)
+    assert first == CaseResult(1, "g", Action.ALLOW, INSIDE)
     assert (broken.line, broken.decision, broken.met) == (2, None, False)
     assert broken.mistake.startswith("It is not JSON: ")
-    assert last == Judged(3, "g", Action.ALLOW, INSIDE, Action.DENY)
+    assert last == CaseResult(3, "g", Action.ALLOW, INSIDE, Action.DENY)
     assert (first.met, last.met) == (True, False)
 
 

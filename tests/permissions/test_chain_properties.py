@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from gencode.core.rules import Action, Mode, Policy, Rule
 from gencode.core.spec import Workspace
 from gencode.permissions.calls import SPAWN_TOOLS, Approval, CallFacts
-from gencode.permissions.chain import Chain, Link, Root
+from gencode.permissions.chain import Chain, ChainLink, Root
 from gencode.permissions.decision import decide
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "150"))
@@ -48,7 +48,7 @@ RULES = st.one_of(
 RULE_LISTS = st.lists(RULES, max_size=4).map(tuple)
 POLICIES = st.builds(Policy, st.sampled_from(Mode), RULE_LISTS)
 LINKS = st.builds(
-    Link,
+    ChainLink,
     st.sampled_from(["agent a", "agent b"]),
     st.none() | st.sampled_from(Mode),
     RULE_LISTS,
@@ -106,9 +106,9 @@ def freed(policy: Policy) -> Policy:
     return replace(policy, mode=Mode.DONT_ASK) if policy.mode in LIFTABLE else policy
 
 
-def links_of(chain: Chain) -> list[Link]:
+def links_of(chain: Chain) -> list[ChainLink]:
     """Links that build the bare policies of a chain again, without grants."""
-    return [Link(policy.owner, policy.mode, policy.rules) for policy in chain.bare[1:]]
+    return [ChainLink(policy.owner, policy.mode, policy.rules) for policy in chain.bare[1:]]
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
@@ -150,13 +150,15 @@ def test_only_ancestors_of_a_granted_agent_in_default_or_accept_edits_are_lifted
             assert now == bare
 
 
-def granting(chain: Chain) -> tuple[Link, ...]:
+def granting(chain: Chain) -> tuple[ChainLink, ...]:
     return chain._links  # pyright: ignore[reportPrivateUsage]
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(calls(), CHAINS, LINKS)
-def test_one_more_agent_without_a_grant_never_gets_more(call: CallFacts, chain: Chain, link: Link) -> None:
+def test_one_more_agent_without_a_grant_never_gets_more(
+    call: CallFacts, chain: Chain, link: ChainLink
+) -> None:
     assert strictness(call, chain.below(replace(link, grant=None))) >= strictness(call, chain)
 
 
@@ -202,7 +204,7 @@ class Family(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.chains) < 12)
     @rule(data=st.data(), link=LINKS, person_says_yes=st.booleans())
-    def send(self, data: st.DataObject, link: Link, person_says_yes: bool) -> None:
+    def send(self, data: st.DataObject, link: ChainLink, person_says_yes: bool) -> None:
         """An agent sends another one; the person is only asked where there is something to grant."""
         shallow = [place for place, chain in enumerate(self.chains) if len(chain) < 6]
         sender = data.draw(st.sampled_from(shallow))

@@ -4,16 +4,17 @@ from pathlib import Path
 
 import pytest
 
+from gencode.core.folder_copy import CopiedFolder, FolderCopy
 from gencode.core.rules import Action, Policy, parse_rule
-from gencode.core.spec import Copied, Original, Workspace
+from gencode.core.spec import Workspace
 from gencode.permissions.calls import CallFacts
 from gencode.permissions.decision import decide
 
-CLONE = Copied("/clone", "/repo", "/home/me", ("/clone",), narrows=True)
-SENT = Copied("/copy", "/clone", "/home/me", ("/copy",))
+CLONE = FolderCopy("/clone", "/repo", "/home/me", ("/clone",), narrows=True)
+SENT = FolderCopy("/copy", "/clone", "/home/me", ("/copy",))
 
 
-def workspace(top: str, copied: Copied | None = None) -> Workspace:
+def workspace(top: str, copied: FolderCopy | None = None) -> Workspace:
     return Workspace(Path(top), Path(top), Path("/home/it"), copied)
 
 
@@ -39,12 +40,17 @@ def test_only_the_nearest_folder_allows_anything_in_a_copy_of_a_clone(rule: str,
 
 def test_what_a_task_remembers_of_a_clone_goes_on_with_it() -> None:
     there = workspace("/copy", SENT).as_clone(CLONE)
-    assert there.clone == Copied("/copy", "/repo", "/home/me", ("/copy",), narrows=True)
+    assert there.clone == FolderCopy("/copy", "/repo", "/home/me", ("/copy",), narrows=True)
     assert workspace("/clone/sub").as_clone(CLONE).clone == CLONE
     assert workspace("/copy", SENT).clone is None
-    again = Copied("/second", "/clone", "/home/me", ("/second",), narrows=True)
-    assert workspace("/second", again).as_clone(CLONE).copied == Copied(
-        "/second", "/clone", "/home/me", ("/second",), narrows=True, cloned=(Original("/repo", "/home/me"),)
+    again = FolderCopy("/second", "/clone", "/home/me", ("/second",), narrows=True)
+    assert workspace("/second", again).as_clone(CLONE).copied == FolderCopy(
+        "/second",
+        "/clone",
+        "/home/me",
+        ("/second",),
+        narrows=True,
+        cloned=(CopiedFolder("/repo", "/home/me"),),
     )
 
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gencode.core.folder_copy import FolderCopy
 from gencode.core.rules import Action, Decision, Mode, Policy, parse_rule, written_in
-from gencode.core.spec import Copied, Workspace
+from gencode.core.spec import Workspace
 from gencode.permissions.calls import CallFacts
 from gencode.permissions.decision import decide
 from gencode.permissions.links import as_links_lead, follow
@@ -132,7 +133,7 @@ def test_rules_that_were_sent_to_another_machine_hold_there_for_where_they_led(y
     copy = yard.base / "copy"
     (yard.base / "way").unlink()
     (yard.base / "ws").rename(copy)
-    there = Workspace(copy, copy, yard.base / "home", Copied(str(copy), str(yard.base / "ws")))
+    there = Workspace(copy, copy, yard.base / "home", FolderCopy(str(copy), str(yard.base / "ws")))
     calls = [("Read", {"file_path": "secret/key.txt"}), ("Bash", {"command": "cat secret/key.txt"})]
     facts = [CallFacts(tool=tool, input=given, effect="read", workspace=there) for tool, given in calls]
     assert [decide(each, [sent]).action for each in facts] == [Action.DENY, Action.DENY]
@@ -160,7 +161,7 @@ def test_the_decision_names_the_rule_and_where_it_leads(yard: Yard) -> None:
         f"Read of 'secret/key.txt': the rule {rule} matches.",
         rule,
         "session",
-        f"nothing lifts this but removing the rule deny Read({base}/ws/secret/**)",
+        f"only removing the rule allows this: deny Read({base}/ws/secret/**)",
     )
 
 

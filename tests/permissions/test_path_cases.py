@@ -7,21 +7,21 @@ import pytest
 from gencode.core.rules import Action, Mode, Policy
 from gencode.core.spec import Workspace
 from gencode.permissions.calls import CallFacts
-from gencode.permissions.cases import Judged, judge_file
+from gencode.permissions.case_folders import Item, scratch
+from gencode.permissions.cases import CaseResult, judge_file
 from gencode.permissions.decision import decide
-from gencode.permissions.scratch import Item, scratch
 
 CASES = Path(__file__).parent.parent / "cases"
 FIELD = {"Glob": "pattern", "LS": "path", "Grep": "path"}
 
 
-def judged(name: str) -> list[Judged]:
+def judged(name: str) -> list[CaseResult]:
     with (CASES / name).open("rb") as file:
         return list(judge_file(file))
 
 
 @pytest.mark.parametrize("case", judged("paths.jsonl"), ids=lambda case: case.id)
-def test_the_case_is_decided_as_it_expects(case: Judged) -> None:
+def test_the_case_is_decided_as_it_expects(case: CaseResult) -> None:
     assert case.expect is not None
     assert case.met, case
 

@@ -5,7 +5,7 @@ import pytest
 
 from gencode.core.rules import Action, Decision, Mode, Policy, parse_rule, written_in
 from gencode.core.spec import Workspace
-from gencode.permissions.agent_places import USER_PLACES
+from gencode.permissions.agent_folders import USER_PLACES
 from gencode.permissions.calls import CallFacts
 from gencode.permissions.decision import decide
 from gencode.permissions.paths import Resolved, decide_path, is_inside, resolve, resolve_glob
@@ -44,7 +44,7 @@ def test_a_decision_tells_everything(where: Workspace) -> None:
         "Read of 'src/a.py': the rule deny Read(src/**) from a test matches.",
         "deny Read(src/**) from a test",
         "session",
-        "nothing lifts this but removing the rule deny Read(src/**)",
+        "only removing the rule allows this: deny Read(src/**)",
     )
 
 

@@ -118,7 +118,7 @@ def test_a_url_that_may_never_be_fetched_is_denied_whatever_a_policy_says(
     call = facts(tool, {} if url is None else {"url": url}, already=already, source=source)
     assert row(call) == DENIED
     assert decide(call, [policy(f"allow {tool}", "allow *")]).action == "deny"
-    assert decide(call, [ROOT, Policy(Mode.PLAN)]).lifts == "nothing lifts this"
+    assert decide(call, [ROOT, Policy(Mode.PLAN)]).lifts == "nothing allows this"
 
 
 def test_a_url_that_is_denied_says_why_without_asking_anybody() -> None:
@@ -127,7 +127,7 @@ def test_a_url_that_is_denied_says_why_without_asking_anybody() -> None:
         Action.DENY,
         "WebFetch: 'http://127.0.0.1/' is not fetched: 127.0.0.1 is no public address.",
         policy="session",
-        lifts="nothing lifts this",
+        lifts="nothing allows this",
     )
 
 
@@ -314,7 +314,7 @@ def test_what_is_still_asked_is_denied_when_nobody_can_be_asked(how: dict[str, A
     decision = decide(facts("http_post", **how), [policy(owner="main")])
     assert decision == Decision(
         Action.DENY,
-        f"{NEEDS_APPROVAL}. http_post: this tool is asked once in a session.",
+        f"{NEEDS_APPROVAL}. http_post: this tool needs approval once per session.",
         "",
         "main",
         '--allow "http_post"',

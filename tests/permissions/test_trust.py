@@ -11,8 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode.core.errors import UserMistake
-from gencode.permissions.brought import MOST_BYTES, MOST_FILES, Brought, look, project_settings
-from gencode.permissions.trust import Change, Standing, revoke, standing, trust, trusted_folders
+from gencode.permissions.project_files import (
+    MOST_BYTES,
+    MOST_FILES,
+    ProjectFiles,
+    project_settings,
+    read_project,
+)
+from gencode.permissions.trust import FolderTrust, TrustChange, revoke, standing, trust, trusted_folders
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "25"))
 
@@ -77,7 +83,7 @@ def users(tmp_path: Path) -> Path:
 def test_exactly_what_could_run_redirect_or_widen_is_looked_at(folder: Path, users: Path) -> None:
     for path in (*WATCHED, *NOT_WATCHED):
         write(folder, path, path)
-    found = look(folder, users)
+    found = read_project(folder, users)
     assert found.files == {path: digest(path) for path in WATCHED}
     assert found.texts == {path: path.encode() for path in USED}
     assert found.problems == ()
@@ -86,18 +92,18 @@ def test_exactly_what_could_run_redirect_or_widen_is_looked_at(folder: Path, use
 @pytest.mark.parametrize("path", ["", "nowhere", "file"])
 def test_a_folder_without_any_of_it_brings_nothing(folder: Path, users: Path, path: str) -> None:
     write(folder, "file")
-    assert look(folder / path, users) == Brought()
-    assert standing(folder / path, users) == Standing(folder / path, "nothing")
+    assert read_project(folder / path, users) == ProjectFiles()
+    assert standing(folder / path, users) == FolderTrust(folder / path, "nothing")
 
 
 def test_the_users_own_folder_is_not_the_projects_also_by_way_of_a_link(folder: Path) -> None:
     write(folder, ".gen/settings.toml")
     write(folder, ".mcp.json")
-    assert list(look(folder, folder / ".gen").files) == [".mcp.json"]
+    assert list(read_project(folder, folder / ".gen").files) == [".mcp.json"]
     (folder / ".gen").rename(folder / "moved")
     (folder / ".gen").symlink_to("moved")
-    assert look(folder, folder / "moved").problems == ()
-    assert look(folder, folder / "elsewhere").problems != ()
+    assert read_project(folder, folder / "moved").problems == ()
+    assert read_project(folder, folder / "elsewhere").problems != ()
 
 
 @pytest.mark.parametrize("path", [path for path in WATCHED if not path.startswith(("data", "subagents"))])
@@ -109,7 +115,7 @@ def test_a_link_among_them_is_never_followed_and_speaks_against_the_folder(
     (folder / path).parent.mkdir(parents=True, exist_ok=True)
     (folder / path).unlink(missing_ok=True)
     (folder / path).symlink_to(tmp_path / "outside")
-    found = look(folder, users)
+    found = read_project(folder, users)
     assert path not in found.files
     assert len(found.problems) == 1 and "a link" in found.problems[0]
     with pytest.raises(UserMistake, match="cannot be trusted: .*a link"):
@@ -121,7 +127,7 @@ def test_a_folder_that_is_a_link_is_not_entered(folder: Path, users: Path, tmp_p
     write(tmp_path, "outside/subagents/x/SUBAGENT.md")
     for name in (".gen", ".claude", "data"):
         (folder / name).symlink_to(tmp_path / "outside")
-    found = look(folder, users)
+    found = read_project(folder, users)
     assert found.files == {}
     assert [problem.partition(":")[0] for problem in found.problems] == [
         *(".gen/settings.toml", ".gen/agents", ".claude/agents", ".gen", "data/subagents")
@@ -133,7 +139,7 @@ def test_a_link_that_leads_past_them_is_nothing_to_speak_of(
 ) -> None:
     (tmp_path / "measurements").mkdir()
     (folder / "data").symlink_to(tmp_path / "measurements")
-    assert look(folder, users) == Brought()
+    assert read_project(folder, users) == ProjectFiles()
 
 
 def test_pipes_speak_against_it_and_hold_nobody_up(folder: Path, users: Path) -> None:
@@ -142,7 +148,7 @@ def test_pipes_speak_against_it_and_hold_nobody_up(folder: Path, users: Path) ->
     os.mkfifo(folder / ".gen" / "agents" / "pipe.md")
     (folder / ".gen" / "mcp.json").mkdir()
     os.mkfifo(folder / ".gen" / "hooks")
-    found = look(folder, users)
+    found = read_project(folder, users)
     assert [problem.partition(":")[0] for problem in found.problems] == [
         *(".gen/settings.toml", ".gen/agents/pipe.md", ".gen/hooks")
     ]
@@ -153,7 +159,7 @@ def test_pipes_speak_against_it_and_hold_nobody_up(folder: Path, users: Path) ->
 def test_a_folder_of_too_many_files_is_not_read_to_the_end(folder: Path, users: Path) -> None:
     for number in range(MOST_FILES + 1):
         write(folder, f".gen/agents/{number}.md", "")
-    found = look(folder, users)
+    found = read_project(folder, users)
     assert (found.files, found.problems) == ({}, (".gen/agents: it holds more than 1,000 files",))
 
 
@@ -161,28 +167,28 @@ def test_too_many_files_in_all_speak_against_it(folder: Path, users: Path) -> No
     for number in range(MOST_FILES // 2 + 1):
         write(folder, f".gen/agents/{number}.md", "")
         write(folder, f".claude/agents/{number}.md", "")
-    assert look(folder, users).problems == ("there are more than 1,000 files to be trusted",)
+    assert read_project(folder, users).problems == ("there are more than 1,000 files to be trusted",)
 
 
 def test_too_many_bytes_speak_against_it_and_are_not_kept(folder: Path, users: Path) -> None:
     write(folder, ".gen/agents/big.md", "")
     os.truncate(folder / ".gen/agents/big.md", 20 * MOST_BYTES)
-    found = look(folder, users)
+    found = read_project(folder, users)
     problem = "there are more than 33,554,432 bytes in what is to be trusted"
     assert (found.texts, found.problems) == ({}, (problem,))
 
 
 def test_folders_without_end_speak_against_it(folder: Path, users: Path) -> None:
     write(folder, f".gen/skills/{'/'.join('a' * 20)}/x")
-    (problem,) = look(folder, users).problems
-    assert problem.endswith("there are more than 12 folders in each other")
+    (problem,) = read_project(folder, users).problems
+    assert problem.endswith("there are more than 12 nested folders")
 
 
 def test_a_name_that_is_not_unicode_speaks_against_it(folder: Path, users: Path) -> None:
     (folder / ".gen" / "agents").mkdir(parents=True)
     name = os.fsencode(folder / ".gen" / "agents") + b"/\xff.md"
     Path(os.fsdecode(name)).write_text("x")
-    assert [problem.rpartition(": ")[2] for problem in look(folder, users).problems] == [
+    assert [problem.rpartition(": ")[2] for problem in read_project(folder, users).problems] == [
         "its name is not UTF-8"
     ]
 
@@ -193,7 +199,7 @@ def test_a_folder_is_trusted_for_what_it_holds_and_any_change_ends_that(folder: 
     before = standing(folder, users)
     assert (before.state, before.changes) == ("untrusted", ())
     trust(before, users)
-    assert standing(folder, users) == Standing(folder, "trusted", before.brought)
+    assert standing(folder, users) == FolderTrust(folder, "trusted", before.brought)
     write(folder, "README.md", "not looked at")
     assert standing(folder, users).trusted
     write(folder, ".gen/settings.toml", "another")
@@ -203,9 +209,9 @@ def test_a_folder_is_trusted_for_what_it_holds_and_any_change_ends_that(folder: 
     assert (after.state, after.changes) == (
         "changed",
         (
-            Change("new", ".claude/agents/new.md"),
-            Change("gone", ".gen/agents/a.md"),
-            Change("changed", ".gen/settings.toml"),
+            TrustChange("new", ".claude/agents/new.md"),
+            TrustChange("gone", ".gen/agents/a.md"),
+            TrustChange("changed", ".gen/settings.toml"),
         ),
     )
     trust(after, users)
@@ -217,7 +223,7 @@ def test_what_was_looked_at_is_trusted_and_not_what_is_there_by_then(folder: Pat
     shown = standing(folder, users)
     write(folder, ".mcp.json", "evil")
     trust(shown, users)
-    assert standing(folder, users).changes == (Change("changed", ".mcp.json"),)
+    assert standing(folder, users).changes == (TrustChange("changed", ".mcp.json"),)
 
 
 def test_trust_is_for_one_folder_however_it_is_reached_and_no_other(
@@ -264,7 +270,7 @@ def test_a_file_that_is_not_ours_is_never_taken_for_trust(folder: Path, users: P
     write(folder, ".mcp.json")
     users.mkdir()
     (users / "trust.toml").write_bytes(os.fsencode(text))
-    with pytest.raises(UserMistake, match="trust.toml is not as gen trust writes it"):
+    with pytest.raises(UserMistake, match="trust.toml is not valid"):
         standing(folder, users)
 
 
@@ -290,7 +296,7 @@ def test_whatever_files_are_called_and_hold_trust_is_kept_and_read_back(files: d
             (folder / ".claude" / "skills" / each).write_bytes(content)
         seen = standing(folder, users)
         trust(seen, users)
-        assert standing(folder, users) == Standing(folder, "trusted", seen.brought)
+        assert standing(folder, users) == FolderTrust(folder, "trusted", seen.brought)
         first = next(iter(seen.brought.files))
         (folder / first).write_bytes((folder / first).read_bytes() + b"!")
-        assert standing(folder, users).changes == (Change("changed", first),)
+        assert standing(folder, users).changes == (TrustChange("changed", first),)

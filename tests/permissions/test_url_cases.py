@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gencode.permissions.urls import Hop, Target, Walk, walk
+from gencode.permissions.urls import Hop, RedirectChain, Target, walk
 
 CASES = Path(__file__).parent.parent / "cases" / "ssrf.jsonl"
 REBOUND: dict[str, Any] = {
@@ -49,7 +49,7 @@ def test_the_case_is_decided_as_it_expects(case: dict[str, Any]) -> None:
 def test_a_walk_keeps_every_step_and_the_addresses_it_may_go_to() -> None:
     answers = {"one.example.net": ["151.101.1.69", "151.101.1.69"], "two.example.net": ["2606:4700::0:1"]}
     found = walk("http://ONE.example.net./a?b#c", ["//two.example.net:8080/d"], answers.__getitem__)
-    assert found == Walk(
+    assert found == RedirectChain(
         (
             Hop(Target("http", "one.example.net", 80, "/a?b"), ("151.101.1.69",)),
             Hop(Target("http", "two.example.net", 8080, "/d"), ("2606:4700::1",)),
@@ -68,7 +68,7 @@ def test_a_walk_ends_where_it_is_refused_and_asks_no_name_beyond() -> None:
     found = walk("https://a.example.net", ["/x", "https://b.example.net/", "https://c.example.net/"], lookup)
     why = "b.example.net leads to 10.1.2.3, which is no public address."
     refusal = f"'https://b.example.net/' is not fetched: {why}"
-    assert found == Walk(
+    assert found == RedirectChain(
         (
             Hop(Target("https", "a.example.net", 443, "/"), ("1.1.1.1",)),
             Hop(Target("https", "a.example.net", 443, "/x"), ("1.1.1.1",)),

@@ -151,7 +151,7 @@ def test_the_longest_label_and_the_longest_name_are_fetched() -> None:
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST.", "server", "xn--bcher-kva", "net."])
 def test_a_host_of_one_word_is_refused(host: str) -> None:
-    assert refusal(f"http://{host}/") == "a host of one word is a machine nearby"
+    assert refusal(f"http://{host}/") == "a host of one word is on the local network"
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_host_of_one_word_is_refused(host: str) -> None:
     ],
 )
 def test_a_host_under_a_name_for_machines_nearby_is_refused(host: str) -> None:
-    assert refusal(f"http://{host}/").endswith(" is a machine nearby")
+    assert refusal(f"http://{host}/").endswith(" is on the local network")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule, parse_rule
 from gencode.core.spec import Workspace
 from gencode.permissions.calls import Approval
-from gencode.permissions.given import Given, Once
+from gencode.permissions.grants import Grants, SessionApprovals
 from gencode.runtime.asking import Answer, Asker, Question, Reach
 from gencode.runtime.gate import Approvals, CallingAgent, Gate
 from gencode.runtime.toolbox import Toolbox
@@ -38,7 +38,7 @@ def where(tmp_path: Path) -> Workspace:
     return Workspace(tmp_path / "ws", tmp_path / "ws", tmp_path)
 
 
-def gate(where: Workspace, given: Given, person: Asker | None = None, mode: Mode = Mode.DEFAULT) -> Gate:
+def gate(where: Workspace, given: Grants, person: Asker | None = None, mode: Mode = Mode.DEFAULT) -> Gate:
     return Gate(
         chain=(Policy(mode), Policy(mode, owner="agent worker")),
         toolbox=Toolbox([READ, WRITE, BASH]),
@@ -65,8 +65,8 @@ def make(text: str) -> ToolCall:
 async def test_an_answer_reaches_as_far_as_it_says(
     where: Workspace, reach: Reach, itself: str, below: str, beside: str
 ) -> None:
-    session = Given()
-    agent, sibling = Given(session), Given(session)
+    session = Grants()
+    agent, sibling = Grants(session), Grants(session)
     person = Person(Answer(True, reach))
     admission = await gate(where, agent, person).admit(make("make test"), "what it would do")
     (question,) = person.asked
@@ -77,7 +77,8 @@ async def test_an_answer_reaches_as_far_as_it_says(
     )
     assert question.rules == tuple(rule.spelled for rule in question.decision.offers) == ("Bash(make test)",)
     found = [
-        gate(where, given, person).judge(make("make test")).action for given in (agent, Given(agent), sibling)
+        gate(where, given, person).judge(make("make test")).action
+        for given in (agent, Grants(agent), sibling)
     ]
     assert found == [itself, below, beside]
     assert gate(where, agent, person).judge(make("make install")).action == "ask"
@@ -87,16 +88,16 @@ async def test_an_answer_reaches_as_far_as_it_says(
 async def test_a_yes_for_one_session_counts_in_no_other_of_the_same_process(
     where: Workspace, reach: Reach, there: str
 ) -> None:
-    process = Given()
-    one, other = Given(process, session=True), Given(process, session=True)
-    await gate(where, Given(Given(one)), Person(Answer(True, reach))).admit(make("make test"))
-    assert gate(where, Given(other), Person(Answer(False))).judge(make("make test")).action == there
+    process = Grants()
+    one, other = Grants(process, session=True), Grants(process, session=True)
+    await gate(where, Grants(Grants(one)), Person(Answer(True, reach))).admit(make("make test"))
+    assert gate(where, Grants(other), Person(Answer(False))).judge(make("make test")).action == there
     assert (len(one.inherited()) == 1) is (reach != "subtree")
 
 
 def test_what_is_asked_once_is_remembered_in_its_session_and_what_counts_for_all_in_each() -> None:
     process: set[Approval] = set()
-    one, other = Once(process), Once(process)
+    one, other = SessionApprovals(process), SessionApprovals(process)
     keys = (Approval("host", "example.org"), Approval("reads", "mcp__docs__find"))
     one.add(keys[0])
     process.add(keys[1])
@@ -105,7 +106,7 @@ def test_what_is_asked_once_is_remembered_in_its_session_and_what_counts_for_all
 
 
 async def test_a_yes_for_the_session_does_not_lift_plan_mode_or_a_deny_rule(where: Workspace) -> None:
-    session = Given()
+    session = Grants()
     session.add(parse_rule("Bash(make test)", Action.ALLOW), "session")
     assert gate(where, session, mode=Mode.PLAN).judge(make("make test")).action == "deny"
     strict = gate(where, session)
@@ -117,9 +118,9 @@ async def test_a_file_that_was_handed_out_may_be_read_by_this_agent_only(where: 
     file = where.root.parent / "outside" / "output.txt"
     file.write_text("x")
     look = ToolCall("c1", "Read", {"file_path": str(file)})
-    session = Given()
-    agent = gate(where, Given(session), Person(Answer(False)))
-    sibling = gate(where, Given(session), Person(Answer(False)))
+    session = Grants()
+    agent = gate(where, Grants(session), Person(Answer(False)))
+    sibling = gate(where, Grants(session), Person(Answer(False)))
     assert agent.judge(look).action == "ask"
     agent.hand_out(file)
     assert (agent.judge(look).action, sibling.judge(look).action) == ("allow", "ask")
@@ -129,7 +130,7 @@ async def test_a_file_that_was_handed_out_may_be_read_by_this_agent_only(where: 
 def test_a_path_is_judged_again_when_it_is_used(where: Workspace) -> None:
     (where.root / "a.txt").write_text("mine")
     look = ToolCall("c1", "Read", {"file_path": "a.txt"})
-    door = gate(where, Given())
+    door = gate(where, Grants())
     assert door.place(look, "a.txt", frozenset()).real == str(where.root.resolve() / "a.txt")
     (where.root / "a.txt").unlink()
     (where.root / "a.txt").symlink_to(where.root.parent / "outside" / "secret.txt")
@@ -142,7 +143,7 @@ def test_a_yes_counts_for_the_place_that_was_shown_and_no_other(where: Workspace
     link = where.root / "notes.txt"
     link.symlink_to(target)
     change = ToolCall("c1", "Write", {"file_path": "notes.txt"})
-    door = gate(where, Given())
+    door = gate(where, Grants())
     agreed = door.places(change)
     assert agreed == frozenset({str(target.resolve())})
     assert door.place(change, "notes.txt", agreed).real == str(target.resolve())
@@ -153,7 +154,7 @@ def test_a_yes_counts_for_the_place_that_was_shown_and_no_other(where: Workspace
 
 
 def test_rules_are_not_kept_twice() -> None:
-    given = Given(Given())
+    given = Grants(Grants())
     rule = Rule("Bash", "make", Action.ALLOW)
     for reach in ("agent", "agent", "subtree"):
         given.add(rule, reach)
@@ -207,10 +208,10 @@ async def test_an_answer_settles_what_is_asked_already_and_no_more_than_it_allow
     where: Workspace, reach: Reach, settled: bool
 ) -> None:
     """A second agent asks for the same, and for more; both wait when the first one is answered."""
-    session = Given()
+    session = Grants()
     person = Answering("make test", Answer(True, reach))
     others = Answering("", Answer(False))
-    first, other = gate(where, Given(session), person), gate(where, Given(session), others)
+    first, other = gate(where, Grants(session), person), gate(where, Grants(session), others)
     asked = [
         asyncio.create_task(door.admit(make(command)))
         for door, command in ((first, "make test"), (other, "make test"), (other, "make install"))

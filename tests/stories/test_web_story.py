@@ -89,7 +89,7 @@ async def test_a_machine_nearby_is_denied_at_the_gate_in_every_mode(tmp_path: Pa
         outcome = await gen.ask("go").outcome()
         events = await gen.store.events(outcome.agent_id)
     decided = [event.fact.decision for event in events if isinstance(event.fact, CallDecided)]
-    assert [(each.action, each.lifts) for each in decided] == [(Action.DENY, "nothing lifts this")] * 2
+    assert [(each.action, each.lifts) for each in decided] == [(Action.DENY, "nothing allows this")] * 2
     assert (person.asked, village.looked_up) == ([], [])
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from msgspec import UNSET, Struct, UnsetType
 
-from gencode.agents.lint import Clash
+from gencode.agents.lint import NameClash
 from gencode.budgets.limits import Spent
 from gencode.core.budget import Budget
 from gencode.core.messages import Message
@@ -191,7 +191,7 @@ class Agents(TypedDict):
 
 class Linted(TypedDict):
     files: list[LintedFile]
-    clashes: list[Clash]
+    clashes: list[NameClash]
 
 
 class Skills(TypedDict):

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from gencode.core.outcome import Outcome
-from gencode.permissions.explain import Explanation
+from gencode.permissions.explanation import Explanation
 from gencode.runtime.away.homecoming import Arrival
 from gencode.stores.pg_copy import Copy
 from gencode.surfaces.agent_pages import AgentPage, LintedFile

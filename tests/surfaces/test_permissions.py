@@ -41,7 +41,7 @@ def test_a_decision_is_told_with_the_rule_the_file_it_stands_in_and_the_chain(
     users.write_text('deny = ["Read(*.sql)"]\n')
     rule = f"deny Read(*.sql) from {users}"
     why = f"Read of 'a.sql': the rule {rule} matches."
-    lifts = "nothing lifts this but removing the rule deny Read(*.sql)"
+    lifts = "only removing the rule allows this: deny Read(*.sql)"
     own = "Read of 'a.sql': reading inside the workspace is allowed."
     session = {"policy": "session", "mode": "default", "decision": "deny", "why": why}
     agent = {"policy": "agent Explore", "mode": "plan", "decision": "allow", "why": own}
@@ -64,7 +64,7 @@ def test_a_person_reads_why_and_what_lifts_it(tmp_path: Path) -> None:
     assert ended.code == 0
     lines = ended.out.splitlines()
     assert lines[0] == 'ask: Write {"file_path": "a.txt"}'
-    assert "  why            Write of 'a.txt': changing files is asked in this mode." in lines
+    assert "  why            Write of 'a.txt': edits need approval in this mode." in lines
     assert any(
         line.startswith("  what lifts it  --permission-mode acceptEdits, or --allow") for line in lines
     )
@@ -104,7 +104,7 @@ def test_a_wider_agent_is_told_with_its_ceiling_and_what_it_would_be_granted(
     text = "---\nname: bold\ndescription: Bold.\npermission-mode: dontAsk\n---\nGo.\n"
     (home / ".gen" / "agents" / "bold.md").write_text(text)
     sent = explain(tmp_path, "--tool", "Task", "--input", "bold")
-    assert "works in the wider mode dontAsk: with a yes it may run every command" in sent["why"]
+    assert "works in the wider mode dontAsk" in sent["why"]
     called = explain(tmp_path, "--tool", "Write", "--input", "a", "--agent", "bold")
     assert (called["decision"], called["policy"]) == ("ask", "session")
     assert called["notes"] == [

@@ -145,7 +145,7 @@ def test_a_script_that_a_folder_starts_is_trusted_with_it_and_a_change_ends_that
         {"kind": "changed", "path": f"scripts/{script}"}
     ]
     sent = gen("task", "run", "guarded", "x", "--model", "offline", cwd=starting)
-    assert (sent.code, sent.err.endswith("look at it with: gen trust .\n")) == (2, True)
+    assert (sent.code, sent.err.endswith(" with: gen trust .\n")) == (2, True)
     assert not (starting / "other").exists()
     gen("trust", "--yes", cwd=starting)
     assert states(starting) == ["trusted"]

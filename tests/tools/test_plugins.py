@@ -130,4 +130,4 @@ async def test_an_agent_whose_file_names_one_can_use_it(tmp_path: Path, home: Pa
         told = transcript_of(await gen.store.events(outcome.agent_id))
     (results,) = [message.results for message in told if isinstance(message, ToolMessage)]
     assert results[0].text == "3"
-    assert "an added tool that does more than read is asked" in results[1].text
+    assert "an added tool that does more than read needs approval" in results[1].text

@@ -218,7 +218,7 @@ async def test_a_wider_mode_at_a_spawn_says_what_the_agent_may_then_do(tmp_path:
     ) as seat:
         await seat.type("go")
         await seat.assert_sees("main wants to use Task")
-        assert "wider mode acceptEdits: with a yes it may change" in seat.screen
+        assert "wider mode acceptEdits: if approved, it may change" in seat.screen
         await seat.press("n")
         await seat.rests()
 
@@ -228,13 +228,13 @@ async def test_every_answer_is_in_sight_on_a_small_screen(tmp_path: Path) -> Non
     async with seated(tmp_path, size=(80, 24), script=turns(main=[says("", long), says("ok")])) as seat:
         await seat.type("write")
         await seat.assert_sees("main wants to use Write")
-        for shown in ("y  yes, this once", "n  no", "+line 1", "changing files is asked in this mode"):
+        for shown in ("y  yes, this once", "n  no", "+line 1", "edits need approval in this mode"):
             await seat.assert_sees(shown)
         assert "+line 50" not in seat.screen
         for _ in range(24):
             await seat.press("pagedown")
         await seat.assert_sees("+line 98")
-        assert "changing files is asked in this mode" in seat.screen
+        assert "edits need approval in this mode" in seat.screen
         await seat.press("n")
         await seat.rests()
 

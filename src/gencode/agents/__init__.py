@@ -1,1 +1,1 @@
-"""Agents are files: readers for them, the registry of what is there, and the built-in ones."""
+"""Agent files: their dialects, the linter, the registry of agents and skills, and the built-in agents."""

@@ -1,9 +1,10 @@
-"""Agents room: what a dialect is, and what a file of any dialect becomes.
+"""What a dialect of agent files is, and what a file of any dialect becomes.
 
 A dialect says where its files lie, how its fields are spelled and what is special about it; everything else
 is read the same way for all of them.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from types import MappingProxyType
@@ -11,18 +12,34 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from gencode.agents.fields import Fields
-from gencode.agents.findings import Finding
+from gencode.agents.agent_fields import Fields
+from gencode.agents.file_errors import FileFinding
 from gencode.agents.frontmatter import Stage
-from gencode.agents.mode_names import CLAUDE, Modes
-from gencode.agents.tool_lists import Wanted
+from gencode.agents.tool_lists import RequestedTools
+from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec, same_name
 
 AllTools = Literal["all"]
 ALL: AllTools = "all"
 
 
-class Parsed(Struct, frozen=True):
+Modes = Mapping[str, Mode | None]
+
+CLAUDE_MODES = {
+    "default": Mode.DEFAULT,
+    "manual": Mode.DEFAULT,
+    "auto": Mode.DEFAULT,
+    "acceptedits": Mode.ACCEPT_EDITS,
+    "dontask": Mode.UNATTENDED,
+    "bypasspermissions": Mode.DONT_ASK,
+    "plan": Mode.PLAN,
+}
+"""What the words of a product for permission modes mean here, without case and separators."""
+_OTHER_MODES = {"readonly": Mode.PLAN, "ask": Mode.DEFAULT, "read": Mode.PLAN}
+"""Words that no product knows and people write all the same."""
+
+
+class ParsedFile(Struct, frozen=True):
     """A file as its format says it: fields with their lines, the text below them, how it was read."""
 
     fields: dict[str, Any]
@@ -39,7 +56,7 @@ class AgentFile(Struct, frozen=True):
     dialect: str
     spec: AgentSpec | None = None
     stage: Stage = "strict"
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[FileFinding, ...] = ()
     why_not: str = ""
     tools: list[str] | AllTools = ALL
     disallowed: list[str] = []
@@ -50,7 +67,7 @@ class AgentFile(Struct, frozen=True):
     """Of a file that was written just now: the SHA-256 of it."""
 
 
-def spelled(**fields: str) -> dict[str, str]:
+def field_names(**fields: str) -> dict[str, str]:
     """A table from spellings to the names of fields, from `name="spelling spelling"`; `_` stands for `-`."""
     return {
         same_name(each): "" if field == "nothing" else field.replace("_", "-")
@@ -60,7 +77,7 @@ def spelled(**fields: str) -> dict[str, str]:
 
 
 COMMON: Mapping[str, str] = MappingProxyType(
-    spelled(
+    field_names(
         name="name",
         description="description",
         when_to_use="when-to-use",
@@ -107,12 +124,12 @@ def alone(_: str) -> None:
     """No other file is looked at."""
 
 
-def by_itself(parsed: Parsed, _: Near, __: PurePath) -> Parsed:
+def by_itself(parsed: ParsedFile, _: Near, __: PurePath) -> ParsedFile:
     """A file says everything itself."""
     return parsed
 
 
-def as_is(parsed: Parsed) -> Parsed:
+def as_is(parsed: ParsedFile) -> ParsedFile:
     """Nothing is special about the file as a whole."""
     return parsed
 
@@ -147,15 +164,26 @@ class Dialect(Struct, frozen=True, eq=False):
     deep: bool = True
     file: str = ""
     fields: Mapping[str, str] = COMMON
-    modes: Modes = MappingProxyType(CLAUDE)
+    modes: Modes = MappingProxyType(CLAUDE_MODES)
     families: tuple[str, ...] = ()
     servers: str = ""
     modules: bool = False
     strict: bool = False
     nameless: bool = False
     every: tuple[str, ...] = ()
-    joined: Callable[[Parsed, Near, PurePath], Parsed] = by_itself
-    prepare: Callable[[Parsed], Parsed] = as_is
-    wanted: Callable[[Fields], Wanted] | None = None
+    joined: Callable[[ParsedFile, Near, PurePath], ParsedFile] = by_itself
+    prepare: Callable[[ParsedFile], ParsedFile] = as_is
+    wanted: Callable[[Fields], RequestedTools] | None = None
     finish: Callable[[AgentSpec, Fields], AgentSpec] = as_made
     called: Callable[[PurePath], str] = usual_name
+
+
+def mode_called(written: str, modes: Modes) -> tuple[Mode | None, bool]:
+    """The mode a word stands for, and whether the dialect knows the word.
+
+    An unknown word is read as `default`: the parent may let the agent do less, never more.
+    """
+    plain = re.sub(r"[-_\s]", "", written).casefold()
+    if plain in modes:
+        return modes[plain], True
+    return _OTHER_MODES.get(plain, Mode.DEFAULT), False

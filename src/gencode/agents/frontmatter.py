@@ -1,4 +1,4 @@
-"""Agents room: the fields between two lines of dashes at the top of a Markdown file, and the text below.
+"""Reads front matter: the fields between two lines of dashes at the top of a Markdown file.
 
 Files are hostile input and careless input. What is YAML is read as YAML; what is not is repaired in two
 steps, and the result says which one it took.
@@ -10,10 +10,51 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from gencode.agents.simple_fields import Plain, simple_fields
-from gencode.agents.yaml_fields import Unreadable, no_agent, scalar, yaml_fields
-from gencode.agents.yaml_fields import mistake as mistake
+from gencode.agents.file_errors import mistake, no_agent
+from gencode.agents.yaml_reader import NotYaml, scalar, yaml_fields
 from gencode.core.errors import UserMistake
+
+Plain = str | list[str]
+Simple = dict[str, tuple[int, Plain | dict[str, Plain]]]
+"""Each field with the number of its line and its value; texts still have the spelling of the file."""
+
+_LINE = re.compile(
+    r"(?P<deeper>  )?(?P<name>[A-Za-z][A-Za-z-]*):(?: (?P<value>[A-Za-z0-9\[](?:[ -~]*[A-Za-z0-9.\]])?))?"
+)
+_WORDS = re.compile(r"\[[A-Za-z][A-Za-z-]*(?:, [A-Za-z][A-Za-z-]*)*\]")
+
+
+def simple_fields(block: str) -> Simple | None:
+    """The fields of a block, or None when it takes more than this to read it."""
+    found: Simple = {}
+    below: dict[str, Plain] | None = None
+    for number, line in enumerate(block.removesuffix("\n").split("\n"), start=1):
+        match = _LINE.fullmatch(line)
+        if match is None:
+            return None
+        name, text = match["name"], match["value"]
+        value = None if text is None else _value(text)
+        if match["deeper"]:
+            if below is None or value is None or name in below:
+                return None
+            below[name] = value
+        elif name in found or below == {} or (text is not None and value is None):
+            return None
+        elif value is None:
+            below = {}
+            found[name] = (number, below)
+        else:
+            below = None
+            found[name] = (number, value)
+    return None if below == {} else found
+
+
+def _value(text: str) -> Plain | None:
+    """A text or a list of words; None when YAML might take it for something else."""
+    if _WORDS.fullmatch(text):
+        return text[1:-1].split(", ")
+    return None if text[0] == "[" or ": " in text or " #" in text else text
+
 
 MOST_BYTES = 64 * 1024
 
@@ -58,11 +99,11 @@ def read_front_matter(text: str, path: str, what: str = "agent") -> FrontMatter:
     try:
         fields, lines = yaml_fields(block, path, before)
         return FrontMatter(fields, lines, body)
-    except Unreadable as error:
+    except NotYaml as error:
         first = error
     try:
         fields, lines, notes, stage = _repaired(block, path, before)
-    except (Unreadable, UserMistake) as error:
+    except (NotYaml, UserMistake) as error:
         if isinstance(error, UserMistake):
             raise
         line = None if first.line is None else first.line + before
@@ -75,7 +116,7 @@ def _repaired(
 ) -> tuple[dict[str, Any], dict[str, int], tuple[str, ...], Stage]:
     """The fields of a block that is not YAML, with what was done to it; Unreadable when nothing helps."""
     # Patterns that good files do not need.
-    from gencode.agents.repairing import quoted, split_at_fields, swallowed
+    from gencode.agents.frontmatter_repair import quoted, split_at_fields, swallowed
 
     other, changed = quoted(block)
     refused: UserMistake | None = None
@@ -85,13 +126,13 @@ def _repaired(
             raise mistake(path, _SWALLOWED, lost)
         notes = [f"line {line + before} was read as if its value were in quotes" for line in changed]
         return fields, lines, tuple(notes or ["tabs were read as two spaces each"]), "requoted"
-    except Unreadable:
+    except NotYaml:
         pass
     except UserMistake as error:
         refused = error
     fields, lines = split_at_fields(block, path, before)
     if "description" not in fields:  # too little is certain to be what its author meant
-        raise refused or Unreadable("it is not YAML", None)
+        raise refused or NotYaml("it is not YAML", None)
     if lost := swallowed(block, fields, lines, before):
         raise mistake(path, _SWALLOWED, lost)
     return fields, lines, ("the front matter is not YAML; it was cut at the names of its fields",), "split"

@@ -1,4 +1,4 @@
-"""Agents room: the linter. Every file below a path is read as the agent it is meant to be; nothing is run.
+"""The linter for agent files: reads every file below a path, and runs nothing.
 
 What is there is hostile: links are not followed, pipes and devices not opened, and there is an end to files,
 folders, what is read of each, and the time that their schemas take.
@@ -13,23 +13,21 @@ from pathlib import Path, PurePath
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agents.agent_file import ENDINGS, from_path, home_of, read_agent_files
 from gencode.agents.dialect import AgentFile, Near
-from gencode.agents.findings import Finding
-from gencode.agents.places import level, rank
-from gencode.agents.reading import ENDINGS, read_agent_files
-from gencode.agents.recognising import from_path, home_of
-from gencode.agents.yaml_fields import NoAgent, mistake, no_agent
+from gencode.agents.dialects.table import level, rank
+from gencode.agents.file_errors import FileFinding, NotAnAgent, mistake, no_agent
 from gencode.core.errors import UserMistake
 from gencode.core.spec import same_name
-from gencode.permissions.agent_places import CONFIG_NAMES
-from gencode.permissions.brought import LARGEST_KEPT
+from gencode.permissions.agent_folders import CONFIG_NAMES
+from gencode.permissions.project_files import LARGEST_KEPT
 from gencode.runtime.prompt import one_line
 
 MOST_FILES = 20_000
 DEEPEST = 64
 SCHEMA_SECONDS = 60.0
 """So long the schemas of all files may take together."""
-UNCHECKED = f"The schemas before took {SCHEMA_SECONDS:g} seconds; name fewer files to have this one checked."
+UNCHECKED = f"Not checked: the schemas before took {SCHEMA_SECONDS:g} seconds; check fewer files at once."
 INVALID = "schema-invalid"
 OURS = "gencode"
 """In files of this dialect a value that cannot be used is an error."""
@@ -39,7 +37,7 @@ _README = "readme."
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class Clash(Struct, frozen=True):
+class NameClash(Struct, frozen=True):
     """Files in one place whose agents have the same name; the first one counts.
 
     Where they are of several dialects, in folders of one project or home, `dialect` names them all.
@@ -50,11 +48,11 @@ class Clash(Struct, frozen=True):
     paths: list[str]
 
 
-class Report(Struct, frozen=True):
+class LintReport(Struct, frozen=True):
     """What the linter found."""
 
     files: list[AgentFile]
-    clashes: list[Clash]
+    clashes: list[NameClash]
 
     @property
     def broken(self) -> list[AgentFile]:
@@ -62,7 +60,7 @@ class Report(Struct, frozen=True):
         return [file for file in self.files if file.why_not and not file.other]
 
 
-def lint(paths: Sequence[Path]) -> Report:
+def lint(paths: Sequence[Path]) -> LintReport:
     """Read the files and everything below the folders; UserMistake for a path that is not there."""
     found: dict[str, None] = {}
     for path in paths:
@@ -74,10 +72,10 @@ def lint(paths: Sequence[Path]) -> Report:
             if len(found) > MOST_FILES:
                 raise UserMistake(f"There are more than {MOST_FILES:,} files; name a smaller folder.")
     named = {str(_plain(path)) for path in paths}
-    schemas = Schemas()
+    schemas = SchemaChecker()
     read = (file for path in found for file in _read(path, follow=path in named))
     files = [schemas.checked(file) for file in read]
-    return Report(files, list(_clashes(files)))
+    return LintReport(files, list(_clashes(files)))
 
 
 def _below(folder: Path) -> Iterator[str]:
@@ -114,7 +112,7 @@ def _read(path: str, *, follow: bool) -> list[AgentFile]:
         if not found:
             raise no_agent(path, "it holds no agents")
     except UserMistake as error:
-        found = [AgentFile(path, dialect, why_not=str(error), other=isinstance(error, NoAgent))]
+        found = [AgentFile(path, dialect, why_not=str(error), other=isinstance(error, NotAnAgent))]
     if name.casefold().startswith(_README) or name == _SKILL or name in CONFIG_NAMES:
         return found
     meant = follow or bool(dialect)
@@ -131,7 +129,7 @@ def _near(path: str) -> Near:
     return content
 
 
-class Schemas:
+class SchemaChecker:
     """Says what a call of each agent would say about its schema, as long as there is time left for that."""
 
     def __init__(self) -> None:
@@ -145,7 +143,7 @@ class Schemas:
         if wrong is None:
             return file
         code, why = wrong
-        file = replace(file, findings=(*file.findings, Finding(code, why)))
+        file = replace(file, findings=(*file.findings, FileFinding(code, why)))
         if code != INVALID or file.dialect != OURS:
             return file
         return replace(file, spec=None, why_not=str(mistake(file.path, f"output-schema: {why}")))
@@ -190,7 +188,7 @@ def _plain(path: Path) -> Path:
     return Path(os.path.normpath(path.absolute()))
 
 
-def _clashes(files: Iterable[AgentFile]) -> Iterator[Clash]:
+def _clashes(files: Iterable[AgentFile]) -> Iterator[NameClash]:
     """Agents of one name: of one dialect in one folder of agents, and of several beside each other."""
     together: dict[tuple[str, str, str], list[AgentFile]] = {}
     beside: dict[tuple[str, str], dict[str, AgentFile]] = {}
@@ -203,9 +201,9 @@ def _clashes(files: Iterable[AgentFile]) -> Iterator[Clash]:
                 beside.setdefault((name, str(PurePath(place).parents[1])), {}).setdefault(file.dialect, file)
     for (_, dialect, _), several in together.items():
         if len(several) > 1 and several[0].spec is not None:
-            yield Clash(several[0].spec.name, dialect, [file.path for file in several])
+            yield NameClash(several[0].spec.name, dialect, [file.path for file in several])
     for found in beside.values():
         ordered = sorted(found.values(), key=lambda file: (level(file.dialect), rank(file.dialect)))
         if len(ordered) > 1 and ordered[0].spec is not None:
             dialects = ", ".join(file.dialect for file in ordered)
-            yield Clash(ordered[0].spec.name, dialects, [file.path for file in ordered])
+            yield NameClash(ordered[0].spec.name, dialects, [file.path for file in ordered])

@@ -1,4 +1,4 @@
-"""Agents room: what the models in agent files of all products are called here.
+"""Maps the model names of other products to ours.
 
 Tiers, aliases and `PROVIDER/MODEL` are names of ours. A bare id gets its maker before it, a display name
 becomes the tier of its family. What stays unknown is kept as it is: whoever resolves it says so and takes the

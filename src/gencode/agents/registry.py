@@ -1,4 +1,4 @@
-"""Agents room: which agents there are, where they come from, and what hides what.
+"""The registry of agents: which there are, where they come from, and which one wins a name.
 
 Built-in agents are files in this package; those of the user may replace them. Agents of a project count when
 its folder is trusted; they replace a built-in one only when they say so with `override: true`. Before that
@@ -11,26 +11,88 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agents.agent_file import read_agent, read_agent_file, read_agent_files
 from gencode.agents.dialect import AgentFile, Near, usual_name
-from gencode.agents.dialects.gencode import DIALECT as OURS
-from gencode.agents.finding_files import FileInPlace, unreadable, users_files
-from gencode.agents.frontmatter import mistake
-from gencode.agents.places import level, rank
-from gencode.agents.reading import read_agent, read_agent_file, read_agent_files
+from gencode.agents.dialects.table import GENCODE, dialect_named, level, rank
+from gencode.agents.file_errors import mistake
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.spec import AgentSpec, same_name
-from gencode.permissions.agent_places import agent_dialect, beside
-from gencode.permissions.brought import LARGEST_KEPT
-from gencode.permissions.trust import Standing
+from gencode.permissions.agent_folders import USER_CONFIGS, USER_FOLDERS, agent_dialect, beside
+from gencode.permissions.project_files import LARGEST_KEPT
+from gencode.permissions.trust import FolderTrust
 from gencode.runtime.prompt import one_line
 
 if TYPE_CHECKING:
-    from gencode.agents.lint import Report
+    from gencode.agents.lint import LintReport
+
+
+MOST_FILES = 5_000
+DEEPEST = 8
+_PASSED_OVER = frozenset((".git", "node_modules", "__pycache__"))
+
+
+class CandidateFile(NamedTuple):
+    """A file that may hold an agent of a dialect, or a folder with what is wrong with it."""
+
+    path: Path
+    dialect: str
+    problem: str = ""
+
+
+def users_files(home: Path, user: Path | None) -> Iterator[CandidateFile]:
+    """The user's own agent files: those for GenCode in `home`, those of other products below `user`."""
+    yield from _in_folder(home / "agents", "gencode", (".md",), deep=False)
+    for name, folder in USER_FOLDERS if user is not None else ():
+        if os.path.lexists(place := f"{user}/{folder}"):
+            yield from _in_folder(Path(place), name, dialect_named(name).endings, deep=True)
+    for config in USER_CONFIGS if user is not None else ():
+        if os.path.lexists(place := f"{user}/{config}"):
+            yield CandidateFile(Path(place), "opencode")
+
+
+def unreadable(path: Path, error: OSError) -> str:
+    """What to say about a file or folder that cannot be read."""
+    return str(mistake(str(path), f"it cannot be read: {one_line(error.strerror or str(error), 200)}"))
+
+
+def _in_folder(folder: Path, name: str, endings: tuple[str, ...], *, deep: bool) -> Iterator[CandidateFile]:
+    waiting, count = [(folder, DEEPEST if deep else 0)], 0
+    been: set[tuple[int, int]] = set()
+    while waiting and count < MOST_FILES:
+        here, deeper = waiting.pop(0)
+        try:
+            place = here.stat()
+            if (place.st_dev, place.st_ino) in been:  # a link that leads back
+                continue
+            been.add((place.st_dev, place.st_ino))
+            with os.scandir(here) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            yield CandidateFile(here, name, unreadable(here, error))
+            continue
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name in _PASSED_OVER:
+                continue
+            if deeper and _is_folder(entry):
+                waiting.append((here / entry.name, deeper - 1))
+            elif entry.name.endswith(endings):
+                count += 1
+                yield CandidateFile(here / entry.name, name)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
 
 MAIN = "main"
 
@@ -41,7 +103,7 @@ _NO_OVERRIDE = "a project's agent takes the name of a built-in one only with ove
 _TAKEN = "the name main belongs to the conversation itself; choose another"
 
 
-class Entry(Struct, frozen=True):
+class AgentEntry(Struct, frozen=True):
     """One file: the agent it describes, or the sentence that says why it does not.
 
     `project`: it came with the folder we work in, or with the one `distance` folders further away that
@@ -63,10 +125,10 @@ class Registry:
 
     __slots__ = ("_agents", "_entries")
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    def __init__(self, entries: Iterable[AgentEntry]) -> None:
         """Of entries with the same name, level and distance the first one counts."""
         self._agents: dict[str, AgentSpec] = {}
-        self._entries: tuple[Entry, ...] = ()
+        self._entries: tuple[AgentEntry, ...] = ()
         entries = tuple(entries)
         built_in = {
             _likeness(each.spec.name): each.spec for each in entries if each.spec and each.spec.builtin
@@ -79,7 +141,7 @@ class Registry:
 
     @classmethod
     def load(
-        cls, home: Path, project: Standing | None = None, *above: Standing, user: Path | None = None
+        cls, home: Path, project: FolderTrust | None = None, *above: FolderTrust, user: Path | None = None
     ) -> "Registry":
         """The agents of this package, of the user and of a project.
 
@@ -96,32 +158,32 @@ class Registry:
     def main(also: tuple[str, ...] = ()) -> AgentSpec:
         """The agent that leads the conversation: it has no turn limit, and `also` these tools."""
         path = _HERE / "main.md"
-        found = read_agent(path.read_text("utf-8"), str(path), OURS, builtin=True)
+        found = read_agent(path.read_text("utf-8"), str(path), GENCODE, builtin=True)
         return replace(found, max_turns=None, tools=replace(found.tools, also=also))
 
     @staticmethod
-    def lint(paths: Sequence[Path]) -> "Report":
+    def lint(paths: Sequence[Path]) -> "LintReport":
         """What is right and wrong with files of any dialect."""
         from gencode.agents.lint import lint
 
         return lint(paths)
 
-    def checked(self) -> "list[Entry]":
+    def checked(self) -> "list[AgentEntry]":
         """Everything that is listed, with what only shows when all of it is there, or takes a while."""
-        from gencode.agents.lint import INVALID, Schemas
+        from gencode.agents.lint import INVALID, SchemaChecker
 
-        found, schemas = self.listing(), Schemas()
+        found, schemas = self.listing(), SchemaChecker()
         names = {same_name(each.spec.name) for each in found if each.spec is not None}
-        checked: list[Entry] = []
+        checked: list[AgentEntry] = []
         for each in found:
             if each.spec is None:
                 checked.append(each)
                 continue
             gone = [name for name in each.spec.sends or () if same_name(name) not in names]
-            words = [f"it may send {one_line(name, 64)}, which is no agent here" for name in gone]
+            words = [f"it may start {one_line(name, 64)}, but there is no such agent" for name in gone]
             wrong = schemas.wrong(each.spec.output_schema) if each.spec.output_schema is not None else None
             problem = each.problem
-            if wrong is not None and wrong[0] == INVALID and each.dialect == OURS.name:
+            if wrong is not None and wrong[0] == INVALID and each.dialect == GENCODE.name:
                 problem = str(mistake(each.path, f"output-schema: {wrong[1]}"))
             elif wrong is not None:
                 words.append(wrong[1])
@@ -133,10 +195,10 @@ class Registry:
     def write(folder: Path, wishes: Mapping[str, Any], *, project: bool = False) -> AgentFile:
         """Write the file of a new agent, and read it back.
 
-        `wishes` are the fields of `NewAgent`; its tools may be one text with commas.
+        `wishes` are the fields of `NewAgentFile`; its tools may be one text with commas.
         """
-        from gencode.agents.entries import split_names
-        from gencode.agents.writing import NewAgent, write_agent
+        from gencode.agents.new_agent import NewAgentFile, write_agent
+        from gencode.agents.tool_lists import split_names
 
         if isinstance(tools := wishes.get("tools"), str):
             wishes = {**wishes, "tools": tuple(split_names(tools))}
@@ -147,7 +209,7 @@ class Registry:
         if project and _ALIASES.get(likeness, likeness) in {_likeness(path.stem) for path in _ours()}:
             way = "choose another name, or add --user"
             raise UserMistake(f"{_NO_OVERRIDE[:1].upper()}{_NO_OVERRIDE[1:]}; {way}.")
-        return write_agent(NewAgent(**wishes), folder)
+        return write_agent(NewAgentFile(**wishes), folder)
 
     def find(self, name: str) -> AgentSpec:
         """An agent by its name or alias, without regard to case and separators."""
@@ -165,7 +227,7 @@ class Registry:
             unknown.args = (f"{unknown} {unknown.unread}",)
         raise unknown
 
-    def listing(self) -> list[Entry]:
+    def listing(self) -> list[AgentEntry]:
         """Every file that was looked at, also those that are shadowed or could not be read."""
         return list(self._entries)
 
@@ -174,19 +236,19 @@ class Registry:
         shown = (spec for spec in self._agents.values() if not spec.hidden)
         return sorted(shown, key=lambda spec: (spec.name.casefold(), spec.name))
 
-    def _judged(self, entry: Entry) -> Entry:
+    def _judged(self, entry: AgentEntry) -> AgentEntry:
         if entry.spec is None or entry.shadowed_by:
             return entry
         winner = self._agents[same_name(entry.spec.name)]
         return entry if winner is entry.spec else replace(entry, shadowed_by=winner.source)
 
 
-def _rank(entry: Entry) -> tuple[bool, int, bool, int, int]:
+def _rank(entry: AgentEntry) -> tuple[bool, int, bool, int, int]:
     builtin = entry.spec is not None and entry.spec.builtin
     return builtin, level(entry.dialect), not entry.project, entry.distance, rank(entry.dialect)
 
 
-def _kept_apart(entry: Entry, built_in: Mapping[str, AgentSpec]) -> Entry:
+def _kept_apart(entry: AgentEntry, built_in: Mapping[str, AgentSpec]) -> AgentEntry:
     """A project's agent that would pass for a built-in one, by its name or an alias, and does not say so."""
     if not entry.project or entry.spec is None or entry.spec.override:
         return entry
@@ -204,7 +266,7 @@ def _likeness(name: str) -> str:
     return "".join(each for each in plain if each.isalnum() and each not in _FILLERS).casefold()
 
 
-def _of_project(project: Standing, distance: int) -> Iterator[Entry]:
+def _of_project(project: FolderTrust, distance: int) -> Iterator[AgentEntry]:
     """The agents of a folder: read as they were when it was looked at if it is trusted, else only named."""
     for path in sorted(project.brought.texts):
         dialect = agent_dialect(path)
@@ -216,7 +278,7 @@ def _of_project(project: Standing, distance: int) -> Iterator[Entry]:
                 yield replace(entry, project=True, distance=distance)
         else:
             why = f"{place}: {project.why_not}"
-            yield Entry(str(place), project=True, untrusted=why, dialect=dialect, distance=distance)
+            yield AgentEntry(str(place), project=True, untrusted=why, dialect=dialect, distance=distance)
 
 
 def _brought_near(path: str, texts: Mapping[str, bytes]) -> Near:
@@ -245,32 +307,34 @@ def _users_home() -> Path | None:
         return None
 
 
-def _entries(found: FileInPlace) -> list[Entry]:
+def _entries(found: CandidateFile) -> list[AgentEntry]:
     if found.problem:
-        return [Entry(str(found.path), problem=found.problem, dialect=found.dialect)]
+        return [AgentEntry(str(found.path), problem=found.problem, dialect=found.dialect)]
     try:
         content = content_of(found.path)
     except UserMistake as error:
-        return [Entry(str(found.path), problem=str(error), dialect=found.dialect)]
+        return [AgentEntry(str(found.path), problem=str(error), dialect=found.dialect)]
     return _entries_of(content, found.path, found.dialect, _users_near(found.path))
 
 
-def _entries_of(content: bytes, path: Path, dialect: str, near: Near) -> list[Entry]:
+def _entries_of(content: bytes, path: Path, dialect: str, near: Near) -> list[AgentEntry]:
     return [_entry(read) for read in read_agent_files(content, str(path), dialect, near=near)]
 
 
 @cache
-def _built_in() -> tuple[Entry, ...]:
+def _built_in() -> tuple[AgentEntry, ...]:
     """The agents of this package, which are as they were installed; users' files are read far more often."""
     files = ((path.read_bytes(), str(path)) for path in _ours())
-    return tuple(_entry(read_agent_file(content, path, OURS.name, builtin=True)) for content, path in files)
+    return tuple(
+        _entry(read_agent_file(content, path, GENCODE.name, builtin=True)) for content, path in files
+    )
 
 
-def _entry(read: AgentFile) -> Entry:
+def _entry(read: AgentFile) -> AgentEntry:
     problem = read.why_not
     if read.spec is not None and _likeness(read.spec.name) == MAIN:
         problem = str(mistake(read.path, _TAKEN))
-    return Entry(read.path, None if problem else read.spec, problem=problem, dialect=read.dialect)
+    return AgentEntry(read.path, None if problem else read.spec, problem=problem, dialect=read.dialect)
 
 
 def content_of(path: Path) -> bytes:

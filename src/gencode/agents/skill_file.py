@@ -1,4 +1,4 @@
-"""Agents room: a `SKILL.md` becomes a skill.
+"""Reads a `SKILL.md` file as a skill.
 
     ---
     name: release-notes
@@ -16,10 +16,11 @@ from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any, NoReturn, cast
 
-from gencode.agents.frontmatter import FrontMatter, mistake, read_front_matter
+from gencode.agents.file_errors import mistake
+from gencode.agents.frontmatter import FrontMatter, read_front_matter
 from gencode.core.skill import Skill
 from gencode.core.spec import same_name
-from gencode.permissions.brought import LARGEST_KEPT
+from gencode.permissions.project_files import LARGEST_KEPT
 from gencode.runtime.prompt import inert, one_line
 
 FILE = "SKILL.md"
@@ -49,7 +50,7 @@ def read_skill(content: bytes, path: str, *, project: bool = False) -> Skill:
     """
     text = _text(content, path)
     matter = read_front_matter(text, path, "skill")
-    reading = _Reading(matter, path)
+    reading = _SkillBuilder(matter, path)
     return reading.skill(project=project, cut=len(content) > LARGEST_KEPT)
 
 
@@ -77,7 +78,7 @@ def _text(content: bytes, path: str) -> str:
         raise mistake(path, "it is not UTF-8 text", line) from None
 
 
-class _Reading:
+class _SkillBuilder:
     """One file on its way to a skill; warnings gather as fields are read."""
 
     def __init__(self, matter: FrontMatter, path: str) -> None:
@@ -97,7 +98,7 @@ class _Reading:
             elif field == "agent":
                 self._refuse(field, "agent is given twice")
             else:
-                self._warn(f"{one_line(spelled, 64)} was passed over: {self._spelled[field]} says it already")
+                self._warn(f"{one_line(spelled, 64)} was ignored: {self._spelled[field]} says it already")
 
     def skill(self, *, project: bool, cut: bool) -> Skill:
         return Skill(
@@ -126,7 +127,7 @@ class _Reading:
         folder = PurePath(self._path).parent.name
         value = self._fields.get("name")
         if value is not None and not _is_text(value):
-            self._warn("its name is no text, so the name of its folder is taken")
+            self._warn("its name is not text, so the name of its folder is used")
             value = None
         name = str(value).strip() if value is not None else ""
         name = name or folder
@@ -141,7 +142,7 @@ class _Reading:
         said = [self._long(field) for field in ("description", "when")]
         described = " ".join(text for text in said if text)
         if not described:
-            self._warn("it has no description, so its first words are taken for one")
+            self._warn("it has no description, so its first words are used")
             described = one_line(self._matter.body[:2_000].lstrip("# "), 200)
         if len(described) > LONGEST_DESCRIPTION:
             self._warn(f"the description is cut at {LONGEST_DESCRIPTION:,} characters")
@@ -154,7 +155,7 @@ class _Reading:
         if isinstance(value, list):
             items = cast("list[Any]", value)
             return inert("; ".join(str(item) for item in items if _is_text(item))).strip()
-        self._warn(f"{self._spelled[field]} is no text and was passed over")
+        self._warn(f"{self._spelled[field]} is not text and was ignored")
         return ""
 
     def _agent(self) -> str:
@@ -174,7 +175,7 @@ class _Reading:
             return ""
         word = _plainly(value)
         if word is None or not _is_word(word):
-            self._warn(f"{self._spelled[field]} is no short text and was passed over")
+            self._warn(f"{self._spelled[field]} is not a short text and was ignored")
             return ""
         return word
 
@@ -189,7 +190,7 @@ class _Reading:
         value = self._fields["tools"]
         items = cast("list[Any]", value) if isinstance(value, list) else [] if value is None else [value]
         if not all(isinstance(item, str) for item in items):
-            self._warn(f"{self._spelled['tools']} holds something that is no name")
+            self._warn(f"{self._spelled['tools']} holds something that is not a name")
         texts: Iterable[str] = (item for item in items if isinstance(item, str))
         names = dict.fromkeys(
             inert(name) for text in texts for name in split_tools(text[:LONGEST_DESCRIPTION])

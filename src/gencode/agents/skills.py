@@ -1,4 +1,4 @@
-"""Agents room: which skills there are, where they come from, and what hides what.
+"""The registry of skills: which there are, where they come from, and which one wins a name.
 
 A skill is a folder with a `SKILL.md`. Nearest first: of each kind of folder the project's before the user's.
 Those of a project count when its folder is trusted, with exactly the bytes that were trusted; before that
@@ -13,15 +13,15 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agents.frontmatter import mistake
+from gencode.agents.file_errors import mistake
 from gencode.agents.skill_file import FILE, read_skill
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.skill import Skill, SkillEntry
 from gencode.core.spec import same_name
-from gencode.permissions.agent_places import SKILL_FOLDERS
-from gencode.permissions.brought import LARGEST_KEPT
+from gencode.permissions.agent_folders import SKILL_FOLDERS
+from gencode.permissions.project_files import LARGEST_KEPT
 from gencode.permissions.secrets import folded, is_secret
-from gencode.permissions.trust import Standing
+from gencode.permissions.trust import FolderTrust
 from gencode.runtime.prompt import inert, one_line
 from gencode.runtime.toolbox import clip
 
@@ -40,7 +40,7 @@ _NOTE = 80
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class Preloaded(Struct, frozen=True):
+class PreloadedSkills(Struct, frozen=True):
     """Skills as a part of an agent's instructions, and what is wrong with them."""
 
     text: str = ""
@@ -62,7 +62,7 @@ class Skills:
         self._entries = tuple(self._judged(entry) for entry in entries)
 
     @classmethod
-    def load(cls, home: Path, *projects: Standing, user: Path | None = None) -> "Skills":
+    def load(cls, home: Path, *projects: FolderTrust, user: Path | None = None) -> "Skills":
         """The skills of projects, the nearest first, and of the user.
 
         `home` is the user's folder for GenCode, `user` the home folder with those of other products.
@@ -119,7 +119,7 @@ class Skills:
             kept.append(line)
         return "\n".join([*kept, f"- and {len(lines) - len(kept)} more that can be used by name"])
 
-    def preloaded(self, names: Sequence[str], most: int = LONGEST_PRELOADED) -> Preloaded:
+    def preloaded(self, names: Sequence[str], most: int = LONGEST_PRELOADED) -> PreloadedSkills:
         """The text that an agent's instructions end with when its file names skills, in `most` characters."""
         parts = ["## Skills"]
         warnings: list[str] = []
@@ -137,7 +137,7 @@ class Skills:
                 room -= len(part) + 2
             if warning:
                 warnings.append(warning)
-        return Preloaded("\n\n".join(parts) if len(parts) > 1 else "", tuple(warnings))
+        return PreloadedSkills("\n\n".join(parts) if len(parts) > 1 else "", tuple(warnings))
 
     def files(self, skill: Skill) -> Sequence[str]:
         """What else is in the folder of a skill, as paths: a project's as it was trusted, else as it is."""
@@ -153,7 +153,7 @@ class Skills:
 def _as_part(skill: Skill, room: int) -> tuple[str, str]:
     """A skill as a part of instructions, and a warning where it is not all of it."""
     if skill.hidden:
-        return "", f"the skill {skill.name} is only for people, so it was not put in"
+        return "", f"the skill {skill.name} is only for people, so it was left out"
     head = f"### Skill: {one_line(skill.name, 64)}\nIts folder: {one_line(skill.folder, 1_000)}\n\n"
     body = inert(skill.body).strip()
     if len(head) + len(body) <= room and not skill.cut:
@@ -161,7 +161,7 @@ def _as_part(skill: Skill, room: int) -> tuple[str, str]:
     room -= len(head) + _NOTE
     if room < _LEAST:
         return "", f"there was no room left for the skill {skill.name}"
-    return head + clip(body, room), f"only the beginning of the skill {skill.name} was put in"
+    return head + clip(body, room), f"only the beginning of the skill {skill.name} was included"
 
 
 def users_folders(home: Path, user: Path | None = None) -> list[Path]:
@@ -183,7 +183,7 @@ def _users_folder(folder: str, home: Path, user: Path) -> Path:
     return home / name if kind == ".gen" else user / folder
 
 
-def _of_project(project: Standing, folder: str) -> list[SkillEntry]:
+def _of_project(project: FolderTrust, folder: str) -> list[SkillEntry]:
     """The skills of a folder: as they were when it was looked at if it is trusted, else only named."""
     found = sorted(path for path in project.brought.files if path.startswith(f"{folder}/"))
     ends = f"/{FILE}"
@@ -206,7 +206,7 @@ def _above(path: str, folder: str) -> Iterator[str]:
         yield path[:at]
 
 
-def _entry_of_project(project: Standing, place: str, files: Sequence[str]) -> SkillEntry:
+def _entry_of_project(project: FolderTrust, place: str, files: Sequence[str]) -> SkillEntry:
     path = f"{place}/{FILE}"
     source = str(project.folder / path)
     try:

@@ -1,19 +1,151 @@
-"""Agents room: what a file says about tools becomes a choice of tools, with rules where it names calls.
+"""The tools of an agent file: reads its lists, and turns them into a choice of tools and rules.
 
 `Bash(git *)` is the tool and a limit: commands that the pattern covers count as usual, all others are asked
 whatever the sender's mode is. `Agent(a, b)` says which agents may be sent. Nothing here ever turns a list
 into all tools.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, cast
 
-from gencode.agents.entries import split_names
-from gencode.agents.findings import Finding
+from gencode.agents.agent_fields import LONGEST_LIST, Fields, normalized
+from gencode.agents.file_errors import FileFinding
 from gencode.agents.tool_names import MCP, READING, RETIRED, tools_called, tools_denied
 from gencode.core.rules import Action, Mode, Rule, merge, written_in
 from gencode.core.spec import ToolChoice, same_name
 from gencode.runtime.prompt import one_line
+
+_ON = frozenset(("true", "on", "yes", "allow", "allowed", "enable", "enabled"))
+_OFF = frozenset(
+    ("false", "off", "no", "deny", "denied", "disable", "disabled", "none", "never", "block", "blocked")
+)
+_ASKED = "ask"
+_SWITCHES = ("enabled", "enable", "allow", "allowed", "value")
+_TAKEN = re.compile(r"[-!](?=[^\W\d]|\*)")
+
+
+class NameList(NamedTuple):
+    """The names of a list, those that it takes away, and what could not be understood of it."""
+
+    names: list[str]
+    denied: list[str]
+    odd: list[str]
+
+
+def listed(value: Any) -> list[str] | None:
+    """The entries of a value: a text with commas, a list of such, or nothing. None if it is none of these."""
+    found = entries_of(value)
+    return None if found is None else found.names
+
+
+def entries_of(value: Any) -> NameList | None:
+    """What a list says, entry by entry; None if it is no list."""
+    if value is None or value is False:
+        return NameList([], [], [])
+    if not isinstance(value, str | list):
+        return None
+    found = NameList([], [], [])
+    for each in [value] if isinstance(value, str) else cast("list[Any]", value):
+        if isinstance(each, dict):
+            _from_fields(cast("dict[str, Any]", each), found)
+        elif isinstance(each, bool | list):
+            found.odd.append(str(cast("Any", each)))
+        elif each is not None:
+            _from_text(str(each), found)
+    return NameList(*(list(dict.fromkeys(each)) for each in found))
+
+
+def _from_fields(fields: dict[str, Any], found: NameList) -> None:
+    """An entry with a value: `{name: Bash, enabled: false}`, or `{Bash: false}`."""
+    name = fields.get("name")
+    if isinstance(name, str):
+        said = [switch(fields[key]) for key in _SWITCHES if key in fields]
+        _sort_in(name, True if not said else all(said), found)
+        return
+    for key, value in fields.items():
+        remark = isinstance(value, str) and switch(value) is None and value.casefold() != _ASKED
+        _sort_in(key, True if value is None or remark else switch(value), found)
+
+
+def _sort_in(name: str, on: bool | None, found: NameList) -> None:
+    if on:
+        _from_text(name, found)
+    elif on is False:
+        found.denied.append(name)
+    else:
+        found.odd.append(name)
+
+
+def _from_text(text: str, found: NameList) -> None:
+    for name in split_names(text):
+        taken = _TAKEN.match(name)
+        (found.denied if taken else found.names).append(name[1:] if taken else name)
+
+
+def switch(value: Any) -> bool | None:
+    """Whether a value switches something on or off; None when nobody could say."""
+    if isinstance(value, dict):
+        inner = cast("dict[str, Any]", value)
+        return switch(next(iter(inner.values()))) if len(inner) == 1 and {*inner} <= {*_SWITCHES} else None
+    word = str(value).strip().casefold()
+    if isinstance(value, bool | str) and word in _ON | _OFF:
+        return word in _ON
+    return None
+
+
+def denials(value: Any) -> list[str]:
+    """Everything that a list of denials may mean, whatever its shape; `*` where there is no telling."""
+    return list(dict.fromkeys(_denials(value)))
+
+
+def _denials(value: Any) -> Iterator[str]:
+    if value is None or value is False:
+        return
+    if isinstance(value, str):
+        yield from _denied_names(value)
+    elif isinstance(value, list):
+        for each in cast("list[Any]", value):
+            yield from _denials(each)
+    elif isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        yield from _denied_names(str(fields["name"])) if "name" in fields else _each(fields)
+    else:
+        yield "*" if value is True else str(value)
+
+
+def _each(names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        yield from _denied_names(name)
+
+
+def _denied_names(text: str) -> Iterator[str]:
+    for name in split_names(normalized(text), ",\n;|"):
+        bare = name[1:] if _TAKEN.match(name) else name
+        words = bare.split()
+        yield from words if "(" not in bare and all(map(tools_called, words)) else [bare]
+
+
+def split_names(text: str, between: str = ",\n") -> list[str]:
+    """The parts of a text between its commas and lines, but not those in parentheses or brackets of names."""
+    text = text.strip()
+    if text[:1] == "[":
+        text = text[1:].removesuffix("]")
+    parts, depth, start = list[str](), 0, 0
+    for at, character in enumerate(text):
+        depth = max(0, depth + (character == "(") - (character == ")"))
+        if character in between and not depth:
+            parts.append(text[start:at])
+            start = at + 1
+    parts.append(text[start:])
+    names = [part.strip().removeprefix("- ").strip().strip("\"'`").strip() for part in parts]
+    names = [name for name in names if name]
+    if len(names) == 1 and "(" not in names[0] and " " in names[0]:
+        words = names[0].split()
+        if all(tools_called(word) for word in words):
+            return words
+    return names
+
 
 EVERY = "*"
 LONGEST = 200
@@ -23,7 +155,7 @@ _ASKED_ANYWAY = ("Bash", "Write", "Edit", "WebFetch", "http_get")
 """What the mode default asks about, so that an allow rule for a pattern limits it to the pattern."""
 
 
-class Named(NamedTuple):
+class ToolEntry(NamedTuple):
     """One entry of a list of tools: the name before a parenthesis, and what stands in it."""
 
     text: str
@@ -36,19 +168,19 @@ class Named(NamedTuple):
         return self.pattern not in ("", "*", ":*", "**")
 
 
-class Tooling(NamedTuple):
+class ToolSelection(NamedTuple):
     """Which tools a file gives, and the rules, agents and mode that come with them."""
 
     choice: ToolChoice
     rules: tuple[Rule, ...] = ()
     sends: tuple[str, ...] | None = None
     mode: Mode | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[FileFinding, ...] = ()
     refused: str = ""
     """A denial that nobody understands."""
 
 
-class Wanted(NamedTuple):
+class RequestedTools(NamedTuple):
     """What a file says about tools, in its own words; `allow` None is all tools."""
 
     allow: tuple[str, ...] | None = None
@@ -57,15 +189,15 @@ class Wanted(NamedTuple):
     denied_at: int | None = None
 
 
-def named(text: str) -> Named:
+def named(text: str) -> ToolEntry:
     """An entry taken apart."""
     name, opened, rest = text.partition("(")
     if opened and rest.endswith(")"):
-        return Named(text, name.strip(), rest[:-1].strip())
-    return Named(text, text, "")
+        return ToolEntry(text, name.strip(), rest[:-1].strip())
+    return ToolEntry(text, text, "")
 
 
-class Chooser:
+class ToolSelector:
     """Turns the words of one file into a choice of tools. `families` are words for several tools at once."""
 
     def __init__(
@@ -75,14 +207,14 @@ class Chooser:
         self._families = families
         self._servers = servers
         self._modules = modules
-        self._findings: list[Finding] = []
+        self._findings: list[FileFinding] = []
 
-    def choose(self, wanted: Wanted, mode: Mode | None) -> Tooling:
+    def choose(self, wanted: RequestedTools, mode: Mode | None) -> ToolSelection:
         """The tools of a file whose mode is `mode` (None: its sender's)."""
         self._findings = []
         denied, rules, lost = self._denied(wanted)
         if EVERY in wanted.deny:
-            return Tooling(ToolChoice(()), rules, None, mode, tuple(self._findings))
+            return ToolSelection(ToolChoice(()), rules, None, mode, tuple(self._findings))
         tooling = self._chosen(wanted, mode, denied, rules)
         if not lost:
             return tooling
@@ -91,19 +223,19 @@ class Chooser:
         return tooling._replace(choice=choice, refused=lost)
 
     def _chosen(
-        self, wanted: Wanted, mode: Mode | None, denied: tuple[str, ...], rules: tuple[Rule, ...]
-    ) -> Tooling:
+        self, wanted: RequestedTools, mode: Mode | None, denied: tuple[str, ...], rules: tuple[Rule, ...]
+    ) -> ToolSelection:
         if wanted.allow is None or EVERY in wanted.allow:
             kept = tuple(each for each in wanted.allow or () if named(each).narrow)
             if kept:
                 self._say("tool-pattern", f"{one_line(kept[0], 64)} limits nothing beside *", wanted.line)
-            return Tooling(ToolChoice(None, denied), rules, None, mode, tuple(self._findings))
+            return ToolSelection(ToolChoice(None, denied), rules, None, mode, tuple(self._findings))
         entries = [named(each) for each in wanted.allow[:MOST]]
         names = self._names(entries, wanted.line)
         sends = self._sends(entries)
         limits, mode = self._limited(entries, names, mode, wanted.line)
         choice = ToolChoice(tuple(_unique(names)), denied)
-        return Tooling(choice, merge(rules, limits), sends, mode, tuple(self._findings))
+        return ToolSelection(choice, merge(rules, limits), sends, mode, tuple(self._findings))
 
     def called(self, name: str) -> tuple[str, ...]:
         """Our names for a tool of this dialect; nothing when there is none."""
@@ -119,7 +251,7 @@ class Chooser:
             return (f"{MCP}{server}",)
         return ()
 
-    def _names(self, entries: Sequence[Named], line: int | None) -> list[str]:
+    def _names(self, entries: Sequence[ToolEntry], line: int | None) -> list[str]:
         names: list[str] = []
         unknown: list[str] = []
         for entry in entries:
@@ -138,7 +270,7 @@ class Chooser:
             self._say("tools-empty", "its list of tools is empty, so it has none", line)
         return names
 
-    def _sends(self, entries: Sequence[Named]) -> tuple[str, ...] | None:
+    def _sends(self, entries: Sequence[ToolEntry]) -> tuple[str, ...] | None:
         """The agents that the file says may be sent; None when it does not say."""
         limits = [
             entry for entry in entries if entry.narrow and self.called(entry.name)[:1] in _as_lists(_SENDING)
@@ -148,7 +280,7 @@ class Chooser:
         return tuple(_unique(name for entry in limits for name in split_names(entry.pattern)))
 
     def _limited(
-        self, entries: Sequence[Named], names: Sequence[str], mode: Mode | None, line: int | None
+        self, entries: Sequence[ToolEntry], names: Sequence[str], mode: Mode | None, line: int | None
     ) -> tuple[tuple[Rule, ...], Mode | None]:
         """The rules that keep a tool to the calls which the file names, and the mode they count in."""
         whole = {
@@ -173,18 +305,18 @@ class Chooser:
         free = [self._rule(name, "*", Action.ALLOW) for name in _unique(names) if name in whole]
         return (*rules, *free), Mode.DEFAULT
 
-    def _limit(self, tool: str, entry: Named, mode: Mode | None, line: int | None) -> list[Rule]:
+    def _limit(self, tool: str, entry: ToolEntry, mode: Mode | None, line: int | None) -> list[Rule]:
         wide = mode is Mode.PLAN and tool in ("WebFetch", "http_get")
         edits = mode is Mode.ACCEPT_EDITS and tool in ("Write", "Edit")
         if tool in _ASKED_ANYWAY and not wide and not edits:
-            said = f"{one_line(entry.text, 64)} was read as {tool}, where other calls than these are asked"
+            said = f"{one_line(entry.text, 64)} was read as {tool}, where other calls need approval"
             self._say("tool-pattern", said, line)
             return [self._rule(tool, entry.pattern, Action.ALLOW)]
-        said = f"{tool} cannot be kept to {one_line(entry.pattern, 64)}, so every call of it is asked"
+        said = f"{tool} cannot be limited to {one_line(entry.pattern, 64)}, so every call needs approval"
         self._say("tool-pattern", said, line)
         return [self._rule(tool, "*", Action.ASK)]
 
-    def _denied(self, wanted: Wanted) -> tuple[tuple[str, ...], tuple[Rule, ...], str]:
+    def _denied(self, wanted: RequestedTools) -> tuple[tuple[str, ...], tuple[Rule, ...], str]:
         """The tools a file takes away, a deny rule for every call (not a whole tool) that it does, and the
         first entry of which nobody knows what it takes away.
         """
@@ -210,7 +342,7 @@ class Chooser:
         return Rule(tool, pattern, action, self._origin)
 
     def _say(self, code: str, message: str, line: int | None) -> None:
-        self._findings.append(Finding(code, message, line))
+        self._findings.append(FileFinding(code, message, line))
 
 
 def _as_lists(names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
@@ -219,3 +351,140 @@ def _as_lists(names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
 
 def _unique(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
+
+
+_PARTS = ("mode", "allow", "deny")
+_WORDS = {
+    **dict.fromkeys(("allow", "allowed", "include", "included", "only"), "allow"),
+    **dict.fromkeys(("deny", "denied", "disallow", "disallowed", "exclude", "excluded", "block"), "deny"),
+    "ask": "ask",
+}
+"""Words for lists of tools that other products know."""
+
+
+def requested_tools(fields: Fields) -> RequestedTools:
+    """What a file says about its tools."""
+    wanted = _tools(fields)
+    if "allowed-tools" in fields.values:
+        wanted = _with_allowed(fields, wanted)
+    denied = _denied(fields)
+    deny = tuple(dict.fromkeys((*wanted.deny, *denied)))
+    lines = (fields.line("tools") or fields.line("allowed-tools"), fields.line("disallowed-tools"))
+    return RequestedTools(wanted.allow, deny, lines[0], lines[1] or lines[0])
+
+
+def switched(fields: Fields, field: str, switches: dict[str, Any]) -> RequestedTools:
+    """Tools that are switched on and off by name.
+
+    Where nothing is switched off the names are a list: its author may have meant no more than these. So are
+    they where a switch is neither on nor off.
+    """
+    on = [name for name, value in switches.items() if switch(value)]
+    off = [name for name, value in switches.items() if switch(value) is False]
+    odd = [name for name in switches if name not in on and name not in off]
+    for name in odd:
+        fields.say("bad-value", f"{one_line(name, 64)} is neither true nor false", fields.line(field))
+    if EVERY in off or odd:
+        return RequestedTools(
+            tuple(name for name in on if name != EVERY), tuple(each for each in off if each != EVERY)
+        )
+    if not on or off or EVERY in on:
+        return RequestedTools(None, tuple(off))
+    said = "it only switches tools on, so it has these and no others"
+    fields.say("tools-switched-on", said, fields.line(field))
+    return RequestedTools(tuple(on))
+
+
+def _tools(fields: Fields) -> RequestedTools:
+    if "tools" not in fields.values:
+        return RequestedTools()
+    value = fields.values["tools"]
+    if isinstance(value, dict):
+        parts = cast("dict[str, Any]", value)
+        if fields.strict or all(key in _PARTS for key in parts):
+            return _ours(fields, parts)
+        if any(same_name(key) in _WORDS and isinstance(each, list | str) for key, each in parts.items()):
+            return _sorted_lists(fields, parts)
+        return switched(fields, "tools", parts)
+    allow, deny = _names(fields, "tools", value)
+    return RequestedTools(tuple(allow), tuple(deny))
+
+
+def _sorted_lists(fields: Fields, parts: dict[str, Any]) -> RequestedTools:
+    """Lists of tools under words such as allow, include and exclude. What is only asked is not given."""
+    lists: dict[str, list[str]] = {}
+    for key, value in parts.items():
+        kind = _WORDS.get(same_name(key), "")
+        if kind == "deny":
+            lists.setdefault(kind, []).extend(denials(value))
+        elif kind == "allow":
+            allow, deny = _names(fields, "tools", value)
+            lists.setdefault(kind, []).extend(allow)
+            lists.setdefault("deny", []).extend(deny)
+        else:
+            said = f"tools.{one_line(key, 64)} is not understood, so it has only what is allowed"
+            fields.say("bad-value", said, fields.line("tools"))
+            lists.setdefault("allow", [])
+    allow = lists.get("allow")
+    return RequestedTools(None if allow is None else tuple(allow), tuple(lists.get("deny", ())))
+
+
+def _ours(fields: Fields, parts: dict[str, Any]) -> RequestedTools:
+    for key in parts:
+        if key not in _PARTS:
+            fields.refuse("tools", f"tools has no part {one_line(key, 64)!r}, only {', '.join(_PARTS)}")
+    if fields.strict:
+        fields.texts("tools", parts.get("deny"))
+    deny = tuple(denials(parts.get("deny")))
+    mode = parts.get("mode") or ("denylist" if "deny" in parts and "allow" not in parts else "allowlist")
+    if mode == "denylist":
+        if parts.get("allow"):
+            fields.refuse("tools", "tools.allow contradicts the mode denylist; take one of them out")
+        return RequestedTools(None, deny)
+    if mode != "allowlist":
+        said = f"tools.mode must be allowlist or denylist, not {one_line(str(mode), 64)!r}"
+        fields.refuse("tools", said)
+    allow, taken = _names(fields, "tools", parts.get("allow"))
+    return RequestedTools(tuple(allow), (*deny, *taken))
+
+
+def _with_allowed(fields: Fields, wanted: RequestedTools) -> RequestedTools:
+    """`allowed-tools` belongs in skills. In an agent it can only narrow."""
+    line = fields.line("allowed-tools")
+    names, denied = _names(fields, "allowed-tools", fields.values["allowed-tools"])
+    allowed, deny = tuple(names), (*wanted.deny, *denied)
+    if wanted.allow is None or EVERY in wanted.allow:
+        fields.say("allowed-tools", "allowed-tools was read as tools", line)
+        return RequestedTools(allowed, deny)
+    if fields.strict:
+        fields.refuse("allowed-tools", "tools and allowed-tools are both given; keep tools")
+    fields.say("allowed-tools", "tools and allowed-tools are both given; it has what is in both", line)
+    both = {name for each in allowed for name in tools_called(each) or (each,)}
+    kept = (each for each in wanted.allow if EVERY in allowed or {*(tools_called(each) or (each,))} & both)
+    return RequestedTools(tuple(kept), deny)
+
+
+def _names(fields: Fields, field: str, value: Any) -> tuple[list[str], list[str]]:
+    """The tools that a field names, and those that it takes away among them."""
+    if fields.strict:
+        fields.texts(field, value)
+    found = entries_of(value)
+    if found is None:
+        fields.wrong(field, f"{field} must be names of tools")
+        return [], []
+    kept = [name for name in found.names if len(name) <= LONGEST_LIST and name.isprintable()]
+    if len(kept) < len(found.names):
+        fields.wrong(field, f"{field} holds a text that is too long or invisible")
+    for odd in found.odd:
+        fields.wrong(field, f"{field} holds {one_line(odd, 64)}, which is not the name of a tool")
+    return kept, denials([*found.denied])
+
+
+def _denied(fields: Fields) -> list[str]:
+    value = fields.values.get("disallowed-tools")
+    if fields.strict:
+        fields.texts("disallowed-tools", value)
+    if value is not None and not isinstance(value, str | list | bool):
+        fields.wrong("disallowed-tools", "disallowed-tools must be names of tools")
+        return [EVERY]
+    return denials(value)

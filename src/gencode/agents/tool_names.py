@@ -1,4 +1,4 @@
-"""Agents room: what the tools of other products are called here.
+"""Maps the tool names of other products to ours.
 
 A name that is not in a table is left as it is: it may be the name of a tool that a program brings along, and
 where it is not there nothing is given for it. A tool that can do less than any of ours stands for none of

@@ -13,10 +13,11 @@ from msgspec import Struct
 from gencode.core.budget import Budget
 from gencode.core.changes import Changes, Superseded, with_changes
 from gencode.core.errors import CorruptFact
+from gencode.core.folder_copy import FolderCopy
 from gencode.core.messages import FileChange, Message, Usage, UserMessage
 from gencode.core.reasons import EndReason, WaitFor
 from gencode.core.rules import Decision, Mode, Policy
-from gencode.core.spec import Copied, ToolChoice
+from gencode.core.spec import ToolChoice
 from gencode.core.status import Status
 
 
@@ -57,7 +58,7 @@ class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
     """What its agent's file said of tools; a task that goes on gets no others."""
     model: str = ""
     """The model that was chosen for it, so that it goes on with that even if it never began."""
-    clone: Copied | None = None
+    clone: FolderCopy | None = None
     """What its folder was a clone of: what is refused there is refused to it wherever it goes on."""
 
 

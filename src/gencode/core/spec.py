@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.budget import Budget
+from gencode.core.folder_copy import FolderCopy
 from gencode.core.messages import SystemNotice
 from gencode.core.rules import Mode, Rule
 
@@ -145,63 +146,23 @@ def _compared(name: str) -> str:
 _short_name = lru_cache(512)(_compared)
 
 
-class Original(Struct, frozen=True):
-    """A folder on another machine, whose user lives at `home` there."""
-
-    folder: str
-    home: str = ""
-
-
-class Copied(Struct, frozen=True):
-    """That the folder `top` here is a copy of the folder `of` on another machine, whose user lives at `home`.
-
-    Names below `of` mean files of the copy, but for what is below one of the folders in `keeps`. So do names
-    below the `earlier` ones, which `of` was a copy of in its turn. `found_at` are those of these folders that
-    are the copy for commands, too.
-    """
-
-    top: str
-    of: str
-    home: str = ""
-    keeps: tuple[str, ...] = ()
-    earlier: tuple[Original, ...] = ()
-    found_at: tuple[str, ...] = ()
-    narrows: bool = False
-    """Whether only rules that ask or refuse count for the copy: it is a clone, which may be anybody's."""
-    cloned: tuple[Original, ...] = ()
-    """Further folders that it is a copy of, because one of the others is a clone of them."""
-
-    @property
-    def originals(self) -> tuple[Original, ...]:
-        """Every folder that this is a copy of, the nearest first."""
-        return (Original(self.of, self.home), *self.earlier, *self.cloned)
-
-    @property
-    def narrowing(self) -> tuple[Original, ...]:
-        """The last ones of these, about which only rules that ask or refuse count."""
-        return self.originals if self.narrows else self.cloned
-
-
 class Workspace(Struct, frozen=True):
     """Where work happens; paths are judged against these. `cwd` is at or below `root`."""
 
     root: Path
     cwd: Path
     home: Path
-    copied: Copied | None = None
+    copied: FolderCopy | None = None
     started: tuple[str, ...] = ()
     """Files below `root` that hooks and MCP servers start, whoever named them: agents do not change those
     unasked."""
 
     @property
-    def clone(self) -> Copied | None:
+    def clone(self) -> FolderCopy | None:
         """What it is a clone of, to be remembered by tasks that begin here; nothing for any other folder."""
-        if self.copied is None or not self.copied.narrowing:
-            return None
-        first, *more = self.copied.narrowing
-        return Copied(self.copied.top, first.folder, first.home, self.copied.keeps, tuple(more), narrows=True)
+        return self.copied.clone if self.copied is not None else None
 
-    def as_clone(self, clone: Copied | None) -> "Workspace":
+    def as_clone(self, clone: FolderCopy | None) -> "Workspace":
         """The same place for a task that began in a clone: what was refused there still is.
 
         Back in the folder that it is a clone of, that goes without saying.
@@ -210,5 +171,4 @@ class Workspace(Struct, frozen=True):
             return self
         if self.copied is None:
             return replace(self, copied=clone) if self.cwd.is_relative_to(clone.top) else self
-        further = tuple(each for each in clone.originals if each not in self.copied.originals)
-        return replace(self, copied=replace(self.copied, cloned=(*self.copied.cloned, *further)))
+        return replace(self, copied=self.copied.with_clone(clone))

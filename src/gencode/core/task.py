@@ -30,6 +30,7 @@ from gencode.core.events import (
     TaskStarted,
     TranscriptCompacted,
 )
+from gencode.core.folder_copy import FolderCopy
 from gencode.core.ids import moment
 from gencode.core.messages import (
     AssistantMessage,
@@ -47,7 +48,6 @@ from gencode.core.place import TaskPlace
 from gencode.core.reasons import EndReason
 from gencode.core.receipts import after_calls, handed_over, left_behind, receipt
 from gencode.core.rules import Action, DecidedBy
-from gencode.core.spec import Copied
 from gencode.core.status import Status
 
 MOST_PAST = 32
@@ -223,7 +223,7 @@ class Task(Struct, frozen=True, gc=False, omit_defaults=True):
         return self.created.cwd if self.imported is None else self.imported.cwd
 
     @property
-    def clone(self) -> Copied | None:
+    def clone(self) -> FolderCopy | None:
         """What its folder was a clone of, where that was written here."""
         return self.created.clone if self.imported is None else None
 

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from gencode.core.folder_copy import FolderCopy
 from gencode.core.messages import UserMessage, place_told
 from gencode.core.place import ClonePlace, TaskPlace
 from gencode.core.rules import Mode, Policy
-from gencode.core.spec import AgentSpec, Copied, Workspace
+from gencode.core.spec import AgentSpec, Workspace
 from gencode.permissions.calls import Approval, grant_approval
-from gencode.permissions.chain import Chain, Link
-from gencode.permissions.given import Given, Once
+from gencode.permissions.chain import Chain, ChainLink
+from gencode.permissions.grants import Grants, SessionApprovals
 from gencode.permissions.links import as_links_lead
 from gencode.permissions.paths import places_of
 from gencode.runtime.models import Model
@@ -26,15 +27,15 @@ class Approved(Struct, frozen=True, eq=False):
     """What a person has approved: `once`, where a session asks one time only, and as `rules`."""
 
     once: set[Approval] = field(default_factory=set[Approval])
-    rules: Given = field(default_factory=Given)
+    rules: Grants = field(default_factory=Grants)
 
     def below(self) -> "Approved":
         """For an agent: what is approved for it alone applies to no other."""
-        return replace(self, rules=Given(self.rules))
+        return replace(self, rules=Grants(self.rules))
 
     def for_session(self) -> "Approved":
         """For a session that begins: what is approved in it applies in no other."""
-        return Approved(Once(self.once), Given(self.rules, session=True))
+        return Approved(SessionApprovals(self.once), Grants(self.rules, session=True))
 
 
 class Caller(Struct, frozen=True, eq=False, kw_only=True):
@@ -71,7 +72,7 @@ class Caller(Struct, frozen=True, eq=False, kw_only=True):
         places = places_of(self.workspace)
         return tuple(as_links_lead(policy, places) for policy in self.chain.bare)
 
-    def below(self, spec: AgentSpec, model: Model, *, background: bool, link: Link) -> "Caller":
+    def below(self, spec: AgentSpec, model: Model, *, background: bool, link: ChainLink) -> "Caller":
         """The place of an agent that is started from here."""
         return replace(
             self,
@@ -133,7 +134,7 @@ class Caller(Struct, frozen=True, eq=False, kw_only=True):
         return [*clone, UserMessage(text, sender="system")]
 
 
-def _in_clone(copied: Copied) -> UserMessage:
+def _in_clone(copied: FolderCopy) -> UserMessage:
     text = (
         f"You work in a clone of the repository of {copied.of}, in {copied.top}. Tools for files take names "
         f"that begin with "
@@ -144,6 +145,6 @@ def _in_clone(copied: Copied) -> UserMessage:
     return place_told(text, ClonePlace(copied.top, copied.of))
 
 
-def link_of(spec: AgentSpec, grant: Mode | None = None) -> Link:
+def link_of(spec: AgentSpec, grant: Mode | None = None) -> ChainLink:
     """What an agent adds to the chain of policies over it."""
-    return Link(f"agent {spec.name}", spec.mode, spec.rules, grant)
+    return ChainLink(f"agent {spec.name}", spec.mode, spec.rules, grant)

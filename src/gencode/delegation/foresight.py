@@ -12,7 +12,7 @@ from gencode.delegation.seating import Seating
 from gencode.permissions.calls import SPAWN_TOOLS, CallFacts, Source, agent_of
 from gencode.permissions.chain import Chain
 from gencode.permissions.decision import KNOWN_TOOLS, check_tool
-from gencode.permissions.explain import Explanation, explain, told
+from gencode.permissions.explanation import Explanation, explain, told
 from gencode.runtime.gate import doubted
 from gencode.runtime.toolbox import Tool, Toolbox
 

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from gencode.core.changes import MOST_FILES, CopyChanges
 from gencode.core.errors import GenCodeError
+from gencode.core.folder_copy import FolderCopy
 from gencode.core.messages import Message, UserMessage, place_told
 from gencode.core.place import WorkerCopy
-from gencode.core.spec import Copied, Workspace
+from gencode.core.spec import Workspace
 from gencode.delegation.grounds import LEFT
 from gencode.delegation.trees import Summary, Workplace
 from gencode.permissions.paths import is_inside
@@ -113,13 +114,13 @@ class Lodged(Workplace):
         return replace(self._lodging.tree.workspace, copied=self.copied)
 
     @property
-    def copied(self) -> Copied:
+    def copied(self) -> FolderCopy:
         """What the copy is a copy of."""
         copy, folder = self.moved
         own = str(self._home)
         keeps = (copy,) if is_inside(folder, own) else (copy, own)
         parcel = self._lodging.guest.parcel
-        return Copied(copy, folder, parcel.home, keeps, parcel.earlier, self._found_at)
+        return FolderCopy(copy, folder, parcel.home, keeps, parcel.earlier, self._found_at)
 
     @property
     def moved(self) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from gencode.delegation.seating import Seating
 from gencode.delegation.session import Session
 from gencode.delegation.spawning import spawned
 from gencode.delegation.trees import Workplaces
-from gencode.permissions.chain import Chain, Link, Root, narrowed, rebuilt
+from gencode.permissions.chain import Chain, ChainLink, Root, narrowed, rebuilt
 from gencode.runtime.fleet import Dispatching
 from gencode.runtime.models import OWN, Model, ModelRegistry
 from gencode.runtime.ports import Handover, Store
@@ -218,5 +218,5 @@ def _chain_in_clone(task: Task, spec: AgentSpec, today: Chain) -> Chain:
     if len(task.created.policies) < 2:
         return today.below(link_of(spec))
     for policy in task.created.policies:
-        today = today.below(Link(policy.owner, policy.mode, policy.rules))
+        today = today.below(ChainLink(policy.owner, policy.mode, policy.rules))
     return today

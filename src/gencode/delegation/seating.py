@@ -19,7 +19,7 @@ from gencode.core.task import Task
 from gencode.delegation.caller import Caller
 from gencode.delegation.forms import schema_of
 from gencode.permissions.calls import AgentKind
-from gencode.permissions.table import MEMORY_TOOLS
+from gencode.permissions.tool_table import MEMORY_TOOLS
 from gencode.runtime.gate import Approvals, CallingAgent, Gate, Relatives
 from gencode.runtime.instructions import no_instructions
 from gencode.runtime.limits import Limits

@@ -14,9 +14,10 @@ from msgspec import Struct
 
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import Event, MessageAdded, TaskCreated, TaskEnded
+from gencode.core.folder_copy import FolderCopy
 from gencode.core.messages import ToolMessage
 from gencode.core.rules import Action
-from gencode.core.spec import Copied, ForkPoint, Workspace
+from gencode.core.spec import ForkPoint, Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
 from gencode.engines.process import WorkOrder
@@ -288,7 +289,7 @@ def _lacking(parcel: Parcel, missing: Missing | None) -> Parcel:
     return msgspec.structs.replace(parcel, missing=(*parcel.missing, missing))
 
 
-def may_write(path: Path, created: TaskCreated, copied: Copied | None = None) -> bool:
+def may_write(path: Path, created: TaskCreated, copied: FolderCopy | None = None) -> bool:
     """Whether the policies over a task let it write a file without asking anybody.
 
     What they say of the folder that the task was asked from is a copy of counts for that, too.

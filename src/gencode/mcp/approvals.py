@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.permissions.answers import Alone
+from gencode.permissions.saved_rules import FileLock
 
 FILE = "mcp_approvals.json"
 _MOST_FORMS = 32
@@ -61,7 +61,7 @@ class Approvals:
     def add(self, server: str, definition: str, tools: Mapping[str, str]) -> None:
         """Note these forms; whole or not at all, also beside another process."""
         try:
-            with Alone(self._home, FILE):
+            with FileLock(self._home, FILE):
                 kept = _read(self._home)
                 before = kept.get(server, _Approved())
                 merged = dict(before.tools)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake, nearest
 from gencode.permissions.paths import shown
-from gencode.permissions.started import digests, started_by
+from gencode.permissions.started_files import digests, started_by
 
 MOST_SERVERS = 64
 LARGEST_FILE = 256 * 1024

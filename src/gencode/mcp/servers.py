@@ -18,8 +18,8 @@ from gencode.mcp.names import PREFIX, denies_all, is_pattern, matches, server_la
 from gencode.mcp.server import Server, Status
 from gencode.mcp.session import Change, ServerState, approving
 from gencode.mcp.tool import Door, ServerTool
-from gencode.permissions.brought import agent_dialect
 from gencode.permissions.calls import Approval
+from gencode.permissions.project_files import agent_dialect
 from gencode.permissions.trust import trusted_folders
 from gencode.runtime.processes.commands import Commands
 from gencode.runtime.processes.environment import Scrub

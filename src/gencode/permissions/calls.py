@@ -19,8 +19,8 @@ SPAWN_TOOLS = frozenset({"Task", "spawn", "spawn_subagent"})
 REACH_TOOLS = frozenset({"http_post", "http_request", "message", "cron", "set_env"})
 
 _MAY_THEN = {
-    Mode.ACCEPT_EDITS: "change the files of the workspace without a question",
-    Mode.DONT_ASK: "run every command and change every file without a question, but for what rules name",
+    Mode.ACCEPT_EDITS: "change the files of the workspace without asking",
+    Mode.DONT_ASK: "run any command and change any file without asking, except where a rule says otherwise",
 }
 _AGENT_ALIASES = {"general": "generalpurpose", "planner": "plan"}
 
@@ -122,9 +122,9 @@ def wider_words(call: CallFacts) -> str:
     """What an agent with a wider mode may do once a person said yes; empty when its mode is not wider."""
     if call.widens is None:
         return ""
-    then = _MAY_THEN.get(call.widens, "do more than whoever sends it")
+    then = _MAY_THEN.get(call.widens, "do more than its parent")
     agent = shown(agent_of(call.tool, call.input))
-    return f"the agent {agent} works in the wider mode {call.widens}: with a yes it may {then}"
+    return f"the agent {agent} works in the wider mode {call.widens}: if approved, it may {then}"
 
 
 def rule_for(call: CallFacts, policy: Policy, action: Action) -> Rule | None:

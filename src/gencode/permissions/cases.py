@@ -1,4 +1,4 @@
-"""Case files: one call per line with its own rules, and what ought to come of it.
+"""Case files: one call per line with its rules and the expected decision.
 
 A case is judged by what it says and by nothing else: no settings, no flags, no files but those it asks for.
 """
@@ -16,9 +16,9 @@ from gencode.core.errors import UserMistake
 from gencode.core.rules import Action, Mode, Policy, Rule
 from gencode.core.spec import Workspace, same_name
 from gencode.permissions.calls import CallFacts
+from gencode.permissions.case_folders import CaseFolders, Item, scratch
 from gencode.permissions.decision import decide
 from gencode.permissions.paths import shown
-from gencode.permissions.scratch import Item, Scratch, scratch
 from gencode.permissions.urls import walk
 
 LONGEST_LINE = 4_000_000
@@ -91,7 +91,7 @@ class UrlCase(Struct, frozen=True, kw_only=True):
 Case = CommandCase | PathCase | UrlCase
 
 
-class Judged(Struct, frozen=True):
+class CaseResult(Struct, frozen=True):
     """What came of one line. `mistake` is set, and nothing else known, when the line is no case."""
 
     line: int
@@ -107,7 +107,7 @@ class Judged(Struct, frozen=True):
         return not self.mistake and self.expect in (None, self.decision)
 
 
-def judge_file(file: BinaryIO) -> Iterator[Judged]:
+def judge_file(file: BinaryIO) -> Iterator[CaseResult]:
     """Judge every line of a case file as it comes; a broken line does not keep the others from theirs."""
     with scratch() as place:
         for number, line in _lines(file):
@@ -118,12 +118,12 @@ def judge_file(file: BinaryIO) -> Iterator[Judged]:
                 case = _case(raw)
                 decision, why = judge(case, place)
             except UserMistake as mistake:
-                yield Judged(number, known, mistake=str(mistake))
+                yield CaseResult(number, known, mistake=str(mistake))
             else:
-                yield Judged(number, case.id, decision, why, case.expect)
+                yield CaseResult(number, case.id, decision, why, case.expect)
 
 
-def judge(case: Case, place: Scratch) -> tuple[Action, str]:
+def judge(case: Case, place: CaseFolders) -> tuple[Action, str]:
     """The decision for one case, and why."""
     match case:
         case CommandCase():
@@ -143,7 +143,7 @@ def judge(case: Case, place: Scratch) -> tuple[Action, str]:
             return _judge_url(case)
 
 
-def _judge_path(case: PathCase, place: Scratch) -> tuple[Action, str]:
+def _judge_path(case: PathCase, place: CaseFolders) -> tuple[Action, str]:
     root = place.root
     if same_name(case.tool) not in _FIELDS:
         raise UserMistake(f"{shown(case.tool)} is no tool of path cases; those are Read, Write, Edit, …")

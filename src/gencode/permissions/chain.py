@@ -1,4 +1,4 @@
-"""The chain of policies over one agent, as it counts at the moment it is looked at.
+"""The chain of policies over one agent, evaluated when it is used.
 
 A chain is a root, which a person may change while agents run, and one link for every agent from there down to
 the caller. Nothing is copied when an agent is sent: a switch of the root's mode reaches everything below at
@@ -32,7 +32,7 @@ class Root:
         self.policy = replace(self.policy, mode=mode)
 
 
-class Link(Struct, frozen=True, gc=False):
+class ChainLink(Struct, frozen=True, gc=False):
     """What one agent adds to a chain: the mode of its file (None: its parent's), its rules, its grant."""
 
     owner: str
@@ -46,7 +46,7 @@ class Chain(Sequence[Policy]):
 
     __slots__ = ("_bare", "_counted", "_links", "_root", "_seen")
 
-    def __init__(self, root: Root, links: tuple[Link, ...] = ()) -> None:
+    def __init__(self, root: Root, links: tuple[ChainLink, ...] = ()) -> None:
         self._root = root
         self._links = links
         self._seen: Policy | None = None
@@ -83,7 +83,7 @@ class Chain(Sequence[Policy]):
         """The narrowest mode of the chain: what the agent can count on."""
         return min((policy.mode for policy in self.now), key=_WIDTH.__getitem__)
 
-    def below(self, link: Link) -> "Chain":
+    def below(self, link: ChainLink) -> "Chain":
         """The chain over an agent that is sent from here."""
         return Chain(self._root, (*self._links, link))
 
@@ -132,7 +132,7 @@ def rebuilt(
     Another `root` takes the place of the stored one; `follows` says that the agent's file has no mode, so
     that it then takes the mode of whoever is above it, as it did before.
     """
-    links = [Link(policy.owner, policy.mode, policy.rules) for policy in policies[1:]]
+    links = [ChainLink(policy.owner, policy.mode, policy.rules) for policy in policies[1:]]
     if links:
         own = replace(links[-1], grant=grant)
         if root is not None and follows and own.mode is policies[-2].mode:

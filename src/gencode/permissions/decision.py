@@ -1,4 +1,4 @@
-"""The one entry point: what the whole chain of policies says about one call.
+"""The entry point of permissions: decides about one call under a whole chain of policies.
 
 Each policy decides alone and the strictest wins; whatever is still `ask` when nobody can be asked is `deny`.
 Paths go through `paths`, commands through `bash`, every other tool through `table`. A call that fetches is
@@ -22,7 +22,7 @@ from gencode.permissions.paths import (
     resolve,
     resolve_glob,
 )
-from gencode.permissions.table import TABLE_TOOLS, decide_table
+from gencode.permissions.tool_table import TABLE_TOOLS, decide_table
 from gencode.permissions.urls import UrlRefused, judge_url
 
 NEEDS_APPROVAL = "This needs approval, and nobody can approve it in this run"
@@ -39,7 +39,7 @@ def decide(call: CallFacts, chain: Sequence[Policy]) -> Decision:
     """Allow, ask or deny one call under every policy of the chain, the root first, the caller's own last."""
     if not chain:
         return Decision(
-            Action.DENY, f"{call.tool}: there is no policy to decide by.", lifts="nothing lifts this"
+            Action.DENY, f"{call.tool}: there is no policy to decide by.", lifts="nothing allows this"
         )
     each = decide_each(call, chain)
     worst = strictest(each)
@@ -129,7 +129,7 @@ def _refused_url(call: CallFacts, policy: Policy) -> tuple[Decision, ...]:
         judge_url(url if isinstance(url, str) else "")
     except UrlRefused as refused:
         why = f"{call.tool}: {refused}"
-        return (Decision(Action.DENY, why, policy=policy.owner, lifts="nothing lifts this"),)
+        return (Decision(Action.DENY, why, policy=policy.owner, lifts="nothing allows this"),)
     return ()
 
 

@@ -1,4 +1,4 @@
-"""Paths: what a path text means on this disk, and what a file tool may do there.
+"""Decides about paths: what a path means on this disk, and what a file tool may do there.
 
 `resolve` looks at the disk once. `decide_path` looks only where the names of deny and ask rules lead, and
 follows the eleven steps of the specification in their order, so that each can be read beside the text.
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule, allow_flags, stricter
 from gencode.core.spec import Workspace, same_name
-from gencode.permissions.agent_places import WORKTREES, users_places
+from gencode.permissions.agent_folders import WORKTREES, users_places
 from gencode.permissions.links import as_links_lead, follow
 from gencode.permissions.patterns import PathPattern, Places, RulePattern, is_exact, rule_pattern
 from gencode.permissions.secrets import (
@@ -170,7 +170,7 @@ def _normal(path: str) -> str:
 def _look(text: str, lexical: str, path: str) -> Resolved:
     real = follow(path)
     if real is None:
-        return Resolved(text, lexical, refusal="its links lead in a circle")
+        return Resolved(text, lexical, refusal="its links form a loop")
     try:
         info = os.lstat(real)
     except OSError:
@@ -253,7 +253,7 @@ def _decide(tool: str, path: Resolved, policy: Policy, places: Places, rules: _P
         return verdict.of(Action.ALLOW, "reading inside the workspace is allowed")
     if policy.mode is Mode.ACCEPT_EDITS:
         return verdict.of(Action.ALLOW, "the mode acceptEdits allows edits inside the workspace")
-    return verdict.asked("changing files is asked in this mode", or_else="--permission-mode acceptEdits, or ")
+    return verdict.asked("edits need approval in this mode", or_else="--permission-mode acceptEdits, or ")
 
 
 class _Verdict(NamedTuple):
@@ -272,15 +272,15 @@ class _Verdict(NamedTuple):
 
     def asked(self, why: str, *, or_else: str = "") -> Decision:
         offers = self.exact_rule()
-        lifts = allow_flags(offers) or "nothing lifts this: no rule can name this path exactly"
+        lifts = allow_flags(offers) or "no rule allows this, because none can name this path exactly"
         return self.of(Action.ASK, why, lifts=f"{or_else}{lifts}", offers=offers)
 
     def hard(self, why: str) -> Decision:
-        return self.of(Action.DENY, why, lifts="nothing lifts this")
+        return self.of(Action.DENY, why, lifts="nothing allows this")
 
     def ruled(self, action: Action, rule: Rule) -> Decision:
         why = f"the rule {described(rule)} matches"
-        lifts = "" if action is Action.ALLOW else f"nothing lifts this but removing the rule {rule}"
+        lifts = "" if action is Action.ALLOW else f"only removing the rule allows this: {rule}"
         return self.of(action, why, rule=described(rule), lifts=lifts)
 
     def exact_rule(self) -> tuple[Rule, ...]:

@@ -1,4 +1,4 @@
-"""Names that deserve care: secrets, protected places, system folders, characters that deceive.
+"""Names of files that need care: secrets, protected paths, system folders, deceptive characters.
 
 Pure predicates over names; nothing here touches the disk. Names are compared as `folded` gives them, so that
 `.ENV`, `.env.` and full-width spellings are all the same file to us.

@@ -1,4 +1,4 @@
-"""Which folders a person trusts: by the content of exactly what they bring, kept in the user's own folder.
+"""Trusted folders: each by the content of its files, recorded in the user's own folder.
 
 Trust is for one folder as it was looked at. When any of its files is changed, added or removed it is gone
 until a person looks again; a folder above or below is a folder of its own.
@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
-from gencode.permissions.answers import Alone
-from gencode.permissions.brought import Brought, look
-from gencode.permissions.started import digests
+from gencode.permissions.project_files import ProjectFiles, read_project
+from gencode.permissions.saved_rules import FileLock
+from gencode.permissions.started_files import digests
 
 FILE = "trust.toml"
 _HEAD = "# Folders that are trusted, with the files they were trusted for. Written by: gen trust\n"
@@ -30,14 +30,14 @@ State = Literal["nothing", "trusted", "changed", "untrusted"]
 Kind = Literal["new", "changed", "gone"]
 
 
-class Change(Struct, frozen=True):
+class TrustChange(Struct, frozen=True):
     """How one file differs from when the folder was trusted."""
 
     kind: Kind
     path: str
 
 
-class Record(Struct, frozen=True):
+class TrustRecord(Struct, frozen=True):
     """When a folder was trusted, and the SHA-256 of each file it had then.
 
     `started` are further files of the folder, which hooks and servers among the first ones start. None: it
@@ -49,13 +49,13 @@ class Record(Struct, frozen=True):
     started: dict[str, str] | None = None
 
 
-class Standing(Struct, frozen=True):
+class FolderTrust(Struct, frozen=True):
     """What one folder brings, and whether a person trusts it as it is now."""
 
     folder: Path
     state: State
-    brought: Brought = Brought()
-    changes: tuple[Change, ...] = ()
+    brought: ProjectFiles = ProjectFiles()
+    changes: tuple[TrustChange, ...] = ()
     started: dict[str, str] = {}
     """Of a folder that was trusted: the files that it starts, as they are now."""
 
@@ -76,29 +76,29 @@ class Standing(Struct, frozen=True):
     def why_not(self) -> str:
         """Why what the folder brings does not count, and what to do about it."""
         if self.state == "changed":
-            return f"what its folder brings has changed since it was trusted; look at it with: {self.way}"
-        return f"its folder is not trusted; look at what it brings with: {self.way}"
+            return f"its folder has changed since it was trusted; review it with: {self.way}"
+        return f"its folder is not trusted; review and trust it with: {self.way}"
 
 
-class _Kept(Struct, frozen=True, forbid_unknown_fields=True):
-    folders: dict[str, Record] = {}
+class _TrustFile(Struct, frozen=True, forbid_unknown_fields=True):
+    folders: dict[str, TrustRecord] = {}
 
 
-def standing(folder: Path, home: Path) -> Standing:
+def standing(folder: Path, home: Path) -> FolderTrust:
     """How a folder stands now. Everything it brings is read here once, and not again when it is used."""
-    brought = look(folder, home)
+    brought = read_project(folder, home)
     if not brought.anything:
-        return Standing(folder, "nothing")
+        return FolderTrust(folder, "nothing")
     record = trusted_folders(home).get(_key(folder))
     if record is None or record.started is None:
-        return Standing(folder, "untrusted", brought)
+        return FolderTrust(folder, "untrusted", brought)
     started = digests(record.started, folder)
     changes = _changes({**record.files, **_there(record.started)}, {**brought.files, **_there(started)})
     state = "changed" if changes or brought.problems else "trusted"
-    return Standing(folder, state, brought, changes, started)
+    return FolderTrust(folder, state, brought, changes, started)
 
 
-def trust(project: Standing, home: Path, started: Mapping[str, str] | None = None) -> None:
+def trust(project: FolderTrust, home: Path, started: Mapping[str, str] | None = None) -> None:
     """Trust a folder as it was looked at, not as it may be by now.
 
     `started` are the digests of the files that its hooks and servers start, as a person was shown them. As
@@ -111,18 +111,19 @@ def trust(project: Standing, home: Path, started: Mapping[str, str] | None = Non
         raise UserMistake(f"{project.folder} cannot be trusted: its path is not UTF-8.")
     with _alone(home):
         _write(
-            home, {**trusted_folders(home), key: Record(stamp(), project.brought.files, dict(started or {}))}
+            home,
+            {**trusted_folders(home), key: TrustRecord(stamp(), project.brought.files, dict(started or {}))},
         )
 
 
-def trust_added(before: Standing, path: str, digest: str, home: Path) -> Standing:
+def trust_added(before: FolderTrust, path: str, digest: str, home: Path) -> FolderTrust:
     """How a folder stands after its person had a file written; it stays trusted if nothing else changed.
 
     `before` is how it stood before that, `path` the new file below it, which starts nothing, and `digest` the
     SHA-256 of what was written, whatever is there by now.
     """
     now = standing(before.folder, home)
-    same = now.changes == (Change("new", path),) and now.brought.files.get(path) == digest
+    same = now.changes == (TrustChange("new", path),) and now.brought.files.get(path) == digest
     if not (before.trusted and same) or now.brought.problems:
         return now
     trust(now, home, now.started)
@@ -141,24 +142,24 @@ def revoke(folder: Path, home: Path) -> bool:
     return True
 
 
-def trusted_folders(home: Path) -> dict[str, Record]:
+def trusted_folders(home: Path) -> dict[str, TrustRecord]:
     """Every folder that was trusted, as it was then."""
     try:
         found = tomllib.loads((home / FILE).read_text("utf-8"))
-        return dict(msgspec.convert(found, _Kept).folders)
+        return dict(msgspec.convert(found, _TrustFile).folders)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise UserMistake(f"{home / FILE} cannot be read ({error.strerror}); make it readable.") from None
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
         way = "repair it, or remove it and trust your folders again"
-        raise UserMistake(f"{home / FILE} is not as gen trust writes it ({error}); {way}.") from None
+        raise UserMistake(f"{home / FILE} is not valid ({error}); {way}.") from None
 
 
-def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, ...]:
-    found = [Change("gone", path) for path in before if path not in now]
-    found += [Change("new", path) for path in now if path not in before]
-    found += [Change("changed", path) for path in now if path in before and before[path] != now[path]]
+def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[TrustChange, ...]:
+    found = [TrustChange("gone", path) for path in before if path not in now]
+    found += [TrustChange("new", path) for path in now if path not in before]
+    found += [TrustChange("changed", path) for path in now if path in before and before[path] != now[path]]
     return tuple(sorted(found, key=lambda change: change.path))
 
 
@@ -180,13 +181,13 @@ def _key(folder: Path) -> str:
 @contextmanager
 def _alone(home: Path) -> Generator[None]:
     try:
-        with Alone(home, FILE):
+        with FileLock(home, FILE):
             yield
     except OSError as error:
         raise UserMistake(f"{home / FILE} cannot be written: {error.strerror}.") from None
 
 
-def _write(home: Path, folders: Mapping[str, Record]) -> None:
+def _write(home: Path, folders: Mapping[str, TrustRecord]) -> None:
     """Write the file as a whole or not at all, for its owner only. Whoever writes is alone."""
     text = _HEAD + "".join(_table(key, folders[key]) for key in sorted(folders))
     temporary = home / f".{FILE}.{secrets.token_hex(8)}"
@@ -203,7 +204,7 @@ def _write(home: Path, folders: Mapping[str, Record]) -> None:
         raise
 
 
-def _table(folder: str, record: Record) -> str:
+def _table(folder: str, record: TrustRecord) -> str:
     lines = [f"\n[folders.{_quoted(folder)}]", f"at = {_quoted(record.at)}"]
     lines.append(f"\n[folders.{_quoted(folder)}.files]")
     lines += [f"{_quoted(path)} = {_quoted(digest)}" for path, digest in sorted(record.files.items())]

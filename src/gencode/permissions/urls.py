@@ -1,4 +1,4 @@
-"""URLs: whether an address of the web may be fetched, and from which machines.
+"""Decides about URLs: which addresses may be fetched, and from which machines.
 
 Everything here is pure. The text is taken apart by strict rules of our own, because every lenient parser is
 lenient in its own way, and what is fetched later is put together from the judged pieces, never read again.
@@ -86,7 +86,7 @@ class Hop(Struct, frozen=True):
     addresses: tuple[str, ...]
 
 
-class Walk(Struct, frozen=True):
+class RedirectChain(Struct, frozen=True):
     """A fetch from its URL to its last redirect. `refusal` is empty when every step was allowed."""
 
     hops: tuple[Hop, ...]
@@ -106,7 +106,7 @@ class Walk(Struct, frozen=True):
         return f"{shown(last.target.url)} is on the public internet, at {', '.join(last.addresses)}."
 
 
-def walk(url: str, redirects: Sequence[str], lookup: Lookup) -> Walk:
+def walk(url: str, redirects: Sequence[str], lookup: Lookup) -> RedirectChain:
     """Judge a whole fetch: the URL, then every `Location` in its order. A name is looked up only once."""
     hops: list[Hop] = []
     known: dict[str, tuple[str, ...]] = {}
@@ -120,8 +120,8 @@ def walk(url: str, redirects: Sequence[str], lookup: Lookup) -> Walk:
                 known[target.host] = judge_addresses(target, found)
             hops.append(Hop(target, known[target.host]))
     except UrlRefused as refused:
-        return Walk(tuple(hops), str(refused))
-    return Walk(tuple(hops))
+        return RedirectChain(tuple(hops), str(refused))
+    return RedirectChain(tuple(hops))
 
 
 def judge_url(text: str) -> Target:
@@ -239,9 +239,9 @@ def _host(host: str) -> tuple[str, str | None]:
     if len(host) > _MOST_NAME or not all(map(_LABEL.fullmatch, labels)):
         raise ValueError("its host is no name made of letters, digits and inner hyphens")
     if len(labels) < 2:
-        raise ValueError("a host of one word is a machine nearby")
+        raise ValueError("a host of one word is on the local network")
     if f".{host}".endswith(_HOME_NAMES):
-        raise ValueError(f"{host} is a machine nearby")
+        raise ValueError(f"{host} is on the local network")
     return host, None
 
 

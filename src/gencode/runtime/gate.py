@@ -35,9 +35,9 @@ from gencode.permissions.calls import (
     wider_words,
 )
 from gencode.permissions.chain import grant_for
-from gencode.permissions.closed import closed_to_reading
 from gencode.permissions.decision import NEEDS_APPROVAL, decide, paths_of
-from gencode.permissions.given import Given
+from gencode.permissions.grants import Grants
+from gencode.permissions.hidden_paths import hidden_paths
 from gencode.permissions.links import as_links_lead
 from gencode.permissions.paths import PATH_TOOLS, Resolved, decide_path, places_of, resolve, shown
 from gencode.runtime.asking import Answer, Asker, NobodyThere, Question
@@ -164,7 +164,7 @@ class Approvals(Struct, kw_only=True, eq=False):
     """
 
     once: set[Approval]
-    given: Given = field(default_factory=Given)
+    given: Grants = field(default_factory=Grants)
     asker: Asker | None = None
     background: bool = False
     disturbs: bool = False
@@ -333,7 +333,7 @@ class Gate(Struct, kw_only=True, eq=False):
 
     def closed(self) -> tuple[str, ...]:
         """Files and folders that a deny rule for Read names by their whole names, as they are now."""
-        return closed_to_reading(self._now(), places_of(self.workspace))
+        return hidden_paths(self._now(), places_of(self.workspace))
 
     def hand_out(self, file: Path) -> None:
         """Let this agent read a file that the harness wrote for it, wherever it lies."""

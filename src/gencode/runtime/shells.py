@@ -16,7 +16,7 @@ from gencode.core.errors import ToolError, UnknownName
 from gencode.core.ids import SHELL, clean_id, new_id
 from gencode.core.messages import CommandRun
 from gencode.core.spec import Workspace
-from gencode.permissions.bash.decision import Reading, read_command
+from gencode.permissions.bash.decision import CommandReading, read_command
 from gencode.permissions.paths import places_of
 from gencode.runtime.owner import fate, new_owner
 from gencode.runtime.processes.command import Command, Ended, shell_words
@@ -277,7 +277,7 @@ def only_reads(order: Order) -> bool:
     return _reading(order).only_reads
 
 
-def _reading(order: Order) -> Reading:
+def _reading(order: Order) -> CommandReading:
     return read_command(order.text, places_of(order.workspace))
 
 

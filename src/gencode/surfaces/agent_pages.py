@@ -6,11 +6,11 @@ from typing import Any, Protocol
 
 from msgspec import Struct, structs
 
-from gencode.app import Entry, GenCode
+from gencode.app import AgentEntry, GenCode
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec
 from gencode.delegation.seating import DELEGATES, notes_of
-from gencode.permissions.table import MEMORY_TOOLS
+from gencode.permissions.tool_table import MEMORY_TOOLS
 from gencode.runtime.toolbox import Toolbox
 
 
@@ -99,7 +99,7 @@ class LintedFile(Struct, frozen=True, rename={"disallowed": "disallowedTools", "
     why_not: str | None
 
 
-def agent_line(entry: Entry, toolbox: Toolbox) -> AgentLine:
+def agent_line(entry: AgentEntry, toolbox: Toolbox) -> AgentLine:
     """One agent file in short."""
     spec = entry.spec or AgentSpec(Path(entry.path).stem, "")
     return AgentLine(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule, parse_rule
 from gencode.core.spec import Workspace
-from gencode.permissions.bash.unfolding import Unit, unfold
+from gencode.permissions.bash.command_units import Unit, split_units
 from gencode.permissions.calls import CallFacts
 from gencode.permissions.decision import decide
 
@@ -45,7 +45,7 @@ def all_are(action: str, commands: list[str]) -> dict[str, str]:
 
 def units(command: str) -> tuple[Unit, ...]:
     """Everything in a command that is decided alone."""
-    return unfold(command).units
+    return split_units(command).units
 
 
 def sources(command: str) -> list[str]:

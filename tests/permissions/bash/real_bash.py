@@ -12,7 +12,7 @@ from pathlib import Path
 from signal import SIGKILL
 from typing import NamedTuple
 
-from gencode.permissions.bash.parts import Part, Word
+from gencode.permissions.bash.parts import Part, ShellWord
 
 LOGGED = r"""((SECONDS < 3)) || kill -KILL 0; printf '%s\0' "$#" "${{@//$'\n'/␤}}" >> '{log}'"""
 LIMITED = 'ulimit -t 2 -f 2048; exec "$@"'
@@ -119,7 +119,7 @@ def runs_code(part: Part) -> bool:
     return bool(part.opaque) and (part.kind == "write" or "arithmetic" in part.opaque)
 
 
-def may_become(words: Sequence[Word], argv: list[str]) -> bool:
+def may_become(words: Sequence[ShellWord], argv: list[str]) -> bool:
     """Whether the words can turn into these arguments; a dynamic word stands for any number of them."""
     if not words:
         return not argv

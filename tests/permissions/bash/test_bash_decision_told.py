@@ -16,7 +16,7 @@ def test_a_rule_that_matches_is_named_with_its_part() -> None:
         "Bash: 'gradle publish': the rule deny Bash(gradle publish:*) matches.",
         "deny Bash(gradle publish:*)",
         "main",
-        "nothing lifts this but removing the rule deny Bash(gradle publish:*)",
+        "only removing the rule allows this: deny Bash(gradle publish:*)",
     )
 
 
@@ -53,10 +53,10 @@ def test_what_is_allowed_says_by_what() -> None:
     ("command", "said"),
     [
         ("echo x > y", "it writes a file, and only a rule for all commands allows that"),
-        ("eval ls", "nobody can tell what it runs: eval keeps or runs a text as a command"),
+        ("eval ls", "what it runs cannot be known: eval keeps or runs a text as a command"),
         (
             "timeout --x 5 ls",
-            "nobody can tell what it runs: timeout has the option --x, which is not known here",
+            "what it runs cannot be known: timeout has the option --x, which is not known here",
         ),
         ("cat .env", "'.env' may hold secrets"),
         ("cp x .git/config", "'.git/config' changes how programs behave"),
@@ -70,10 +70,10 @@ def test_the_reason_is_told(command: str, said: str) -> None:
 
 def test_a_possible_match_says_what_is_not_known() -> None:
     rules = ["allow Bash", "deny Bash(rm x)", "deny Read(private/**)"]
-    assert "might match, for a word of it is only known when it runs." in judge("rm $x", *rules).why
-    assert "might match, for '$x' is only known when it runs." in judge("cat $x", *rules).why
-    assert "might match, for nobody can tell what it runs: " in judge("eval y", *rules).why
-    assert "might match, for 'a' is below a folder that cd leads to." in judge("cd -; cat a", *rules).why
+    assert "might match: one of its words is only known when it runs." in judge("rm $x", *rules).why
+    assert "might match: '$x' is only known when it runs." in judge("cat $x", *rules).why
+    assert "might match, and what it runs cannot be known: " in judge("eval y", *rules).why
+    assert "might match: 'a' is below a folder that cd leads to." in judge("cd -; cat a", *rules).why
 
 
 def test_plan_mode_says_what_would_be_more_than_reading() -> None:
@@ -84,13 +84,13 @@ def test_plan_mode_says_what_would_be_more_than_reading() -> None:
         "main",
         "another permission mode than plan",
     )
-    assert lifts("cat .env", mode="plan") == "nothing lifts this in plan mode"
+    assert lifts("cat .env", mode="plan") == "nothing allows this in plan mode"
 
 
 def test_a_command_that_cannot_be_read_says_why() -> None:
     decision = judge('echo "open', "allow Bash")
     assert decision.why.startswith("Bash: the command cannot be read: ")
-    assert decision.lifts == "nothing lifts this but writing the command in another way"
+    assert decision.lifts == "write the command in another way"
     assert lifts('echo "open', mode="plan") == "another permission mode than plan"
     assert judge('echo "open', "deny Bash").rule == "deny Bash(*)"
 
@@ -156,7 +156,9 @@ def test_a_person_is_offered_rules_for_exactly_these_words_or_none(
 def test_no_flag_is_offered_where_none_would_work() -> None:
     commands = ["echo x > .env", "cat .e*", "cat '.env '", "x=.env", "cat < .env"]
     offered = {command: lifts(command) for command in commands}
-    assert offered == dict.fromkeys(commands, "nothing lifts this: no rule can name these words exactly")
+    assert offered == dict.fromkeys(
+        commands, "no rule allows this, because none can name these words exactly"
+    )
 
 
 def test_a_long_part_is_cut_and_nothing_invisible_is_shown_as_it_is() -> None:

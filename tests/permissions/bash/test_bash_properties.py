@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode.core.rules import Action, Mode, Policy, Rule
-from gencode.permissions.bash.unfolding import unfold
+from gencode.permissions.bash.command_units import split_units
 from gencode.permissions.decision import decide
 from tests.permissions.bash.judged import STRICTNESS, call, policy
 
@@ -129,7 +129,7 @@ def strictness(command: str, policy: Policy) -> int:
 
 
 def readable(command: str) -> bool:
-    return not unfold(command).unparsable
+    return not split_units(command).unparsable
 
 
 @EXAMPLES
@@ -218,7 +218,7 @@ def test_plan_mode_allows_nothing_that_does_more_than_read(
 ) -> None:
     command = form.format(a=a, b=b)
     if decide(call(command), [Policy(Mode.PLAN, tuple(rules))]).action is Action.ALLOW:
-        assert [unit.more_than_read for unit in unfold(command).units if unit.more_than_read] == []
+        assert [unit.more_than_read for unit in split_units(command).units if unit.more_than_read] == []
 
 
 @EXAMPLES

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from gencode.core.rules import Action, Policy, parse_rule
 from gencode.core.spec import Workspace
-from gencode.permissions.bash.guards import watch
-from gencode.permissions.bash.parts import Part, Piece, Word
-from gencode.permissions.bash.unfolding import Unit
+from gencode.permissions.bash.command_units import Unit
+from gencode.permissions.bash.guards import check_guards
+from gencode.permissions.bash.parts import Part, ShellWord, WordPiece
 from gencode.permissions.calls import CallFacts
 from gencode.permissions.decision import decide
 from gencode.permissions.paths import places_of
@@ -323,13 +323,13 @@ def named_by(value: str) -> list[tuple[tuple[str, ...], bool]]:
 @settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "300")), deadline=None)
 @given(st.lists(LITERALS, min_size=1, max_size=3))
 def test_the_guards_find_all_that_the_letter_of_the_specification_names(values: list[str]) -> None:
-    words = tuple(Word((Piece(value),), value) for value in ("tool", *values))
+    words = tuple(ShellWord((WordPiece(value),), value) for value in ("tool", *values))
     named = [each for value in values for each in named_by(value)]
     secret = any(is_secret(names, absolute=absolute) for names, absolute in named)
     protected = any(is_protected(names, absolute=absolute) for names, absolute in named)
     places = places_of(WHERE)
-    changing = watch(Unit(Part("command", words), more_than_read="it does"), places)
-    reading = watch(Unit(Part("command", words)), places)
+    changing = check_guards(Unit(Part("command", words), more_than_read="it does"), places)
+    reading = check_guards(Unit(Part("command", words)), places)
     assert reading.guard or not secret
     assert changing.guard or not (secret or protected)
 

@@ -4,11 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from gencode.permissions.bash.parser import parse
-from gencode.permissions.bash.parts import Assignment, Part, Piece, Word
+from gencode.permissions.bash.parts import Assignment, Part, ShellWord, WordPiece
 
 
-def plain(text: str) -> Word:
-    return Word((Piece(text),), text)
+def plain(text: str) -> ShellWord:
+    return ShellWord((WordPiece(text),), text)
 
 
 def commands(text: str) -> list[str]:
@@ -75,14 +75,14 @@ def test_a_bare_assignment_is_a_part() -> None:
     assert parse("a='b c'") == (
         Part(
             "command",
-            assignments=(Assignment("a", Word((Piece("b c", "text", True),), "'b c'")),),
+            assignments=(Assignment("a", ShellWord((WordPiece("b c", "text", True),), "'b c'")),),
             source="a='b c'",
         ),
     )
 
 
 def test_an_empty_assignment_has_an_empty_value() -> None:
-    assert parse("a= cmd")[0].assignments == (Assignment("a", Word((), "")),)
+    assert parse("a= cmd")[0].assignments == (Assignment("a", ShellWord((), "")),)
 
 
 @pytest.mark.parametrize("text", ["'a'=1", "1a=1", "a\\==1", "a-b=1", "$a=1", "é=1"])
@@ -96,7 +96,7 @@ def test_the_words_of_a_loop_are_inert_and_its_variable_is_assigned() -> None:
     assert replace(loop, frame=None) == Part(
         "inert",
         (plain("a"), plain("b")),
-        (Assignment("x", Word((), "")),),
+        (Assignment("x", ShellWord((), "")),),
         source="for x in a b",
     )
     assert replace(body, frame=None) == Part("command", (plain("ls"),), source="ls")

@@ -3,7 +3,7 @@
 import pytest
 
 from gencode.permissions.bash.parser import parse
-from gencode.permissions.bash.parts import Part, Piece, Word
+from gencode.permissions.bash.parts import Part, ShellWord, WordPiece
 
 
 def targets(text: str) -> list[str]:
@@ -77,7 +77,7 @@ def test_inputs_belong_to_their_command() -> None:
 
 
 def test_inputs_of_a_group_are_inert() -> None:
-    assert parse("{ a; } < f")[-1] == Part("inert", inputs=(Word((Piece("f"),), "f"),), source="< f")
+    assert parse("{ a; } < f")[-1] == Part("inert", inputs=(ShellWord((WordPiece("f"),), "f"),), source="< f")
 
 
 def test_a_file_that_is_only_read_is_inert() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.permissions.bash.parser import parse
-from gencode.permissions.bash.parts import Part, Piece, Word
+from gencode.permissions.bash.parts import Part, ShellWord, WordPiece
 
 
 def only(text: str) -> Part:
@@ -16,7 +16,7 @@ def only(text: str) -> Part:
     return part
 
 
-def last_word(text: str) -> Word:
+def last_word(text: str) -> ShellWord:
     """The last word of the last part, which is the command itself."""
     return parse(text)[-1].words[-1]
 
@@ -89,41 +89,41 @@ def test_a_literal_word_has_the_value_bash_gives_it(typed: str, value: str) -> N
     ],
 )
 def test_escapes_of_ansi_quotes_are_decoded(typed: str, value: str) -> None:
-    assert last_word(f"echo {typed}") == Word((Piece(value, "text", True),), typed)
+    assert last_word(f"echo {typed}") == ShellWord((WordPiece(value, "text", True),), typed)
 
 
 @pytest.mark.parametrize(
     ("typed", "pieces"),
     [
-        ("$x", [Piece("$x", "variable")]),
-        ('"$x"', [Piece("$x", "variable", True)]),
-        ("${x}", [Piece("${x}", "variable")]),
-        ("${#x}", [Piece("${#x}", "variable")]),
-        ("$10", [Piece("$1", "variable"), Piece("0")]),
-        ("$?", [Piece("$?", "variable")]),
-        ("a$x'b c'", [Piece("a"), Piece("$x", "variable"), Piece("b c", "text", True)]),
-        ('"a $x"', [Piece("a ", "text", True), Piece("$x", "variable", True)]),
-        ("$x$y", [Piece("$x", "variable"), Piece("$y", "variable")]),
-        ("$(true)", [Piece("$(true)", "substitution")]),
-        ('"$(true)"', [Piece("$(true)", "substitution", True)]),
-        ("`true`", [Piece("`true`", "substitution")]),
-        ("<(true)", [Piece("<(true)", "substitution")]),
-        ("a<(true)", [Piece("a"), Piece("<(true)", "substitution")]),
-        ("$((1+2))", [Piece("$((1+2))", "substitution")]),
-        ("$[1+2]", [Piece("$[1+2]", "substitution")]),
-        ("*.py", [Piece("*", "glob"), Piece(".py")]),
-        ("a?", [Piece("a"), Piece("?", "glob")]),
-        ("a[bc]d", [Piece("a"), Piece("[", "glob"), Piece("bc]d")]),
-        ("[a']'", [Piece("[", "glob"), Piece("a"), Piece("]", "text", True)]),
-        ("{a,b}", [Piece("{", "brace"), Piece("a,b}")]),
-        ("x{1..3}", [Piece("x"), Piece("{", "brace"), Piece("1..3}")]),
-        ("{a},b}", [Piece("{", "brace"), Piece("a},b}")]),
-        ("{a,$x}", [Piece("{", "brace"), Piece("a,"), Piece("$x", "variable"), Piece("}")]),
-        ("{'a',b}", [Piece("{", "brace"), Piece("a", "text", True), Piece(",b}")]),
+        ("$x", [WordPiece("$x", "variable")]),
+        ('"$x"', [WordPiece("$x", "variable", True)]),
+        ("${x}", [WordPiece("${x}", "variable")]),
+        ("${#x}", [WordPiece("${#x}", "variable")]),
+        ("$10", [WordPiece("$1", "variable"), WordPiece("0")]),
+        ("$?", [WordPiece("$?", "variable")]),
+        ("a$x'b c'", [WordPiece("a"), WordPiece("$x", "variable"), WordPiece("b c", "text", True)]),
+        ('"a $x"', [WordPiece("a ", "text", True), WordPiece("$x", "variable", True)]),
+        ("$x$y", [WordPiece("$x", "variable"), WordPiece("$y", "variable")]),
+        ("$(true)", [WordPiece("$(true)", "substitution")]),
+        ('"$(true)"', [WordPiece("$(true)", "substitution", True)]),
+        ("`true`", [WordPiece("`true`", "substitution")]),
+        ("<(true)", [WordPiece("<(true)", "substitution")]),
+        ("a<(true)", [WordPiece("a"), WordPiece("<(true)", "substitution")]),
+        ("$((1+2))", [WordPiece("$((1+2))", "substitution")]),
+        ("$[1+2]", [WordPiece("$[1+2]", "substitution")]),
+        ("*.py", [WordPiece("*", "glob"), WordPiece(".py")]),
+        ("a?", [WordPiece("a"), WordPiece("?", "glob")]),
+        ("a[bc]d", [WordPiece("a"), WordPiece("[", "glob"), WordPiece("bc]d")]),
+        ("[a']'", [WordPiece("[", "glob"), WordPiece("a"), WordPiece("]", "text", True)]),
+        ("{a,b}", [WordPiece("{", "brace"), WordPiece("a,b}")]),
+        ("x{1..3}", [WordPiece("x"), WordPiece("{", "brace"), WordPiece("1..3}")]),
+        ("{a},b}", [WordPiece("{", "brace"), WordPiece("a},b}")]),
+        ("{a,$x}", [WordPiece("{", "brace"), WordPiece("a,"), WordPiece("$x", "variable"), WordPiece("}")]),
+        ("{'a',b}", [WordPiece("{", "brace"), WordPiece("a", "text", True), WordPiece(",b}")]),
     ],
 )
-def test_what_bash_expands_is_a_dynamic_piece(typed: str, pieces: list[Piece]) -> None:
-    assert last_word(f"echo {typed}") == Word(tuple(pieces), typed)
+def test_what_bash_expands_is_a_dynamic_piece(typed: str, pieces: list[WordPiece]) -> None:
+    assert last_word(f"echo {typed}") == ShellWord(tuple(pieces), typed)
 
 
 def test_more_braces_than_anybody_types_count_as_an_expansion() -> None:

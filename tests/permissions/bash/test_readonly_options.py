@@ -2,8 +2,8 @@
 
 import pytest
 
-from gencode.permissions.bash.options import OptionTable, Reading, Refused, read
-from gencode.permissions.bash.parts import Piece, Word
+from gencode.permissions.bash.options import NotReadOnly, OptionTable, ParsedOptions, read
+from gencode.permissions.bash.parts import ShellWord, WordPiece
 
 TABLE = OptionTable(
     flags=frozenset("nrv"),
@@ -16,13 +16,13 @@ TABLE = OptionTable(
 )
 
 
-def plain(*texts: str) -> tuple[Word, ...]:
-    return tuple(Word((Piece(text),), text) for text in texts)
+def plain(*texts: str) -> tuple[ShellWord, ...]:
+    return tuple(ShellWord((WordPiece(text),), text) for text in texts)
 
 
-def reading(operands: str = "", values: str = "", apart: str | None = None) -> Reading:
+def reading(operands: str = "", values: str = "", apart: str | None = None) -> ParsedOptions:
     """`apart` are the values that stand as words of their own; without it, all do."""
-    return Reading(
+    return ParsedOptions(
         plain(*operands.split()),
         tuple(values.split()),
         plain(*(values if apart is None else apart).split()),
@@ -60,16 +60,16 @@ def reading(operands: str = "", values: str = "", apart: str | None = None) -> R
         ("- -n -", reading("- -")),
     ],
 )
-def test_words_are_sorted_out(typed: str, expected: Reading) -> None:
+def test_words_are_sorted_out(typed: str, expected: ParsedOptions) -> None:
     assert read("tool", TABLE, plain(*typed.split())) == expected
 
 
 def test_an_empty_value_after_the_equals_sign_is_a_value() -> None:
-    assert read("tool", TABLE, plain("--key=", "a")) == Reading(plain("a"), ("",), ())
+    assert read("tool", TABLE, plain("--key=", "a")) == ParsedOptions(plain("a"), ("",), ())
 
 
 def test_an_empty_word_is_an_operand() -> None:
-    assert read("tool", TABLE, plain("", "-n")) == Reading(plain(""), (), ())
+    assert read("tool", TABLE, plain("", "-n")) == ParsedOptions(plain(""), (), ())
 
 
 @pytest.mark.parametrize(
@@ -92,6 +92,6 @@ def test_an_empty_word_is_an_operand() -> None:
     ],
 )
 def test_what_is_not_listed_is_refused(typed: str, refusal: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(NotReadOnly) as refused:
         read("tool", TABLE, plain(*typed.split()))
     assert str(refused.value) == refusal

@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gencode.core.folder_copy import CopiedFolder, FolderCopy
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Mode, Policy, Rule, parse_rule, written_in
-from gencode.core.spec import Copied, Original, Workspace
+from gencode.core.spec import Workspace
 from gencode.permissions.bash.decision import decide_command, read_command
 from gencode.permissions.paths import decide_path, is_inside, places_of, resolve
 from gencode.permissions.patterns import Places, path_pattern
 from gencode.runtime.away.renaming import in_copy, renamed
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "200"))
-COPIED = Copied("/own/copies/1", "/home/me/repo", "/home/me", ("/own/copies/1", "/own"))
+COPIED = FolderCopy("/own/copies/1", "/home/me/repo", "/home/me", ("/own/copies/1", "/own"))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_a_name_below_the_folder_is_one_in_the_copy_and_no_other_is(text: str, m
 
 
 def test_what_a_worker_has_below_the_folder_of_a_sender_is_left_alone() -> None:
-    at_home = Copied("/home/me/.gen/c", "/home/me", "/home/me", ("/home/me/.gen/c", "/home/me/.gen"))
+    at_home = FolderCopy("/home/me/.gen/c", "/home/me", "/home/me", ("/home/me/.gen/c", "/home/me/.gen"))
     names = ["/home/me/.gen/outputs/1", "/home/me/.gen/c/a", "/home/me/a"]
     assert [in_copy(name, at_home) for name in names] == [*names[:2], "/home/me/.gen/c/a"]
 
@@ -108,7 +109,7 @@ def test_a_renamed_path_stays_in_the_copy_and_means_the_same_file_of_it(text: st
 
 def judged(path: str, copy: Path, *rules: Rule, mode: Mode = Mode.DONT_ASK) -> Action:
     """What comes of writing a file that is named in the folder of the sender."""
-    copied = Copied(str(copy), "/home/me/repo", "/home/me", (str(copy),))
+    copied = FolderCopy(str(copy), "/home/me/repo", "/home/me", (str(copy),))
     workspace = Workspace(copy, copy, copy.parent / "home", copied)
     policy = Policy(mode, rules, "the sender")
     return decide_path("Write", resolve(in_copy(path, copied), workspace), policy, workspace).action
@@ -141,17 +142,17 @@ def test_what_the_sender_denies_in_its_folder_is_denied_in_the_copy(tmp_path: Pa
     assert [judged(way, copy, deny) for way in ways] == [Action.DENY] * len(ways)
 
 
-@pytest.mark.parametrize("earlier", [(), (Original("/home/me/repo", "/home/me"),)])
+@pytest.mark.parametrize("earlier", [(), (CopiedFolder("/home/me/repo", "/home/me"),)])
 @pytest.mark.parametrize(
     "pattern",
     ["/home/me/repo/secret/**", "/HOME/me/repo/Secret/**", "/home/me/**", "~/repo/secret/", "secret/**"],
 )
 def test_what_is_denied_is_denied_to_commands_by_whatever_name(
-    pattern: str, earlier: tuple[Original, ...]
+    pattern: str, earlier: tuple[CopiedFolder, ...]
 ) -> None:
     """Also where the folder that was sent was a copy in its turn, and the rule is from its first owner."""
     of, home = ("/own/copies/0", "/root") if earlier else ("/home/me/repo", "/home/me")
-    copied = Copied("/own/copies/1", of, home, (), earlier)
+    copied = FolderCopy("/own/copies/1", of, home, (), earlier)
     workspace = Workspace(Path("/own/copies/1"), Path("/own/copies/1"), Path("/root"), copied)
     deny = Policy(
         Mode.DONT_ASK, (parse_rule(f"Read({pattern})", Action.DENY, written_in("a test")),), "the sender"
@@ -174,7 +175,9 @@ def test_what_is_denied_is_denied_to_commands_by_whatever_name(
 
 @pytest.mark.parametrize("text", ["/home/me/repo/a", "~/repo/a", "/own/copies/0/a"])
 def test_every_name_that_a_folder_had_on_its_way_means_the_copy(text: str) -> None:
-    copied = Copied("/own/copies/1", "/own/copies/0", "/root", (), (Original("/home/me/repo", "/home/me"),))
+    copied = FolderCopy(
+        "/own/copies/1", "/own/copies/0", "/root", (), (CopiedFolder("/home/me/repo", "/home/me"),)
+    )
     assert in_copy(text, copied) == "/own/copies/1/a"
 
 

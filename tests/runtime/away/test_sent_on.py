@@ -9,8 +9,8 @@ from tests.runtime.worktrees.yard import TEN, git, repository
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
+from gencode.core.folder_copy import CopiedFolder, FolderCopy
 from gencode.core.rules import Action, Mode, Policy, parse_rule, written_in
-from gencode.core.spec import Copied, Original
 from gencode.engines.luggage import may_write
 from gencode.runtime.away.lodging import Lodging
 from gencode.runtime.away.packing import Around, Packer
@@ -18,11 +18,11 @@ from gencode.runtime.away.parcel import Parcel, Unfit, checked
 
 pytestmark = pytest.mark.needs("git")
 
-HERE = Original("/home/me/repo", "/home/me")
+HERE = CopiedFolder("/home/me/repo", "/home/me")
 
 
 def packer(lodging: Lodging, office: Office, tmp_path: Path) -> Packer:
-    copied = Copied(str(lodging.tree.path), HERE.folder, HERE.home)
+    copied = FolderCopy(str(lodging.tree.path), HERE.folder, HERE.home)
     return Packer(lodging.cwd, tmp_path / "home", office, Around(lodging.guest.parcel, copied))
 
 
@@ -75,15 +75,16 @@ def test_what_an_agent_below_wrote_is_judged_by_the_names_of_the_first_sender(tm
     deny = parse_rule("Write(/home/me/repo/kept/**)", Action.DENY, written_in("a test"))
     policies = (Policy(Mode.ACCEPT_EDITS, (deny,), "the sender"),)
     created = TaskCreated(agent="x", prompt="y", cwd=str(tmp_path / "copy"), policies=policies)
-    copied = Copied(str(tmp_path / "copy"), HERE.folder, HERE.home)
+    copied = FolderCopy(str(tmp_path / "copy"), HERE.folder, HERE.home)
     names = ("kept/a", "a")
     assert [may_write(tmp_path / "copy" / name, created, copied) for name in names] == [False, True]
 
 
 @pytest.mark.parametrize(
-    "earlier", [(Original("repo"),), (Original("/a", "b"),), (Original("/a\n"),), (Original("/a"),) * 9]
+    "earlier",
+    [(CopiedFolder("repo"),), (CopiedFolder("/a", "b"),), (CopiedFolder("/a\n"),), (CopiedFolder("/a"),) * 9],
 )
-def test_a_parcel_that_names_what_cannot_be_is_refused(earlier: tuple[Original, ...]) -> None:
+def test_a_parcel_that_names_what_cannot_be_is_refused(earlier: tuple[CopiedFolder, ...]) -> None:
     parcel = Parcel(key="a" * 40, tip="b" * 40, earlier=earlier)
     with pytest.raises(Unfit, match="said to be a copy of what cannot be"):
         checked(parcel)

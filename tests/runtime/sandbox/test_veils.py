@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from gencode.core.folder_copy import FolderCopy
 from gencode.core.messages import ToolMessage
 from gencode.core.rules import Action, Mode, Policy, parse_rule
-from gencode.core.spec import Copied, Workspace
+from gencode.core.spec import Workspace
 from gencode.core.task import transcript_of
-from gencode.permissions.closed import closed_to_reading
+from gencode.permissions.hidden_paths import hidden_paths
 from gencode.permissions.paths import places_of
 from gencode.runtime.sandbox.choose import chosen
 from gencode.runtime.sandbox.plan import enclosure
@@ -33,11 +34,11 @@ def base(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def closed(base: Path, *rules: str, copied: Copied | None = None) -> list[str]:
+def closed(base: Path, *rules: str, copied: FolderCopy | None = None) -> list[str]:
     """What deny rules close, as names in `base`."""
     where = Workspace(base / "ws", base / "ws", base / "home", copied)
     parsed = tuple(parse_rule(rule.replace("{B}", str(base)), Action.DENY) for rule in rules)
-    found = closed_to_reading([Policy(Mode.DEFAULT, parsed)], places_of(where))
+    found = hidden_paths([Policy(Mode.DEFAULT, parsed)], places_of(where))
     return [str(Path(each).relative_to(base)) for each in found]
 
 
@@ -68,7 +69,7 @@ def test_a_rule_closes_what_it_names_by_its_whole_name(base: Path, rule: str, fo
 
 
 def test_a_rule_about_the_senders_folder_closes_what_is_in_the_copy(base: Path) -> None:
-    copied = Copied(str(base / "ws"), "/of/the/sender", "/of/the")
+    copied = FolderCopy(str(base / "ws"), "/of/the/sender", "/of/the")
     rules = ("Read(/of/the/sender/secret/**)", "Read(~/sender/.token)")
     assert closed(base, *rules, copied=copied) == ["ws/.token", "ws/secret"]
 

@@ -1,1 +1,1 @@
-"""A rack of dialects: one file says how one product writes agents down."""
+"""The dialects of agent files: a table, and modules for those with behaviour of their own."""

@@ -5,16 +5,21 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from gencode.agents.dialect import COMMON, Dialect, Near, Parsed, spelled
-from gencode.agents.entries import switch
-from gencode.agents.mode_names import CODEX
-from gencode.permissions.brought import LARGEST_KEPT
+from gencode.agents.dialect import COMMON, Dialect, Near, ParsedFile, field_names
+from gencode.agents.tool_lists import switch
+from gencode.core.rules import Mode
+from gencode.permissions.project_files import LARGEST_KEPT
 
+CODEX_MODES = {
+    "readonly": Mode.PLAN,
+    "workspacewrite": Mode.ACCEPT_EDITS,
+    "dangerfullaccess": Mode.DONT_ASK,
+}
 _CONFIG = "../config.toml"
 _MOST_ROLES = 500
 
 
-def joined(parsed: Parsed, near: Near, path: PurePath) -> Parsed:
+def joined(parsed: ParsedFile, near: Near, path: PurePath) -> ParsedFile:
     """A role with the name and the description that `config.toml` beside its folder gives it."""
     lacking = [field for field in ("name", "description") if not parsed.fields.get(field)]
     content = near(_CONFIG) if lacking else None
@@ -44,7 +49,7 @@ def _role(content: bytes, path: PurePath) -> tuple[str, dict[str, Any]]:
     return path.stem, {}
 
 
-def prepare(parsed: Parsed) -> Parsed:
+def prepare(parsed: ParsedFile) -> ParsedFile:
     """What the role is told stands in a field."""
     told = parsed.fields.get("developer_instructions")
     rest = {name: value for name, value in parsed.fields.items() if name != "developer_instructions"}
@@ -62,13 +67,13 @@ DIALECT = Dialect(
     endings=(".toml",),
     fields={
         **COMMON,
-        **spelled(
+        **field_names(
             permission_mode="sandbox_mode",
             effort="model_reasoning_effort",
             nothing="nickname_candidates",
         ),
     },
-    modes=CODEX,
+    modes=CODEX_MODES,
     joined=joined,
     prepare=prepare,
 )

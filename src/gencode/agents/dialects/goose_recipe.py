@@ -8,14 +8,14 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from gencode.agents.dialect import COMMON, Dialect, Parsed, spelled
+from gencode.agents.dialect import COMMON, Dialect, ParsedFile, field_names
 
 _SETTINGS = {"goose_model": "model", "temperature": "temperature", "max_turns": "max_turns"}
 _PLACE = re.compile(r"\{\{ *(\w{1,64})(?: *\| *indent\([^(){}]{0,20}\))? *\}\}")
 _FROM_THE_TASK = "The task says what these names in double braces stand for; where it does not, find it out:"
 
 
-def prepare(parsed: Parsed) -> Parsed:
+def prepare(parsed: ParsedFile) -> ParsedFile:
     """Instructions and prompt are the text; a schema for the answer and the settings are fields."""
     fields = dict(parsed.fields)
     told = [fields.pop(name, None) for name in ("instructions", "prompt")]
@@ -63,7 +63,7 @@ DIALECT = Dialect(
     endings=(".yaml", ".yml"),
     fields={
         **COMMON,
-        **spelled(
+        **field_names(
             nothing="version title author activities parameters extensions sub_recipes goose_provider retry "
             "settings"
         ),

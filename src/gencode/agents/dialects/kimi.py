@@ -11,9 +11,9 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from gencode.agents.dialect import COMMON, Dialect, Near, Parsed, spelled
-from gencode.agents.entries import listed
-from gencode.agents.yaml_fields import DEEPEST_FILE, Unreadable, yaml_fields
+from gencode.agents.dialect import COMMON, Dialect, Near, ParsedFile, field_names
+from gencode.agents.tool_lists import listed
+from gencode.agents.yaml_reader import DEEPEST_FILE, NotYaml, yaml_fields
 from gencode.core.errors import UserMistake
 
 _USUAL = "default"
@@ -25,7 +25,7 @@ _MOST_BASES = 8
 _PLACE = re.compile(r"\$\{(\w+)\}")
 
 
-def joined(parsed: Parsed, near: Near, _path: PurePath) -> Parsed:
+def joined(parsed: ParsedFile, near: Near, _path: PurePath) -> ParsedFile:
     """A file with those it extends, and with the text of its prompt."""
     below = parsed.fields.get("agent")
     if not isinstance(below, dict):
@@ -83,7 +83,7 @@ def _fields(content: bytes | None, path: str) -> dict[str, Any] | None:
     try:
         text = content.decode("utf-8").removeprefix("\ufeff").replace("\r\n", "\n")
         found = yaml_fields(text, path, deepest=DEEPEST_FILE)[0].get("agent")
-    except (UnicodeDecodeError, Unreadable, UserMistake):
+    except (UnicodeDecodeError, NotYaml, UserMistake):
         return None
     return dict(cast("dict[str, Any]", found)) if isinstance(found, dict) else None
 
@@ -92,7 +92,7 @@ def _mapping(value: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def prepare(parsed: Parsed) -> Parsed:
+def prepare(parsed: ParsedFile) -> ParsedFile:
     """The fields below `agent`, after those of other files that could be read."""
     below = parsed.fields.get("agent")
     if not isinstance(below, dict):
@@ -121,7 +121,7 @@ DIALECT = Dialect(
     endings=(".yaml", ".yml"),
     fields={
         **COMMON,
-        **spelled(
+        **field_names(
             disallowed_tools="exclude_tools",
             sends="subagents",
             nothing="system_prompt_args system_prompt_path extend version",

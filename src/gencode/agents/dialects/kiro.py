@@ -11,10 +11,10 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from gencode.agents.dialect import COMMON, Dialect, spelled
-from gencode.agents.entries import denials, listed, switch
-from gencode.agents.fields import Fields
-from gencode.agents.permission_maps import Says, rules_for
+from gencode.agents.agent_fields import Fields
+from gencode.agents.dialect import COMMON, Dialect, field_names
+from gencode.agents.permission_rules import ToolPermissions, rules_for
+from gencode.agents.tool_lists import denials, listed, switch
 from gencode.agents.tool_names import tools_called
 from gencode.core.rules import Action, Rule, RuleOrigin, merge, written_in
 from gencode.core.spec import AgentSpec
@@ -34,7 +34,7 @@ def finish(spec: AgentSpec, fields: Fields) -> AgentSpec:
     if "settings" not in fields.values:
         return spec
     rules = _rules(fields.mapping("settings"), written_in(spec.source))
-    said = "what its toolsSettings refuse is refused or asked; what they allow is not"
+    said = "what its toolsSettings refuse is refused or needs approval; what they allow has no effect"
     fields.say("permission-read", said, fields.line("settings"))
     return replace(spec, rules=merge(spec.rules, rules))
 
@@ -60,11 +60,11 @@ def _commands(tool: str, parts: dict[str, Any], origin: RuleOrigin) -> Iterator[
     patterns = [_pattern(each) for each in denied] if tool == "Bash" else []
     if len([*filter(None, patterns)]) < len(denied):
         yield Rule(tool, "*", Action.ASK, origin)
-    refused = Says(None, tuple((each, Action.DENY) for each in patterns if each))
+    refused = ToolPermissions(None, tuple((each, Action.DENY) for each in patterns if each))
     yield from rules_for(tool, refused, origin)
     if switch(parts.get("denyByDefault", False)) is not False:
         allowed = [_pattern(each) for each in listed(parts.get("allowedCommands")) or ()]
-        only = Says(Action.DENY, tuple((each, Action.ALLOW) for each in allowed if each))
+        only = ToolPermissions(Action.DENY, tuple((each, Action.ALLOW) for each in allowed if each))
         yield from rules_for(tool, only, origin)
 
 
@@ -83,7 +83,7 @@ DIALECT = Dialect(
     endings=(".md", ".json"),
     fields={
         **COMMON,
-        **spelled(
+        **field_names(
             prompt="prompt",
             settings="toolsSettings",
             nothing="allowedTools resources useLegacyMcpJson toolAliases",

@@ -7,13 +7,13 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from gencode.agents.dialect import AgentFile, Near, Parsed, alone
-from gencode.agents.dialects.opencode import DIALECT
-from gencode.agents.making import make
-from gencode.agents.yaml_fields import mistake
+from gencode.agents.agent_builder import build_agent
+from gencode.agents.dialect import AgentFile, Near, ParsedFile, alone
+from gencode.agents.dialects.table import OPENCODE
+from gencode.agents.file_errors import mistake
 from gencode.core.errors import UserMistake
-from gencode.permissions.agent_places import FILE_INSIDE, beside
-from gencode.permissions.brought import LARGEST_KEPT
+from gencode.permissions.agent_folders import FILE_INSIDE, beside
+from gencode.permissions.project_files import LARGEST_KEPT
 from gencode.runtime.prompt import one_line
 
 MOST_AGENTS = 200
@@ -38,7 +38,7 @@ def plain_json(text: str) -> str:
 def agents_inside(fields: dict[str, Any], path: str, near: Near = alone) -> list[AgentFile]:
     """The agents that settings hold, each with what went wrong with it. `near` gives texts of other files."""
     found: list[AgentFile] = []
-    texts = _Texts(path, near)
+    texts = _IncludedTexts(path, near)
     for holder in _HOLDERS:
         given = fields.get(holder)
         for name, one in cast("dict[str, Any]", given).items() if isinstance(given, dict) else ():
@@ -50,7 +50,7 @@ def agents_inside(fields: dict[str, Any], path: str, near: Near = alone) -> list
     return found
 
 
-class _Texts:
+class _IncludedTexts:
     """The texts of other files that prompts are made of, up to a bound for all of them."""
 
     def __init__(self, path: str, near: Near) -> None:
@@ -74,7 +74,7 @@ class _Texts:
         return f"Your instructions are in the file {where}; read it before you do anything else."
 
 
-def _agent(name: str, given: Any, settings: dict[str, Any], path: str, texts: _Texts) -> AgentFile:
+def _agent(name: str, given: Any, settings: dict[str, Any], path: str, texts: _IncludedTexts) -> AgentFile:
     try:
         if not isinstance(given, dict):
             raise mistake(path, f"the agent {one_line(name, 64)!r} must hold fields")
@@ -84,9 +84,9 @@ def _agent(name: str, given: Any, settings: dict[str, Any], path: str, texts: _T
         prompt = fields.get("prompt")
         if isinstance(prompt, str):
             fields["prompt"] = texts.filled(prompt)
-        file = make(Parsed(fields), DIALECT, path)[1]
+        file = build_agent(ParsedFile(fields), OPENCODE, path)[1]
     except UserMistake as error:
-        return AgentFile(path, DIALECT.name, why_not=str(error))
+        return AgentFile(path, OPENCODE.name, why_not=str(error))
     kept = tuple(each for each in file.findings if each.code not in ("name-differs", "empty-body"))
     return replace(file, findings=kept)
 

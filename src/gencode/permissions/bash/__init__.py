@@ -1,1 +1,1 @@
-"""The Bash decision: from the text of a command line to allow, ask or deny."""
+"""Decides about Bash commands: parses a command line, and allows, asks or denies."""

@@ -2,9 +2,9 @@
 
 import re
 
-from gencode.permissions.bash.parts import Assignment, Part, Piece, Unparsable, Word
-from gencode.permissions.bash.redirections import Draft, Redirections
-from gencode.permissions.bash.scan import NAME, WORD_ENDS
+from gencode.permissions.bash.parts import Assignment, Part, ShellWord, Unparsable, WordPiece
+from gencode.permissions.bash.redirections import PartDraft, Redirections
+from gencode.permissions.bash.scanner import NAME, WORD_ENDS
 from gencode.permissions.bash.words import PLAIN, PLAIN_WORDS, bare, plain_words
 
 RESERVED = frozenset(
@@ -46,7 +46,7 @@ class SimpleCommands(Redirections):
         """Read a simple command. If it turns out to be a function definition, give back the name."""
         start, outer = self.pos, self.reason
         self.reason = ""
-        draft = Draft()
+        draft = PartDraft()
         words = draft.words
         text = self.text
         while True:
@@ -80,7 +80,7 @@ class SimpleCommands(Redirections):
         self.found.add(Part("command", tuple(plain_words(found[0])), source=found[0].rstrip()))
         return True
 
-    def finish(self, draft: Draft, start: int) -> bool:
+    def finish(self, draft: PartDraft, start: int) -> bool:
         """Turn the draft into a part, if there is anything in it."""
         runs = bool(draft.words or draft.assignments)
         if not (runs or draft.inputs or draft.fed or self.reason):
@@ -98,7 +98,7 @@ class SimpleCommands(Redirections):
         )
         return True
 
-    def _word_of_command(self, draft: Draft) -> None:
+    def _word_of_command(self, draft: PartDraft) -> None:
         word = self.word()
         if not draft.words:
             if _BEGINS_LIKE_ELEMENT.match(word.source.replace("\\\n", "")):
@@ -116,10 +116,10 @@ class SimpleCommands(Redirections):
                 self._array(draft, word)
             draft.words.append(word)
 
-    def _takes_arrays(self, draft: Draft) -> bool:
+    def _takes_arrays(self, draft: PartDraft) -> bool:
         return not draft.redirected and bare(draft.words[0]) in _TAKE_ARRAYS
 
-    def _element(self, word: Word, draft: Draft) -> None:
+    def _element(self, word: ShellWord, draft: PartDraft) -> None:
         """Bash reads a subscript before a command to its `]`, blanks and all; we know the simple ones."""
         found = _ELEMENT.match(word.source)
         if found is None:
@@ -132,7 +132,7 @@ class SimpleCommands(Redirections):
         self.mark(ARRAY)
         draft.assignments.append(Assignment(found[1], word))
 
-    def _array(self, draft: Draft, beginning: Word) -> None:
+    def _array(self, draft: PartDraft, beginning: ShellWord) -> None:
         """`(…)` after `name=`. Its words count as values."""
         self.mark(ARRAY)
         name = _BEGINS_WITH_NAME.match(beginning.source)
@@ -158,7 +158,7 @@ class SimpleCommands(Redirections):
         return name
 
 
-def _assignment(word: Word) -> Assignment | None:
+def _assignment(word: ShellWord) -> Assignment | None:
     """The assignment a word before the command is, if it is one."""
     first = word.pieces[0]
     if first.kind != "text" or first.quoted:
@@ -167,5 +167,5 @@ def _assignment(word: Word) -> Assignment | None:
     if found is None:
         return None
     rest = first.text[found.end() :]
-    pieces = (Piece(rest), *word.pieces[1:]) if rest else word.pieces[1:]
-    return Assignment(found[1], Word(pieces, word.source.partition("=")[2]))
+    pieces = (WordPiece(rest), *word.pieces[1:]) if rest else word.pieces[1:]
+    return Assignment(found[1], ShellWord(pieces, word.source.partition("=")[2]))

@@ -8,9 +8,9 @@ import re
 
 from gencode.permissions.bash.commands import RESERVED, RESERVED_WORD
 from gencode.permissions.bash.conditions import Conditions
-from gencode.permissions.bash.parts import Assignment, Part, Unparsable, Word
-from gencode.permissions.bash.redirections import Draft
-from gencode.permissions.bash.scan import NAME, WORD_ENDS
+from gencode.permissions.bash.parts import Assignment, Part, ShellWord, Unparsable
+from gencode.permissions.bash.redirections import PartDraft
+from gencode.permissions.bash.scanner import NAME, WORD_ENDS
 from gencode.permissions.bash.words import bare
 
 _KEYWORD = re.compile(rf"(?:if|for|while|until|case|select|function|coproc|\{{|\[\[(?=[ \t])){WORD_ENDS}")
@@ -109,7 +109,7 @@ class Compounds(Conditions):
         self.blanks()
         start, outer = self.pos, self.reason
         self.reason = ""
-        draft = Draft()
+        draft = PartDraft()
         self.redirected = False
         while self.redirection(draft):
             self.redirected = True
@@ -160,7 +160,7 @@ class Compounds(Conditions):
         if found is None:
             raise Unparsable("a loop without a variable")
         self.pos = found.end()
-        words: list[Word] = []
+        words: list[ShellWord] = []
         self.blanks()
         if self.skip(_IN):
             self.blanks_and_comment()
@@ -169,7 +169,7 @@ class Compounds(Conditions):
                 self.blanks_and_comment()
             if not _LIST_END.match(self.text, self.pos):
                 raise Unparsable("do is missing")
-        variable = Assignment(found[1], Word((), ""))
+        variable = Assignment(found[1], ShellWord((), ""))
         source = self.text[start : self.pos].rstrip()
         self.found.add(Part("inert", tuple(words), (variable,), opaque=self.reason, source=source))
         if self.peek() == ";":
@@ -200,7 +200,7 @@ class Compounds(Conditions):
         self.found.add(Part("inert", tuple(words), opaque=self.reason, source=source))
         self.reason = outer
 
-    def _patterns(self, words: list[Word]) -> None:
+    def _patterns(self, words: list[ShellWord]) -> None:
         if self.peek() == "(":
             self.operator(1)
         while True:

@@ -3,9 +3,9 @@
 import re
 
 from gencode.permissions.bash.commands import SimpleCommands
-from gencode.permissions.bash.parts import Part, Piece, Unparsable, Word
-from gencode.permissions.bash.scan import WORD_ENDS
-from gencode.permissions.bash.words import Pieces, bare
+from gencode.permissions.bash.parts import Part, ShellWord, Unparsable, WordPiece
+from gencode.permissions.bash.scanner import WORD_ENDS
+from gencode.permissions.bash.words import WordBuilder, bare
 
 _CLOSING = re.compile(rf"\]\]{WORD_ENDS}")
 _NOT = re.compile(r"!(?=[ \t\n])")
@@ -27,7 +27,7 @@ class Conditions(SimpleCommands):
         """The part after `[[`, up to and including `]]`."""
         start, outer = self.pos, self.reason
         self.reason = ""
-        operands: list[Word] = []
+        operands: list[ShellWord] = []
         self._alternatives(operands)
         if not self.skip(_CLOSING):
             raise Unparsable("[[ is not closed by ]]")
@@ -35,7 +35,7 @@ class Conditions(SimpleCommands):
         self.found.add(Part("inert", tuple(operands), opaque=self.reason, source=source))
         self.reason = outer
 
-    def _alternatives(self, operands: list[Word]) -> None:
+    def _alternatives(self, operands: list[ShellWord]) -> None:
         self.enter()
         while True:
             self._test(operands)
@@ -50,7 +50,7 @@ class Conditions(SimpleCommands):
         if self.peek() == "#":
             raise Unparsable("a comment inside [[")
 
-    def _test(self, operands: list[Word]) -> None:
+    def _test(self, operands: list[ShellWord]) -> None:
         self._space()
         while self.skip(_NOT):
             self._space()
@@ -80,7 +80,7 @@ class Conditions(SimpleCommands):
         if operator in _EVALUATING:
             self.mark(EVALUATED)
 
-    def _operand(self) -> Word:
+    def _operand(self) -> ShellWord:
         if self.peek() in ("<", ">") or _CLOSING.match(self.text, self.pos):
             raise Unparsable("an operand is missing in [[")
         word = self.word()
@@ -90,10 +90,10 @@ class Conditions(SimpleCommands):
             raise Unparsable("a pattern that cannot be read for certain")
         return word
 
-    def _pattern(self) -> Word:
+    def _pattern(self) -> ShellWord:
         """A regular expression: parentheses and bars belong to it, blanks only inside parentheses."""
         start = self.pos
-        pieces = Pieces()
+        pieces = WordBuilder()
         while (character := self.peek()) not in ("", " ", "\t", "\n", ")"):
             found = _PATTERN_RUN.match(self.text, self.pos)
             if found:
@@ -101,7 +101,7 @@ class Conditions(SimpleCommands):
                 pieces.text(found[0], quoted=False)
             elif character == "(":
                 group = self._group()
-                pieces.piece(Piece(group, "other" if "$" in group else "text"))
+                pieces.piece(WordPiece(group, "other" if "$" in group else "text"))
             elif character == "|" and not self.text.startswith("||", self.pos):
                 self.pos += 1
                 pieces.text("|", quoted=False)
@@ -111,7 +111,7 @@ class Conditions(SimpleCommands):
                 raise Unparsable("a regular expression that cannot be read for certain")
         if self.pos == start:
             raise Unparsable("an operand is missing in [[")
-        return Word(pieces.finished(), self.text[start : self.pos])
+        return ShellWord(pieces.finished(), self.text[start : self.pos])
 
     def _group(self) -> str:
         start = self.pos

@@ -1,4 +1,4 @@
-"""The decision for a command: every part alone, in seven steps, and the strictest wins.
+"""Decides about a command line: each unit alone, in seven steps, and the strictest wins.
 
 `read_command` does once what does not depend on a policy; `decide_command` is asked for every policy of a
 chain. The numbers of the steps are those of the specification.
@@ -11,13 +11,19 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule
-from gencode.permissions.bash.findings import Finding, told, told_allowed, told_unparsable
-from gencode.permissions.bash.folders import HERE, Stay, in_other_repository, leaves, stays
+from gencode.permissions.bash.command_units import CommandLine, Unit, split_units
+from gencode.permissions.bash.compiled_rules import BashRules, PathRule, bash_rules
 from gencode.permissions.bash.forms import allowing, values_of
-from gencode.permissions.bash.guards import Named, Watch, named_paths, watch
-from gencode.permissions.bash.matching import git_subcommand
-from gencode.permissions.bash.ruling import BashRules, PathRule, bash_rules
-from gencode.permissions.bash.unfolding import Command, Unit, unfold
+from gencode.permissions.bash.guards import GuardResult, NamedPaths, check_guards, named_paths
+from gencode.permissions.bash.reasons import PartFinding, told, told_allowed, told_unparsable
+from gencode.permissions.bash.rule_automaton import git_subcommand
+from gencode.permissions.bash.working_folders import (
+    HERE,
+    WorkingFolders,
+    in_other_repository,
+    leaves,
+    working_folders,
+)
 from gencode.permissions.bash.wrappers import base_name
 from gencode.permissions.links import as_links_lead
 from gencode.permissions.patterns import Places
@@ -33,57 +39,60 @@ _FILE_COMMANDS = frozenset(
 """Programs that start no other and ask no variable for one."""
 
 
-class Reading:
+class CommandReading:
     """A command line taken apart at these places, with what guards say about each unit.
 
-    `only_reads` is what both the gate and whoever runs a command go by; `stays` is where each unit runs.
+    `only_reads` is what both the gate and whoever runs a command go by; `working_folders` are
+    those each unit may run in.
     """
 
-    __slots__ = ("_named", "command", "only_reads", "places", "stays", "watches")
+    __slots__ = ("_named", "command", "guards", "only_reads", "places", "working_folders")
 
-    def __init__(self, command: Command, places: Places, *, own_jq: bool = False) -> None:
+    def __init__(self, command: CommandLine, places: Places, *, own_jq: bool = False) -> None:
         self.command = command
         self.places = places
         units = command.units
-        self.stays = stays(units, places) if command.moves else (HERE,) * len(units)
+        self.working_folders = working_folders(units, places) if command.moves else (HERE,) * len(units)
         too_many = command.moves and len(self.git_folders()) > _MOST_GIT_FOLDERS
-        for unit, stay in zip(units, self.stays, strict=True):
+        for unit, stay in zip(units, self.working_folders, strict=True):
             if stay is not HERE and unit.is_git:
                 _bound_to_workspace(unit, stay, places, too_many=too_many)
             elif own_jq and unit.words and base_name(unit.words[0].value) == "jq":
                 unit.more_than_read = unit.more_than_read or "jq loads ~/.jq"
         self.only_reads = not command.unparsable and all(unit.reads for unit in units)
-        self.watches = tuple(
-            [watch(unit, places, stay) for unit, stay in zip(units, self.stays, strict=True)]
+        self.guards = tuple(
+            [check_guards(unit, places, stay) for unit, stay in zip(units, self.working_folders, strict=True)]
         )
-        self._named: dict[int, Named] = {}
+        self._named: dict[int, NamedPaths] = {}
 
     def git_folders(self) -> tuple[str, ...]:
         """Where git may run beside the folder in which the line begins."""
-        pairs = zip(self.command.units, self.stays, strict=True)
+        pairs = zip(self.command.units, self.working_folders, strict=True)
         return tuple(dict.fromkeys(folder for unit, stay in pairs if unit.is_git for folder in stay.runs_in))
 
-    def named(self, at: int) -> Named:
+    def named(self, at: int) -> NamedPaths:
         """The paths that a unit names, worked out once and only if a policy has rules for paths."""
         found = self._named.get(at)
         if found is None:
-            found = self._named[at] = named_paths(self.command.units[at], self.places, self.stays[at])
+            found = self._named[at] = named_paths(
+                self.command.units[at], self.places, self.working_folders[at]
+            )
         return found
 
 
-def read_command(text: object, places: Places) -> Reading:
+def read_command(text: object, places: Places) -> CommandReading:
     """Take a command line apart. The last ones are remembered: a call is decided under several policies."""
     if not isinstance(text, str):
-        return Reading(Command(unparsable="the command is not a text"), places)
+        return CommandReading(CommandLine(unparsable="the command is not a text"), places)
     own_jq = "jq" in text and Path(places.home, ".jq").is_file()
     return (_short if len(text) <= _REMEMBERED_TEXT else _long)(text, places, own_jq)
 
 
-def _read(text: str, places: Places, own_jq: bool) -> Reading:
-    return Reading(unfold(text), places, own_jq=own_jq)
+def _read(text: str, places: Places, own_jq: bool) -> CommandReading:
+    return CommandReading(split_units(text), places, own_jq=own_jq)
 
 
-def _bound_to_workspace(unit: Unit, stay: Stay, places: Places, *, too_many: bool) -> None:
+def _bound_to_workspace(unit: Unit, stay: WorkingFolders, places: Places, *, too_many: bool) -> None:
     """Git that may work outside the workspace is not shown to be harmless, and hardly any rule speaks of it.
 
     Only one that names the folder as the command does: it stands behind `-C`.
@@ -110,14 +119,14 @@ _short = lru_cache(maxsize=128)(_read)
 _long = lru_cache(maxsize=2)(_read)
 
 
-def decide_command(reading: Reading, policy: Policy, aliases: tuple[str, ...] = ()) -> Decision:
+def decide_command(reading: CommandReading, policy: Policy, aliases: tuple[str, ...] = ()) -> Decision:
     """What one policy says about a whole command line."""
     policy = as_links_lead(policy, reading.places)
     rules = bash_rules(policy, aliases, reading.places)
     command = reading.command
     if command.unparsable:
         return told_unparsable(command.unparsable, policy, rules)
-    findings: list[Finding] = []
+    findings: list[PartFinding] = []
     mode, asks = policy.mode, False
     for at in range(len(command.units)):
         finding = _decide(reading, at, rules, mode)
@@ -133,7 +142,7 @@ def decide_command(reading: Reading, policy: Policy, aliases: tuple[str, ...] = 
     return replace(decision, neutral=True) if _must_be_neutral(reading, findings, asks=asks) else decision
 
 
-def _must_be_neutral(reading: Reading, findings: Sequence[Finding], *, asks: bool) -> bool:
+def _must_be_neutral(reading: CommandReading, findings: Sequence[PartFinding], *, asks: bool) -> bool:
     """Whether these findings only hold if nothing is started that a repository names.
 
     So it is with what only reads, and with git in a repository inside the workspace that is not the one of
@@ -142,8 +151,8 @@ def _must_be_neutral(reading: Reading, findings: Sequence[Finding], *, asks: boo
     """
     if reading.only_reads:
         return True
-    free: list[Finding] = []
-    for finding, stay in zip(findings, reading.stays, strict=True):
+    free: list[PartFinding] = []
+    for finding, stay in zip(findings, reading.working_folders, strict=True):
         if finding.cause == "read-only":
             free += [finding] if finding.unit.is_git else []
         elif finding.cause != "rule" or finding.rule is None or finding.rule.blanket:
@@ -160,36 +169,36 @@ def _only_handles_files(unit: Unit) -> bool:
     return name is not None and not unit.opaque and name.value in _FILE_COMMANDS
 
 
-def _decide(reading: Reading, at: int, rules: BashRules, mode: Mode) -> Finding:
+def _decide(reading: CommandReading, at: int, rules: BashRules, mode: Mode) -> PartFinding:
     unit = reading.command.units[at]
     if rules.deny:  # step 1
-        return Finding(_DENY, "rule", unit, rules.deny)
+        return PartFinding(_DENY, "rule", unit, rules.deny)
     certain = 0
     for track in unit.tracks:
         certain |= rules.strict.matches(track)
     if certain and (denied := certain & rules.denying):
-        return Finding(_DENY, "rule", unit, rules.strict.first(denied)[0])
+        return PartFinding(_DENY, "rule", unit, rules.strict.first(denied)[0])
     limit = _limited(unit, rules) if rules.limits else None
     if limit and limit.action is _DENY:
-        return Finding(_DENY, "rule", unit, limit)
+        return PartFinding(_DENY, "rule", unit, limit)
     path = doubt = None
-    if applied := _applied(unit, reading.watches[at], rules):
+    if applied := _applied(unit, reading.guards[at], rules):
         path, doubt = _path_findings(unit, reading.named(at), applied)
         if path and path.action is _DENY:
             return path
     if mode is _PLAN and unit.more_than_read and not unit.echoed:  # step 2
-        return Finding(_DENY, "plan", unit)
+        return PartFinding(_DENY, "plan", unit)
     if rules.ask:  # step 3
-        return Finding(_ASK, "rule", unit, rules.ask)
+        return PartFinding(_ASK, "rule", unit, rules.ask)
     if certain:
-        return Finding(_ASK, "rule", unit, rules.strict.first(certain)[0])
+        return PartFinding(_ASK, "rule", unit, rules.strict.first(certain)[0])
     if limit:
-        return Finding(_ASK, "rule", unit, limit)
+        return PartFinding(_ASK, "rule", unit, limit)
     if found := path or (_possible(unit, rules) if rules.narrower else None) or doubt:
         return found
     if mode is _DONT_ASK:
-        return Finding(_ALLOW, "dontAsk", unit)
-    return _covered(unit, reading.watches[at].guard, rules, plan=mode is _PLAN)
+        return PartFinding(_ALLOW, "dontAsk", unit)
+    return _covered(unit, reading.guards[at].guard, rules, plan=mode is _PLAN)
 
 
 def _limited(unit: Unit, rules: BashRules) -> Rule | None:
@@ -198,33 +207,33 @@ def _limited(unit: Unit, rules: BashRules) -> Rule | None:
     return min(found, key=lambda rule: rule.action is not _DENY, default=None)
 
 
-def _covered(unit: Unit, guard: str, rules: BashRules, *, plan: bool) -> Finding:
+def _covered(unit: Unit, guard: str, rules: BashRules, *, plan: bool) -> PartFinding:
     """Steps 4 to 7, and the rest of step 2: no rule forbids it; is it shown to be covered?"""
     if unit.echoed:
-        return Finding(_ALLOW, "plain shell", unit)
+        return PartFinding(_ALLOW, "plain shell", unit)
     if guard and (plan or unit.exact is None or unit.exact not in rules.exact):  # step 4
-        return Finding(_ASK, "plan guard" if plan else "guard", unit, detail=guard)
+        return PartFinding(_ASK, "plan guard" if plan else "guard", unit, detail=guard)
     if not plan:
         if rules.allow:  # step 5
-            return Finding(_ALLOW, "rule", unit, rules.allow)
+            return PartFinding(_ALLOW, "rule", unit, rules.allow)
         if rule := allowing(rules.allowing, unit.forms):  # step 6
-            return Finding(_ALLOW, "rule", unit, rule)
+            return PartFinding(_ALLOW, "rule", unit, rule)
     if unit.reads:
-        return Finding(_ALLOW, "plain shell" if unit.more_than_read else "read-only", unit)
-    return Finding(_ASK, "uncovered", unit)  # step 7
+        return PartFinding(_ALLOW, "plain shell" if unit.more_than_read else "read-only", unit)
+    return PartFinding(_ASK, "uncovered", unit)  # step 7
 
 
-def _possible(unit: Unit, rules: BashRules) -> Finding | None:
+def _possible(unit: Unit, rules: BashRules) -> PartFinding | None:
     """A narrower deny or ask rule that could match for some value of what is not known."""
     if unit.opaque:
-        return Finding(_ASK, "opaque", unit, rules.narrower, unit.opaque)
+        return PartFinding(_ASK, "opaque", unit, rules.narrower, unit.opaque)
     for track in unit.tracks:
         if None in track.values and (ends := rules.strict.matches(track, possible=True)):
-            return Finding(_ASK, "possible", unit, rules.strict.first(ends)[0])
+            return PartFinding(_ASK, "possible", unit, rules.strict.first(ends)[0])
     return None
 
 
-def _applied(unit: Unit, watched: Watch, rules: BashRules) -> Sequence[PathRule]:
+def _applied(unit: Unit, watched: GuardResult, rules: BashRules) -> Sequence[PathRule]:
     """The path rules that speak of a part and may match it."""
     applied = rules.reads
     if unit.part.kind == "write":
@@ -238,17 +247,17 @@ def _applied(unit: Unit, watched: Watch, rules: BashRules) -> Sequence[PathRule]
 
 
 def _path_findings(
-    unit: Unit, named: Named, applied: Sequence[PathRule]
-) -> tuple[Finding | None, Finding | None]:
+    unit: Unit, named: NamedPaths, applied: Sequence[PathRule]
+) -> tuple[PartFinding | None, PartFinding | None]:
     """What path rules say: for certain, and for some value of what is not known."""
-    asked: Finding | None = None
+    asked: PartFinding | None = None
     for path, small, word in named.paths:
         for rule, pattern, needle in applied:
             if small and needle not in small:
                 continue
             if pattern.matches(path):
                 if rule.action is _DENY:
-                    return Finding(_DENY, "path", unit, rule, word), None
-                asked = asked or Finding(_ASK, "path", unit, rule, word)
-    doubt = Finding(_ASK, "possible path", unit, applied[0].rule, named.unsure) if named.unsure else None
+                    return PartFinding(_DENY, "path", unit, rule, word), None
+                asked = asked or PartFinding(_ASK, "path", unit, rule, word)
+    doubt = PartFinding(_ASK, "possible path", unit, applied[0].rule, named.unsure) if named.unsure else None
     return asked, doubt

@@ -6,8 +6,8 @@ up names or evaluate text, so it makes the part opaque; the commands in it are f
 
 import re
 
-from gencode.permissions.bash.parts import Piece, Unparsable
-from gencode.permissions.bash.scan import NAME, Scanner
+from gencode.permissions.bash.parts import Unparsable, WordPiece
+from gencode.permissions.bash.scanner import NAME, Scanner
 
 VARIABLE = re.compile(rf"\$(?:({NAME})|[0-9?#!@*-]|\$(?![({{\[])|\{{#?{NAME}\}})")
 _SPLIT_NAME = re.compile(r"(?:\\\n)++[A-Za-z0-9_]")
@@ -38,7 +38,7 @@ TRANSLATED = 'it has $"…", which is translated first'
 class Expansions(Scanner):
     """Reads one expansion at a time."""
 
-    def dollar(self, *, quoted: bool, here: bool = False) -> Piece:
+    def dollar(self, *, quoted: bool, here: bool = False) -> WordPiece:
         """Whatever begins with the dollar sign here; a lone one is text."""
         start = self.pos
         self.found.step()
@@ -51,22 +51,22 @@ class Expansions(Scanner):
             return self._dollar_parenthesis(quoted=quoted)
         if following == "{":
             self._braced(quoted=quoted, here=here)
-            return Piece(self.text[start : self.pos], "other", quoted)
+            return WordPiece(self.text[start : self.pos], "other", quoted)
         if following == "[":
             self._old_arithmetic()
-            return Piece(self.text[start : self.pos], "substitution", quoted)
+            return WordPiece(self.text[start : self.pos], "substitution", quoted)
         if self.text.startswith(("\\\n", "$"), start + 1) or not following.isascii():
             raise Unparsable("a $ without a name")
         self.pos += 1
-        return Piece("$", "text", quoted)
+        return WordPiece("$", "text", quoted)
 
-    def variable(self, found: re.Match[str], *, quoted: bool) -> Piece:
+    def variable(self, found: re.Match[str], *, quoted: bool) -> WordPiece:
         """The variable that has just been read."""
         if found[1] and _SPLIT_NAME.match(self.text, self.pos):
             raise Unparsable("a name is spread over two lines")
-        return Piece(found[0], "variable", quoted)
+        return WordPiece(found[0], "variable", quoted)
 
-    def _dollar_parenthesis(self, *, quoted: bool) -> Piece:
+    def _dollar_parenthesis(self, *, quoted: bool) -> WordPiece:
         start = self.pos
         if self.text.startswith("((", start + 1):
             self.pos = start + 3
@@ -74,7 +74,7 @@ class Expansions(Scanner):
         else:
             self.operator(2)
             self.substitution()
-        return Piece(self.text[start : self.pos], "substitution", quoted)
+        return WordPiece(self.text[start : self.pos], "substitution", quoted)
 
     def substitution(self) -> None:
         """The commands up to the closing parenthesis; the opening one has been read."""
@@ -90,7 +90,7 @@ class Expansions(Scanner):
         self.leave()
         self.reason, self.substitution_depth = reason, depth
 
-    def backticks(self, *, quoted: bool, strict: bool = False) -> Piece:
+    def backticks(self, *, quoted: bool, strict: bool = False) -> WordPiece:
         """A substitution in backticks: its text ends at the next bare one and loses some backslashes.
 
         Whether it loses those before double quotes depends on where it stands; `strict` refuses them.
@@ -110,9 +110,9 @@ class Expansions(Scanner):
             with self.found.within("subshell"):
                 self.nested(script).whole_text(may_be_empty=True)
             self.leave()
-        return Piece(found[0], "substitution", quoted)
+        return WordPiece(found[0], "substitution", quoted)
 
-    def process_substitution(self) -> Piece:
+    def process_substitution(self) -> WordPiece:
         """`<(…)` or `>(…)`."""
         start = self.pos
         if self.text[start] == ">":
@@ -121,29 +121,29 @@ class Expansions(Scanner):
             raise Unparsable("two parentheses need a blank between them")
         self.operator(2)
         self.substitution()
-        return Piece(self.text[start : self.pos], "substitution")
+        return WordPiece(self.text[start : self.pos], "substitution")
 
-    def double_quoted(self) -> list[Piece]:
+    def double_quoted(self) -> list[WordPiece]:
         """`"…"`; text pieces that follow each other are not joined."""
         found = _QUOTED_SIMPLE.match(self.text, self.pos)
         if found:
             self.pos = found.end()
-            return [Piece(found[1], "text", True)]
+            return [WordPiece(found[1], "text", True)]
         self.pos += 1
-        pieces: list[Piece] = []
+        pieces: list[WordPiece] = []
         while self.peek() != '"':
             pieces.append(self.inside_double_quotes(here=False))
         self.pos += 1
-        return pieces or [Piece("", "text", True)]
+        return pieces or [WordPiece("", "text", True)]
 
-    def inside_double_quotes(self, *, here: bool) -> Piece:
+    def inside_double_quotes(self, *, here: bool) -> WordPiece:
         """The next piece of what is read like a double-quoted text; a here-document has no quotes."""
         text, escapes = (_HERE_TEXT, _HERE_ESCAPES) if here else (_QUOTED_TEXT, _QUOTED_ESCAPES)
         found = text.match(self.text, self.pos)
         if found:
             self.pos = found.end()
             value = escapes.sub(r"\1", found[0]) if "\\" in found[0] else found[0]
-            return Piece(value, "text", True)
+            return WordPiece(value, "text", True)
         match self.peek():
             case "$":
                 return self.dollar(quoted=True, here=here)

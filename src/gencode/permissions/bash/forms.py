@@ -1,4 +1,4 @@
-"""Forms: all the ways in which rules look at the words of one command.
+"""The forms of a command that rules match: with wrappers, without them, behind xargs.
 
 Deny and ask rules look at the words as typed, at what each wrapper leaves, and at every suffix behind a
 dispatcher. Allow rules look at what transparent wrappers leave, and at the words as typed if their fixed
@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gencode.core.rules import Rule
-from gencode.permissions.bash.matching import Automaton, Track
-from gencode.permissions.bash.parts import Piece, Word
-from gencode.permissions.bash.wrappers import NOTHING_WRAPPED, Reach, replaced_words, split_string
+from gencode.permissions.bash.parts import ShellWord, WordPiece
+from gencode.permissions.bash.rule_automaton import Automaton, Track
+from gencode.permissions.bash.wrappers import NOTHING_WRAPPED, WrapperReach, replaced_words, split_string
 
-UNKNOWN = Word((Piece("…", "other"),), "…")
+UNKNOWN = ShellWord((WordPiece("…", "other"),), "…")
 """A word that xargs will put there."""
 
-ECHO = Word((Piece("echo"),), "echo")
+ECHO = ShellWord((WordPiece("echo"),), "echo")
 """What xargs runs when it is given no command."""
 
 _NOWHERE = 1 << 30
@@ -31,7 +31,7 @@ class AllowForm(NamedTuple):
     exact: bool = False
 
 
-def value_of(word: Word) -> str | None:
+def value_of(word: ShellWord) -> str | None:
     """The value of a word, None where it is not known."""
     pieces = word.pieces
     if len(pieces) == 1:
@@ -42,7 +42,7 @@ def value_of(word: Word) -> str | None:
     return "".join([piece.text for piece in pieces])
 
 
-def values_of(words: Sequence[Word]) -> tuple[str | None, ...]:
+def values_of(words: Sequence[ShellWord]) -> tuple[str | None, ...]:
     """The values of words, None where one is not known."""
     return tuple([value_of(word) for word in words])
 
@@ -53,30 +53,30 @@ def known_values(values: tuple[str | None, ...]) -> tuple[str, ...] | None:
     return known if len(known) == len(values) else None
 
 
-def made_unknown(word: Word, texts: Sequence[str]) -> Word:
+def made_unknown(word: ShellWord, texts: Sequence[str]) -> ShellWord:
     """A word in which somebody else will put something for these texts: xargs for its `-I`, find for `{}`."""
     parted = re.split(f"({'|'.join(map(re.escape, texts))})", word.value)
-    pieces = [Piece(text, "other" if at % 2 else "text") for at, text in enumerate(parted) if text]
-    return Word(tuple(pieces), word.source)
+    pieces = [WordPiece(text, "other" if at % 2 else "text") for at, text in enumerate(parted) if text]
+    return ShellWord(tuple(pieces), word.source)
 
 
-def words_behind_xargs(words: Sequence[Word], reach: Reach) -> tuple[Word, ...]:
+def words_behind_xargs(words: Sequence[ShellWord], reach: WrapperReach) -> tuple[ShellWord, ...]:
     """The words with those unknown that xargs replaces, and one more for what it adds."""
     seen = tuple([without_certainty(word, reach.replaced) for word in words])
     return (*seen, UNKNOWN) if reach.inner < len(words) else (*seen, ECHO, UNKNOWN)
 
 
-def without_certainty(word: Word, texts: Sequence[str]) -> Word:
+def without_certainty(word: ShellWord, texts: Sequence[str]) -> ShellWord:
     """A word with what xargs will replace in it made unknown."""
     return made_unknown(word, texts) if _has_any(word, texts) else word
 
 
-def _has_any(word: Word, texts: Sequence[str]) -> bool:
+def _has_any(word: ShellWord, texts: Sequence[str]) -> bool:
     value = value_of(word)
     return value is not None and any(text in value for text in texts)
 
 
-def strict_tracks(values: tuple[str | None, ...], reach: Reach) -> tuple[Track, ...]:
+def strict_tracks(values: tuple[str | None, ...], reach: WrapperReach) -> tuple[Track, ...]:
     """Where deny and ask rules begin to read."""
     if reach is NOTHING_WRAPPED:
         return (Track(values, (0,), _NOWHERE),)
@@ -94,7 +94,7 @@ def strict_tracks(values: tuple[str | None, ...], reach: Reach) -> tuple[Track, 
     return tuple(tracks)
 
 
-def allow_forms(values: tuple[str | None, ...], reach: Reach) -> tuple[AllowForm, ...]:
+def allow_forms(values: tuple[str | None, ...], reach: WrapperReach) -> tuple[AllowForm, ...]:
     """What an allow rule has to cover to allow the command; empty where none but the blanket one can."""
     if reach is NOTHING_WRAPPED:
         return (AllowForm(Track(values, (0,), _NOWHERE)),)
@@ -113,7 +113,7 @@ def allow_forms(values: tuple[str | None, ...], reach: Reach) -> tuple[AllowForm
     return tuple(forms)
 
 
-def _behind_xargs(values: tuple[str | None, ...], reach: Reach) -> tuple[str | None, ...]:
+def _behind_xargs(values: tuple[str | None, ...], reach: WrapperReach) -> tuple[str | None, ...]:
     seen = replaced_words(values, reach.replaced) if reach.replaced else values
     return (*seen, None) if reach.inner < len(values) else (*seen, "echo", None)
 

@@ -1,4 +1,4 @@
-"""Guards and path rules inside Bash: what the words of a command name on the disk, as far as they tell.
+"""Guards: whether the words of a command name secrets, protected files or paths with rules.
 
 Words are only a hint (a program can build any path), so guards ask and the sandbox is the wall. Nothing here
 looks at the disk.
@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gencode.permissions.bash.folders import HERE, Stay
+from gencode.permissions.bash.command_units import Unit
 from gencode.permissions.bash.forms import value_of, without_certainty
-from gencode.permissions.bash.parts import Part, Word
-from gencode.permissions.bash.unfolding import Unit
+from gencode.permissions.bash.parts import Part, ShellWord
+from gencode.permissions.bash.working_folders import HERE, WorkingFolders
 from gencode.permissions.paths import is_inside, is_started
 from gencode.permissions.patterns import Places
 from gencode.permissions.secrets import folded, is_protected, is_secret
@@ -35,7 +35,7 @@ _UNKNOWN_ROOT = re.compile(r"(?:\A|[\n=:,@]|(?:\A|\n)-[A-Za-z0-9])/[^/\n]*\x00")
 _PLAIN_PATH = re.compile(r"(?!\.{1,2}(?:/|\Z))[^/~]+(?:/(?!\.{0,2}(?:/|\Z))[^/]+)*\Z")
 
 
-def looked_at(part: Part) -> tuple[Word, ...]:
+def looked_at(part: Part) -> tuple[ShellWord, ...]:
     """The words of a part that may name files."""
     words = part.words[1:] if part.kind == "command" else part.words
     if part.assignments or part.inputs:
@@ -43,7 +43,7 @@ def looked_at(part: Part) -> tuple[Word, ...]:
     return words
 
 
-class Watch(NamedTuple):
+class GuardResult(NamedTuple):
     """What guards say about a part: why it is asked although a rule may allow it.
 
     `text` holds all words that may name files, and the folders they may be in, in small letters. A path rule
@@ -55,17 +55,17 @@ class Watch(NamedTuple):
     doubtful: bool = False
 
 
-_NOTHING_NAMED = Watch()
+_NOTHING_NAMED = GuardResult()
 
 
-def watch(unit: Unit, places: Places, stay: Stay = HERE) -> Watch:
+def check_guards(unit: Unit, places: Places, stay: WorkingFolders = HERE) -> GuardResult:
     """Look at the words of a part, and at the folders it may run in."""
     words = looked_at(unit.part)
     if unit.replaced:
         words = tuple([without_certainty(word, unit.replaced) for word in words])
     if not words:
         doubtful = unit.behind_xargs
-        return Watch(stay.guard, doubtful=doubtful) if stay.guard or doubtful else _NOTHING_NAMED
+        return GuardResult(stay.guard, doubtful=doubtful) if stay.guard or doubtful else _NOTHING_NAMED
     masked = [_masked(word) for word in words]
     text = "\n".join(masked)
     guard = stay.guard
@@ -75,11 +75,11 @@ def watch(unit: Unit, places: Places, stay: Stay = HERE) -> Watch:
     if stay.folders:
         text = "\n".join([text, *stay.folders])
     plain = text.isascii() and _DYNAMIC not in text and _BRACE not in text and "~" not in text
-    return Watch(guard, text.lower(), stay.unknown or unit.behind_xargs or not plain)
+    return GuardResult(guard, text.lower(), stay.unknown or unit.behind_xargs or not plain)
 
 
 def _guard(
-    unit: Unit, words: Sequence[Word], masked: Sequence[str], places: Places, folders: Sequence[str]
+    unit: Unit, words: Sequence[ShellWord], masked: Sequence[str], places: Places, folders: Sequence[str]
 ) -> str:
     changes = _changes(unit)
     protected = ""
@@ -94,7 +94,7 @@ def _guard(
     return protected
 
 
-def _starts(unit: Unit, words: Sequence[Word], places: Places, folders: Sequence[str]) -> str:
+def _starts(unit: Unit, words: Sequence[ShellWord], places: Places, folders: Sequence[str]) -> str:
     """Whether a part that may change something names a file that a hook or an MCP server starts."""
     if not places.started or not _changes(unit):
         return ""
@@ -118,7 +118,7 @@ def _may_trigger(text: str) -> bool:
     return _DYNAMIC in text and bool(_UNKNOWN_DOT_NAME.search(text) or _UNKNOWN_ROOT.search(text))
 
 
-def _masked(word: Word) -> str:
+def _masked(word: ShellWord) -> str:
     """The value of a word with one character for each piece that is not known."""
     pieces = word.pieces
     if len(pieces) == 1 and pieces[0].kind == "text":
@@ -143,12 +143,12 @@ def _hidden(components: tuple[str, ...], *, absolute: bool) -> bool:
     return any(components[at].startswith(".") for at in unknown)
 
 
-def _short(word: Word) -> str:
+def _short(word: ShellWord) -> str:
     return repr(word.source if len(word.source) <= 60 else f"{word.source[:60]}…")
 
 
 def _readings(
-    word: Word, text: str, places: Places, folders: Sequence[str]
+    word: ShellWord, text: str, places: Places, folders: Sequence[str]
 ) -> Iterator[tuple[tuple[str, ...], bool]]:
     """The components of everything in a word that may be a path, and whether it begins at the root."""
     candidates: Iterable[str] = _candidates(text)
@@ -244,19 +244,19 @@ class NamedPath(NamedTuple):
     word: str
 
 
-class Named(NamedTuple):
+class NamedPaths(NamedTuple):
     """The paths that the words of a part name. `unsure`: there is a word that may name any path."""
 
     paths: tuple[NamedPath, ...] = ()
     unsure: str = ""
 
 
-def named_paths(unit: Unit, places: Places, stay: Stay = HERE) -> Named:
+def named_paths(unit: Unit, places: Places, stay: WorkingFolders = HERE) -> NamedPaths:
     """What path rules compare."""
     words = looked_at(unit.part)
     unsure = "xargs adds words that are only known when it runs" if unit.behind_xargs else ""
     if not words:
-        return Named((), unsure)
+        return NamedPaths((), unsure)
     found: dict[str, str] = {}
     for word in words:
         value = value_of(word)
@@ -273,7 +273,7 @@ def named_paths(unit: Unit, places: Places, stay: Stay = HERE) -> Named:
                 for path in _paths_below(folder, candidate, places):
                     found.setdefault(path, value)
     paths = [NamedPath(path, path.lower() if path.isascii() else "", word) for path, word in found.items()]
-    return Named(tuple(paths), unsure)
+    return NamedPaths(tuple(paths), unsure)
 
 
 def _doubt(value: str, *, unknown: bool) -> str:

@@ -4,8 +4,8 @@ import re
 from typing import NamedTuple
 
 from gencode.permissions.bash.parts import Unparsable
-from gencode.permissions.bash.scan import WORD_ENDS
-from gencode.permissions.bash.words import Words
+from gencode.permissions.bash.scanner import WORD_ENDS
+from gencode.permissions.bash.words import WordReader
 
 _DELIMITER = re.compile(rf"""((?:[A-Za-z0-9_.:+%@/!,-]++|'[^'\n]*+'|"[^"\\$`\n]*+"|\\[^\n])++){WORD_ENDS}""")
 _QUOTING = re.compile(r"""'([^']*)'|"([^"]*)"|\\(.)""")
@@ -22,7 +22,7 @@ class HereText(NamedTuple):
     reason: str
 
 
-class HereDocuments(Words):
+class HereDocuments(WordReader):
     """Reads here-documents."""
 
     def here_document(self, *, strip_tabs: bool) -> HereText:

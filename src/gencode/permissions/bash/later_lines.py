@@ -1,4 +1,4 @@
-"""Commands after which bash reads the following lines by other rules.
+"""Commands after which bash parses the following lines by other rules.
 
 Bash reads and runs line by line. Once history expansion, keyword assignments, aliases or extended patterns
 are switched on, a later line means something else than what we have read.
@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
-from gencode.permissions.bash.parts import Part, Word
+from gencode.permissions.bash.parts import Part, ShellWord
 
 _SWITCHES = frozenset({"set", "shopt"})
 _RUN_BUILTINS = frozenset({"builtin", "command"})
@@ -22,7 +22,7 @@ def changes_reading(parts: Sequence[Part]) -> bool:
     return any(_switches(part.words) for part in parts if part.kind == "command")
 
 
-def _switches(words: Sequence[Word]) -> bool:
+def _switches(words: Sequence[ShellWord]) -> bool:
     if not words:
         return False
     at = 0
@@ -34,7 +34,7 @@ def _switches(words: Sequence[Word]) -> bool:
     return any(map(_is_other_rule, options))
 
 
-def _is_other_rule(option: Word) -> bool:
+def _is_other_rule(option: ShellWord) -> bool:
     value = option.value
     return (
         not option.literal

@@ -1,4 +1,4 @@
-"""Options as a program sees them: which words are options, which are their values, which are operands.
+"""Parses the options of a command: which words are options, values and operands.
 
 A table lists what a command may be given, spelled exactly; whatever is not listed is refused. Programs mix
 options and operands, so every word that starts with `-` is an option wherever it stands, until `--`.
@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gencode.permissions.bash.parts import Word
+from gencode.permissions.bash.parts import ShellWord
 
 
-class Refused(Exception):
+class NotReadOnly(Exception):
     """The command may do more than read; its message says why."""
 
 
@@ -31,23 +31,23 @@ class OptionTable(Struct, frozen=True):
     long_pairs: frozenset[str] = frozenset()
 
 
-def text_of(word: Word) -> str:
+def text_of(word: ShellWord) -> str:
     """The value of a word; nearly every word is one piece."""
     pieces = word.pieces
     return pieces[0].text if len(pieces) == 1 else word.value
 
 
-class Reading(Struct, frozen=True):
+class ParsedOptions(Struct, frozen=True):
     """The words of a command sorted out; `value_words` are the values that stand as words of their own."""
 
-    operands: tuple[Word, ...]
+    operands: tuple[ShellWord, ...]
     values: tuple[str, ...]
-    value_words: tuple[Word, ...]
+    value_words: tuple[ShellWord, ...]
 
 
-def read(command: str, table: OptionTable, words: Sequence[Word]) -> Reading:
+def read(command: str, table: OptionTable, words: Sequence[ShellWord]) -> ParsedOptions:
     """Sort out the words after a command, or refuse the first one that is not listed."""
-    reader = _Reader(command, table, words)
+    reader = _OptionParser(command, table, words)
     while reader.position < len(words):
         word = words[reader.position]
         text = text_of(word)
@@ -61,20 +61,20 @@ def read(command: str, table: OptionTable, words: Sequence[Word]) -> Reading:
             reader.read_cluster(text)
         else:
             reader.operands.append(word)
-    return Reading(tuple(reader.operands), tuple(reader.values), tuple(reader.value_words))
+    return ParsedOptions(tuple(reader.operands), tuple(reader.values), tuple(reader.value_words))
 
 
-class _Reader:
+class _OptionParser:
     __slots__ = ("command", "operands", "position", "table", "value_words", "values", "words")
 
-    def __init__(self, command: str, table: OptionTable, words: Sequence[Word]) -> None:
+    def __init__(self, command: str, table: OptionTable, words: Sequence[ShellWord]) -> None:
         self.command = command
         self.table = table
         self.words = words
         self.position = 0
-        self.operands: list[Word] = []
+        self.operands: list[ShellWord] = []
         self.values: list[str] = []
-        self.value_words: list[Word] = []
+        self.value_words: list[ShellWord] = []
 
     def read_long(self, text: str) -> None:
         name, equals, value = text[2:].partition("=")
@@ -107,13 +107,13 @@ class _Reader:
 
     def take_next(self, option: str) -> None:
         if self.position == len(self.words):
-            raise Refused(f"{self.command} {option} lacks its value")
+            raise NotReadOnly(f"{self.command} {option} lacks its value")
         word = self.words[self.position]
         self.position += 1
         self.values.append(text_of(word))
         self.value_words.append(word)
 
 
-def unlisted(command: str, option: str) -> Refused:
+def unlisted(command: str, option: str) -> NotReadOnly:
     """The refusal of an option that is in no table."""
-    return Refused(f"{command} {option} is not among the options that only read")
+    return NotReadOnly(f"{command} {option} is not among the options that only read")

@@ -16,7 +16,7 @@ from gencode.permissions.bash.commands import PLAIN_NAME, RESERVED_WORD
 from gencode.permissions.bash.compounds import Compounds
 from gencode.permissions.bash.later_lines import changes_reading
 from gencode.permissions.bash.parts import Frame, Part, Unparsable
-from gencode.permissions.bash.scan import MAX_CHARACTERS, WORD_ENDS, Found
+from gencode.permissions.bash.scanner import MAX_CHARACTERS, WORD_ENDS, PartList
 from gencode.permissions.secrets import deceptive_character
 
 _BANG = re.compile(r"!(?=[ \t])")
@@ -46,9 +46,9 @@ def parse(text: str, frame: Frame | None = None) -> tuple[Part, ...]:
         raise Unparsable(f"it has a character that shows as something else ({deceptive!a})")
     if _SURROGATE.search(text):
         raise Unparsable("it has bytes that are no text")
-    found = Found(frame)
+    found = PartList(frame)
     try:
-        Parser(text, found).whole_text(may_be_empty=False)
+        BashParser(text, found).whole_text(may_be_empty=False)
     except RecursionError:
         raise Unparsable("it is nested too deeply") from None
     if not found.parts:
@@ -58,7 +58,7 @@ def parse(text: str, frame: Frame | None = None) -> tuple[Part, ...]:
     return tuple(found.parts)
 
 
-class Parser(Compounds):
+class BashParser(Compounds):
     """Reads lists of commands."""
 
     def whole_text(self, *, may_be_empty: bool) -> None:

@@ -25,7 +25,7 @@ class Unparsable(Exception):
     """The text cannot be shown to mean anything; its message says why."""
 
 
-class Piece(Struct, frozen=True, gc=False):
+class WordPiece(Struct, frozen=True, gc=False):
     """A stretch of a word. `text` is its value after quote removal, or its source where it is dynamic."""
 
     text: str
@@ -33,10 +33,10 @@ class Piece(Struct, frozen=True, gc=False):
     quoted: bool = False
 
 
-class Word(Struct, frozen=True, gc=False):
+class ShellWord(Struct, frozen=True, gc=False):
     """One word of a command. `source` is how it was typed."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[WordPiece, ...]
     source: str
 
     @property
@@ -58,7 +58,7 @@ class Assignment(Struct, frozen=True, gc=False):
     """`name=value` before a command or alone (`+=` too)."""
 
     name: str
-    value: Word
+    value: ShellWord
 
 
 class Frame:
@@ -84,9 +84,9 @@ class Part(Struct, frozen=True, gc=False):
     """
 
     kind: PartKind
-    words: tuple[Word, ...] = ()
+    words: tuple[ShellWord, ...] = ()
     assignments: tuple[Assignment, ...] = ()
-    inputs: tuple[Word, ...] = ()
+    inputs: tuple[ShellWord, ...] = ()
     fed: tuple[str | None, ...] = ()
     opaque: str = ""
     source: str = ""

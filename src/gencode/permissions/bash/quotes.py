@@ -1,4 +1,4 @@
-"""What `$'…'` stands for once its escapes are decoded."""
+"""Decodes the escapes of `$'…'`."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The read-only judgement: whether a command can be shown to do nothing but read.
+"""Decides whether a command is certain to do nothing but read.
 
 It looks at the words of one command after transparent wrappers and safe assignments are gone. What is not
 listed is not read-only, and neither is a word that could turn into an option when the shell expands it.
@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Sequence
 
 from gencode.permissions.bash import readonly_tables as tables
-from gencode.permissions.bash.options import OptionTable, Refused, read, text_of, unlisted
-from gencode.permissions.bash.parts import Word
+from gencode.permissions.bash.options import NotReadOnly, OptionTable, read, text_of, unlisted
+from gencode.permissions.bash.parts import ShellWord
 
 _HARMLESS = re.compile(tables.HARMLESS_NAME)
 _SED_SCRIPT = re.compile(r"(?:[0-9]+|\$)(?:,(?:[0-9]+|\$))?p")
@@ -20,7 +20,7 @@ _JQ_MODULE = re.compile(r"""(?<![\w.$])(?:import|include)(?=[\s"#])|modulemeta""
 _GIT_COUNT = re.compile(r"-n?[0-9]+|-U[0-9]+")
 _SYSTEM_FOLDERS = ("/bin/", "/usr/bin/")
 
-_Words = Sequence[Word]
+_Words = Sequence[ShellWord]
 
 
 def safe_name(name: str) -> bool:
@@ -46,45 +46,45 @@ def not_read_only(words: _Words, *, behind_xargs: bool) -> str:
     """
     try:
         _judge(words, behind_xargs=behind_xargs)
-    except Refused as refusal:
+    except NotReadOnly as refusal:
         return str(refusal)
     return ""
 
 
 def _judge(words: _Words, *, behind_xargs: bool) -> None:
     if not words:
-        raise Refused("there is no command")
+        raise NotReadOnly("there is no command")
     for word in words:
         for piece in word.pieces:
             if piece.kind == "brace":
-                raise Refused(f"the braces of {word.source} can turn into any words")
+                raise NotReadOnly(f"the braces of {word.source} can turn into any words")
     name = _command_name(words[0])
     if name in tables.ANY_ARGUMENTS:
         if name == "arch" and (behind_xargs or len(words) > 1):
-            raise Refused("arch with arguments runs a program on some systems")
+            raise NotReadOnly("arch with arguments runs a program on some systems")
         return
     condition = _CONDITIONS.get(name)
     if condition is None:
-        raise Refused(f"{name} is not in the read-only set")
+        raise NotReadOnly(f"{name} is not in the read-only set")
     if behind_xargs:
-        raise Refused(f"xargs can give {name} options that do more than read")
+        raise NotReadOnly(f"xargs can give {name} options that do more than read")
     condition(words[1:])
 
 
-def _command_name(word: Word) -> str:
+def _command_name(word: ShellWord) -> str:
     if not _literal(word):
-        raise Refused(f"{word.source} can be any command")
+        raise NotReadOnly(f"{word.source} can be any command")
     name = text_of(word)
     for folder in _SYSTEM_FOLDERS:
         if name.startswith(folder):
             name = name[len(folder) :]
             break
     if "/" in name:
-        raise Refused(f"{text_of(word)} is not in /bin or /usr/bin")
+        raise NotReadOnly(f"{text_of(word)} is not in /bin or /usr/bin")
     return name
 
 
-def _literal(word: Word) -> bool:
+def _literal(word: ShellWord) -> bool:
     pieces = word.pieces
     return pieces[0].kind == "text" if len(pieces) == 1 else word.literal
 
@@ -95,19 +95,19 @@ def _check_known(words: _Words) -> None:
             _check_glob(word)
 
 
-def _check_glob(word: Word) -> None:
+def _check_glob(word: ShellWord) -> None:
     for piece in word.pieces:
         if piece.kind not in ("text", "glob"):
-            raise Refused(f"the value of {word.source} is not known")
+            raise NotReadOnly(f"the value of {word.source} is not known")
     first = next(piece for piece in word.pieces if piece.text)
     if first.kind != "text" or first.text[0] == "-":
-        raise Refused(f"{word.source} could turn into an option")
+        raise NotReadOnly(f"{word.source} could turn into an option")
 
 
 def _check_literal(words: _Words) -> None:
     for word in words:
         if not _literal(word):
-            raise Refused(f"the value of {word.source} is not known")
+            raise NotReadOnly(f"the value of {word.source} is not known")
 
 
 def _by_table(command: str, table: OptionTable) -> Callable[[_Words], None]:
@@ -127,7 +127,7 @@ def _find(words: _Words) -> None:
         position += 1
         if text in tables.FIND_VALUED:
             if position == len(words):
-                raise Refused(f"find {text} lacks its value")
+                raise NotReadOnly(f"find {text} lacks its value")
             position += 1
             in_expression = True
         elif text in tables.FIND_PLAIN:
@@ -135,7 +135,7 @@ def _find(words: _Words) -> None:
         elif text.startswith("-"):
             raise unlisted("find", text)
         elif in_expression:
-            raise Refused(f"find takes {text} for no part of an expression")
+            raise NotReadOnly(f"find takes {text} for no part of an expression")
 
 
 def _uniq(words: _Words) -> None:
@@ -143,18 +143,18 @@ def _uniq(words: _Words) -> None:
     _check_literal(words)
     operands = read("uniq", tables.UNIQ, words).operands
     if len(operands) > 1:
-        raise Refused("uniq writes its second operand")
+        raise NotReadOnly("uniq writes its second operand")
     if operands and words[-1] is not operands[0]:
-        raise Refused("some uniq write to a file named by an option that stands after the operand")
+        raise NotReadOnly("some uniq write to a file named by an option that stands after the operand")
 
 
 def _sed(words: _Words) -> None:
     _check_known(words)
     if len(words) < 2 or text_of(words[0]) != "-n":
-        raise Refused("sed only reads as sed -n SCRIPT FILES")
+        raise NotReadOnly("sed only reads as sed -n SCRIPT FILES")
     _check_literal(words[:2])
     if not _SED_SCRIPT.fullmatch(text_of(words[1])):
-        raise Refused(f"the sed script {text_of(words[1])} is not one that only prints lines by number")
+        raise NotReadOnly(f"the sed script {text_of(words[1])} is not one that only prints lines by number")
     _check_no_options("sed", words[2:])
 
 
@@ -162,23 +162,23 @@ def _date(words: _Words) -> None:
     _check_literal(words)
     for operand in read("date", tables.DATE, words).operands:
         if not text_of(operand).startswith("+"):
-            raise Refused(f"date {text_of(operand)} may set the clock")
+            raise NotReadOnly(f"date {text_of(operand)} may set the clock")
 
 
 def _printf(words: _Words) -> None:
     if not words:
-        raise Refused("printf lacks its format")
+        raise NotReadOnly("printf lacks its format")
     _check_literal(words[:1])
     form = text_of(words[0])
     if form.startswith("-"):
         raise unlisted("printf", form)
     if "%n" in form or _PRINTF_ASSIGNS.search(form):
-        raise Refused("printf %n sets a variable")
+        raise NotReadOnly("printf %n sets a variable")
 
 
 def _bracket(words: _Words) -> None:
     if not words or not _literal(words[-1]) or text_of(words[-1]) != "]":
-        raise Refused("[ lacks its ]")
+        raise NotReadOnly("[ lacks its ]")
     _test(words[:-1])
 
 
@@ -189,7 +189,7 @@ def _test(words: _Words) -> None:
     if len(words) in (3, 4) and known[0] == "!" and _is_condition(known[1:]):
         return
     if not _is_condition(known):
-        raise Refused("test only takes one condition, such as -f FILE or A = B")
+        raise NotReadOnly("test only takes one condition, such as -f FILE or A = B")
 
 
 def _is_condition(known: Sequence[str | None]) -> bool:
@@ -202,13 +202,13 @@ def _is_condition(known: Sequence[str | None]) -> bool:
             return False
 
 
-def _check_operand(word: Word) -> None:
+def _check_operand(word: ShellWord) -> None:
     for piece in word.pieces:
         if piece.kind == "text":
             continue
         # "$@" turns into several words even inside quotes.
         if piece.kind not in ("variable", "substitution") or not piece.quoted or piece.text in ("$@", "${@}"):
-            raise Refused(f"{word.source} can turn into several words")
+            raise NotReadOnly(f"{word.source} can turn into several words")
 
 
 def _read(words: _Words) -> None:
@@ -217,19 +217,19 @@ def _read(words: _Words) -> None:
     if names and names[0] == "-r":
         names = names[1:]
     if not names:
-        raise Refused("read sets REPLY unless it is given names")
+        raise NotReadOnly("read sets REPLY unless it is given names")
     for name in names:
         if not _harmless(name):
-            raise Refused(f"read sets {name}, which is not known to be harmless")
+            raise NotReadOnly(f"read sets {name}, which is not known to be harmless")
 
 
 def _jq(words: _Words) -> None:
     _check_known(words)
     for word in words:
         if "env" in text_of(word).lower():
-            raise Refused(f"jq {text_of(word)} may print the environment")
+            raise NotReadOnly(f"jq {text_of(word)} may print the environment")
         if _JQ_MODULE.search(text_of(word)):
-            raise Refused(f"jq {text_of(word)} loads a module, which may print the environment")
+            raise NotReadOnly(f"jq {text_of(word)} loads a module, which may print the environment")
         if text_of(word) == "--":
             raise unlisted("jq", "--")
     reading = read("jq", tables.JQ, words)
@@ -241,13 +241,13 @@ def _base64(words: _Words) -> None:
     _check_known(words)
     for value in read("base64", tables.BASE64, words).values:
         if not (value.isascii() and value.isdigit()):
-            raise Refused(f"base64 cannot wrap lines at {value}")
+            raise NotReadOnly(f"base64 cannot wrap lines at {value}")
 
 
 def _command(words: _Words) -> None:
     _check_known(words)
     if len(words) < 2 or text_of(words[0]) not in ("-v", "-V"):
-        raise Refused("command only reads as command -v NAME")
+        raise NotReadOnly("command only reads as command -v NAME")
     _check_no_options("command", words[1:])
 
 
@@ -271,7 +271,7 @@ def _git(words: _Words) -> None:
         else:
             break
     if position >= len(words):
-        raise Refused("git lacks a subcommand")
+        raise NotReadOnly("git lacks a subcommand")
     name, rest = text_of(words[position]), words[position + 1 :]
     _check_literal(words[position : position + 1])
     if name in tables.GIT_READERS:
@@ -281,7 +281,7 @@ def _git(words: _Words) -> None:
     elif name.startswith("-"):
         raise unlisted("git", name)
     else:
-        raise Refused(f"git {name} is not in the read-only set")
+        raise NotReadOnly(f"git {name} is not in the read-only set")
 
 
 def _git_reader(name: str, values: Sequence[str]) -> None:
@@ -293,7 +293,7 @@ def _git_reader(name: str, values: Sequence[str]) -> None:
             _git_long(name, text, following)
         elif text in tables.GIT_SEARCHES:
             if following is None or following.startswith("-"):
-                raise Refused(f"git {name} {text} lacks its value")
+                raise NotReadOnly(f"git {name} {text} lacks its value")
         elif text.startswith("-") and not _is_git_short(text):
             raise unlisted(f"git {name}", text)
 
@@ -309,11 +309,11 @@ def _git_long(name: str, text: str, following: str | None) -> None:
     if option not in tables.GIT_LONG_VALUED and (equals or option not in tables.GIT_LONG):
         raise unlisted(f"git {name}", text)
     if option in ("pretty", "format") and "%G" in value:
-        raise Refused(f"git {name} {text} runs a program that checks signatures")
+        raise NotReadOnly(f"git {name} {text} runs a program that checks signatures")
     if option == "dirty" and name == "describe":
-        raise Refused("git describe --dirty rewrites the index")
+        raise NotReadOnly("git describe --dirty rewrites the index")
     if not equals and option in tables.GIT_HUNGRY and following == "--":
-        raise Refused(f"git {name} {text} takes -- for its value")
+        raise NotReadOnly(f"git {name} {text} takes -- for its value")
 
 
 def _git_branch(words: _Words) -> None:
@@ -325,7 +325,7 @@ def _git_branch(words: _Words) -> None:
         if text == "--list" or (text.startswith("-") and not text.startswith("--") and "l" in text):
             break
     else:
-        raise Refused(f"git branch {text_of(operands[0])} may make a branch")
+        raise NotReadOnly(f"git branch {text_of(operands[0])} may make a branch")
     if any(text_of(word) == "--" for word in words):
         raise unlisted("git branch", "--")
 
@@ -334,25 +334,25 @@ def _git_tag(words: _Words) -> None:
     if not words:
         return
     if text_of(words[0]) not in ("-l", "--list"):
-        raise Refused("git tag only reads alone or with -l")
+        raise NotReadOnly("git tag only reads alone or with -l")
     _check_no_options("git tag", words[1:])
 
 
 def _git_remote(words: _Words) -> None:
     if words and (len(words) > 1 or text_of(words[0]) not in ("-v", "--verbose")):
-        raise Refused("git remote only reads alone or with -v")
+        raise NotReadOnly("git remote only reads alone or with -v")
 
 
 def _git_list(words: _Words) -> None:
     if len(words) != 1 or text_of(words[0]) != "list":
-        raise Refused("this git subcommand only reads with list alone")
+        raise NotReadOnly("this git subcommand only reads with list alone")
 
 
 def _git_reflog(words: _Words) -> None:
     if not words:
         return
     if text_of(words[0]) != "show":
-        raise Refused("git reflog only reads alone or with show")
+        raise NotReadOnly("git reflog only reads alone or with show")
     _check_no_options("git reflog", words[1:])
 
 

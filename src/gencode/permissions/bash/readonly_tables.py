@@ -1,4 +1,4 @@
-"""The read-only set as data: which commands only read, and with which options.
+"""The read-only commands and their options, as tables.
 
 The lists are those of the specification, word for word; `readonly` holds what is said beside them.
 """

@@ -3,8 +3,8 @@
 import re
 
 from gencode.permissions.bash.heredocs import HereDocuments
-from gencode.permissions.bash.parts import Assignment, Part, Unparsable, Word
-from gencode.permissions.bash.scan import NAME, WORD_ENDS
+from gencode.permissions.bash.parts import Assignment, Part, ShellWord, Unparsable
+from gencode.permissions.bash.scanner import NAME, WORD_ENDS
 
 _REDIRECTION = re.compile(
     rf"""([0-9]{{1,9}}+|\{{{NAME}(?:\[[^\]\n]*+\])?\}})?+"""
@@ -21,13 +21,13 @@ THROUGH_VARIABLE = "it redirects through a variable"
 SOCKET = "it opens a network connection"
 
 
-class Draft:
+class PartDraft:
     """A part while it is read."""
 
     def __init__(self) -> None:
-        self.words: list[Word] = []
+        self.words: list[ShellWord] = []
         self.assignments: list[Assignment] = []
-        self.inputs: list[Word] = []
+        self.inputs: list[ShellWord] = []
         self.fed: list[str | None] = []
         self.redirected: bool = False
 
@@ -35,7 +35,7 @@ class Draft:
 class Redirections(HereDocuments):
     """Reads redirections."""
 
-    def redirection(self, draft: Draft) -> bool:
+    def redirection(self, draft: PartDraft) -> bool:
         """Read the redirection that begins here, if one does."""
         found = _REDIRECTION.match(self.text, self.pos)
         if found is None:
@@ -66,7 +66,7 @@ class Redirections(HereDocuments):
                 self._output(operator, start)
         return True
 
-    def _duplicate(self, operator: str, draft: Draft, start: int) -> None:
+    def _duplicate(self, operator: str, draft: PartDraft, start: int) -> None:
         self.blanks()
         if self.skip(_DUPLICATE):
             return
@@ -77,7 +77,7 @@ class Redirections(HereDocuments):
         else:
             self._input(self.word(), draft)
 
-    def _input(self, target: Word, draft: Draft) -> None:
+    def _input(self, target: ShellWord, draft: PartDraft) -> None:
         if _may_be_socket(target):
             self.mark(SOCKET)
         draft.inputs.append(target)
@@ -98,7 +98,7 @@ class Redirections(HereDocuments):
                 return
         self.found.add(Part("write", (target,), opaque=reason, source=self.text[start : self.pos]))
 
-    def _expanded_twice(self, target: Word) -> None:
+    def _expanded_twice(self, target: ShellWord) -> None:
         """Bash expands the target of `>&` and then expands the result again, so quotes do not protect it."""
         if not target.literal:
             self.mark(EXPANDED_TWICE)
@@ -106,7 +106,7 @@ class Redirections(HereDocuments):
             raise Unparsable("a target of >& that bash expands twice")
 
 
-def _may_be_socket(target: Word) -> bool:
+def _may_be_socket(target: ShellWord) -> bool:
     known = ""
     for piece in target.pieces:
         if piece.kind != "text":

@@ -1,4 +1,4 @@
-"""Shells: what a command that is a shell will run, as far as its words tell.
+"""What a shell command such as `sh -c` will run, as far as its words tell.
 
 `sh -c 'text'` with nothing else is plain: its script takes its place. Every other way to hand a shell its
 script is opaque, but a script that stands there as text is still taken apart, so that deny rules reach it.
@@ -7,7 +7,7 @@ script is opaque, but a script that stands there as text is still taken apart, s
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gencode.permissions.bash.parts import Word
+from gencode.permissions.bash.parts import ShellWord
 from gencode.permissions.bash.wrappers import base_name
 
 SHELLS = frozenset(
@@ -28,7 +28,7 @@ class ShellUse(NamedTuple):
     """`script` is the word of `-c`, `opaque` why nobody knows what it runs, `stdin` that it reads there."""
 
     plain: bool = False
-    script: Word | None = None
+    script: ShellWord | None = None
     opaque: str = ""
     stdin: bool = False
 
@@ -38,7 +38,7 @@ def is_stdin(value: str) -> bool:
     return value == "-" or value.startswith(_STDIN)
 
 
-def shell_use(words: Sequence[Word], at: int, *, alone: bool) -> ShellUse:
+def shell_use(words: Sequence[ShellWord], at: int, *, alone: bool) -> ShellUse:
     """How the shell at `at` gets its script. Only one that stands `alone` can be plain."""
     name = base_name(words[at].value)
     reading = _read_options(words, at + 1)
@@ -62,14 +62,14 @@ def shell_use(words: Sequence[Word], at: int, *, alone: bool) -> ShellUse:
     return ShellUse()
 
 
-class _Reading(NamedTuple):
+class _ShellOptions(NamedTuple):
     at: int
     script: bool
     stdin: bool
     unsure: str
 
 
-def _read_options(words: Sequence[Word], at: int) -> _Reading:
+def _read_options(words: Sequence[ShellWord], at: int) -> _ShellOptions:
     script = stdin = False
     unsure = ""
     while at < len(words):
@@ -96,10 +96,10 @@ def _read_options(words: Sequence[Word], at: int) -> _Reading:
             at += 1 + letters.count("o") + letters.count("O")
         else:
             break
-    return _Reading(min(at, len(words)), script, stdin, unsure)
+    return _ShellOptions(min(at, len(words)), script, stdin, unsure)
 
 
-def trap_text(words: Sequence[Word]) -> Word | None:
+def trap_text(words: Sequence[ShellWord]) -> ShellWord | None:
     """The command that `trap` keeps for later, from the words after it."""
     operands = [word for word in words if word.value not in ("-l", "-p", "-P", "--")]
     return operands[0] if len(operands) > 1 and operands[0].value != "-" else None

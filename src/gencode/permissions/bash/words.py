@@ -3,7 +3,7 @@
 import re
 
 from gencode.permissions.bash.expansions import TRANSLATED, VARIABLE, Expansions
-from gencode.permissions.bash.parts import Piece, PieceKind, Unparsable, Word
+from gencode.permissions.bash.parts import PieceKind, ShellWord, Unparsable, WordPiece
 from gencode.permissions.bash.quotes import decoded
 
 PLAIN = r"""[^ \t\n;&|<>()'"\\$`*?\[{#][^ \t\n;&|<>()'"\\$`*?\[{]*+"""
@@ -22,11 +22,11 @@ _MANY_CHARACTERS = 500
 _UNKNOWN = "\0"
 
 
-class Pieces:
+class WordBuilder:
     """The pieces of a word while it is read: texts that follow each other become one."""
 
     def __init__(self) -> None:
-        self.pieces: list[Piece] = []
+        self.pieces: list[WordPiece] = []
         self.texts: list[str] = []
         self.quoted = False
         self.unsure = False
@@ -37,7 +37,7 @@ class Pieces:
         self.quoted = quoted
         self.texts.append(value)
 
-    def piece(self, piece: Piece) -> None:
+    def piece(self, piece: WordPiece) -> None:
         if piece.kind == "text":
             self.text(piece.text, quoted=piece.quoted)
             return
@@ -45,47 +45,47 @@ class Pieces:
             self.flush()
         self.pieces.append(piece)
 
-    def maybe(self, piece: Piece) -> None:
+    def maybe(self, piece: WordPiece) -> None:
         """A `[` or `{` that is special only together with what follows."""
         self.unsure = True
         self.piece(piece)
 
     def flush(self) -> None:
-        self.pieces.append(Piece("".join(self.texts), "text", self.quoted))
+        self.pieces.append(WordPiece("".join(self.texts), "text", self.quoted))
         self.texts.clear()
 
-    def finished(self) -> tuple[Piece, ...]:
+    def finished(self) -> tuple[WordPiece, ...]:
         if self.texts:
             self.flush()
         return _settled(self.pieces) if self.unsure else tuple(self.pieces)
 
 
-class Words(Expansions):
+class WordReader(Expansions):
     """Reads words."""
 
-    def word(self) -> Word:
+    def word(self) -> ShellWord:
         """The word that begins here; it is an error if none does."""
         found = PLAIN_WORD.match(self.text, self.pos)
         if found:
             self.pos = found.end()
-            return Word((Piece(found[0]),), found[0])
+            return ShellWord((WordPiece(found[0]),), found[0])
         found = _QUOTED_WORD.match(self.text, self.pos)
         if found:
             self.pos = found.end()
-            return Word((Piece(found[0][1:-1], "text", True),), found[0])
+            return ShellWord((WordPiece(found[0][1:-1], "text", True),), found[0])
         start = self.pos
-        pieces = Pieces()
+        pieces = WordBuilder()
         if self.peek() != "#":
             self._special_pieces(pieces)
         finished = pieces.finished()
         if not finished:
             raise Unparsable("a word is missing")
-        word = Word(finished, self.text[start : self.pos])
+        word = ShellWord(finished, self.text[start : self.pos])
         if self.peek() in ("<", ">") and _BELONGS_TO_REDIRECTION.match(bare(word)):
             raise Unparsable("a redirection that cannot be read for certain")
         return word
 
-    def _special_pieces(self, pieces: Pieces) -> None:
+    def _special_pieces(self, pieces: WordBuilder) -> None:
         """Read pieces up to the end of the word."""
         text = self.text
         while True:
@@ -105,7 +105,7 @@ class Words(Expansions):
             else:
                 self.special_piece(character, pieces)
 
-    def special_piece(self, character: str, pieces: Pieces) -> None:
+    def special_piece(self, character: str, pieces: WordBuilder) -> None:
         """Read what begins with a character that is not just text."""
         self.found.step()
         match character:
@@ -127,12 +127,12 @@ class Words(Expansions):
             case _:
                 pieces.piece(self._run(_STARS, "glob"))
 
-    def _run(self, pattern: re.Pattern[str], kind: PieceKind) -> Piece:
+    def _run(self, pattern: re.Pattern[str], kind: PieceKind) -> WordPiece:
         start = self.pos
         self.skip(pattern)
-        return Piece(self.text[start : self.pos], kind)
+        return WordPiece(self.text[start : self.pos], kind)
 
-    def _backslash(self, pieces: Pieces) -> None:
+    def _backslash(self, pieces: WordBuilder) -> None:
         following = self.text[self.pos + 1 : self.pos + 2]
         if not following:
             raise Unparsable("it ends with a backslash")
@@ -140,7 +140,7 @@ class Words(Expansions):
         if following != "\n":
             pieces.text(following, quoted=True)
 
-    def _dollar_in_word(self, pieces: Pieces) -> None:
+    def _dollar_in_word(self, pieces: WordBuilder) -> None:
         following = self.text[self.pos + 1 : self.pos + 2]
         if following == "'":
             found = _ANSI_QUOTED.match(self.text, self.pos)
@@ -153,27 +153,27 @@ class Words(Expansions):
             self.pos += 1
             self.double_quoted()
             self.mark(TRANSLATED)
-            pieces.piece(Piece(self.text[start : self.pos], "other", True))
+            pieces.piece(WordPiece(self.text[start : self.pos], "other", True))
         else:
             pieces.piece(self.dollar(quoted=False))
 
 
-def plain_words(text: str) -> list[Word]:
+def plain_words(text: str) -> list[ShellWord]:
     """The words of a text without anything special but blanks."""
-    return [Word((Piece(word),), word) for word in text.split()]
+    return [ShellWord((WordPiece(word),), word) for word in text.split()]
 
 
-def bare(word: Word) -> str:
+def bare(word: ShellWord) -> str:
     """The word if nothing in it is quoted or expanded, else an empty text; only such words are keywords."""
     first = word.pieces[0]
     return first.text if len(word.pieces) == 1 and first.kind == "text" and not first.quoted else ""
 
 
-def _settled(pieces: list[Piece]) -> tuple[Piece, ...]:
+def _settled(pieces: list[WordPiece]) -> tuple[WordPiece, ...]:
     """The pieces after each `[` and `{` that turned out to be nothing special has become text."""
     last_closing = max((at for at, piece in enumerate(pieces) if "]" in piece.text), default=-1)
     braces = _expands_braces(pieces)
-    settled = Pieces()
+    settled = WordBuilder()
     for at, piece in enumerate(pieces):
         harmless = not braces if piece.kind == "brace" else piece.text[0:1] == "[" and at > last_closing
         if harmless and piece.kind in ("brace", "glob"):
@@ -183,7 +183,7 @@ def _settled(pieces: list[Piece]) -> tuple[Piece, ...]:
     return settled.finished()
 
 
-def _expands_braces(pieces: list[Piece]) -> bool:
+def _expands_braces(pieces: list[WordPiece]) -> bool:
     shape = "".join(
         piece.text if not piece.quoted and piece.kind in ("text", "glob", "brace") else _UNKNOWN
         for piece in pieces

@@ -1,4 +1,4 @@
-"""Wrappers and dispatchers: commands that run another command, and where that other command begins.
+"""Wrappers such as `sudo`, `env` and `xargs`: where the command that they run begins.
 
 A transparent wrapper is stripped for every rule. A dispatcher is not: deny and ask rules look at every suffix
 of its words, and an allow rule must name what it runs. What is listed here is data; an option that is not
@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gencode.permissions.bash.matching import Values
 from gencode.permissions.bash.readonly import safe_name
+from gencode.permissions.bash.rule_automaton import Values
 
 DISPATCHERS = frozenset(
     {
@@ -241,7 +241,7 @@ def split_string(values: Values, at: int) -> tuple[str | None, ...]:
     return (*words, *values[rest:])
 
 
-class Reach(NamedTuple):
+class WrapperReach(NamedTuple):
     """What wrappers leave of the words of a command.
 
     `inner` is the place of the command that is left when all transparent wrappers are gone, `starts` the
@@ -263,10 +263,10 @@ class Reach(NamedTuple):
     folders: tuple[str, ...] = ()
 
 
-NOTHING_WRAPPED = Reach(0, (0,), -1, 0, (0,))
+NOTHING_WRAPPED = WrapperReach(0, (0,), -1, 0, (0,))
 
 
-def reach(values: Values) -> Reach:
+def reach(values: Values) -> WrapperReach:
     """Follow the wrappers and dispatchers from the first word on."""
     head = values[0] if values else None
     if head is None or not _leads_on(base_name(head)):
@@ -294,7 +294,7 @@ def reach(values: Values) -> Reach:
         if free_from < 0 and (found.unknown or not found.transparent):
             free_from = at
         if len(heads) > _MOST_NESTED:
-            return Reach(0, (0,), 0, 0, (0,), _TOO_MANY)
+            return WrapperReach(0, (0,), 0, 0, (0,), _TOO_MANY)
         unknown = found.unknown
         folders += [found.folder] if found.folder else []
         at = found.at
@@ -307,14 +307,14 @@ def reach(values: Values) -> Reach:
         unknown = unknown or f"xargs gives {base_name(values[last] or '')} the command that it runs"
     if replaced and any(text in (word or "") for word in values[given:at] for text in replaced):
         unknown = unknown or "xargs puts what it reads among the words of a wrapper"
-    found = Reach(
+    found = WrapperReach(
         *(inner, tuple(starts), free_from, at, tuple(heads), unknown),
         *(xargs, tuple(replaced), tuple(splits), tuple(folders)),
     )
     return found if free_from < 0 else _with_far_ones(values, found)
 
 
-def _with_far_ones(values: Values, found: Reach) -> Reach:
+def _with_far_ones(values: Values, found: WrapperReach) -> WrapperReach:
     """A dispatcher may have its command anywhere, so xargs and env count wherever they stand behind it."""
     names = [base_name(value) if value else "" for value in values]
     far = [at for at in range(found.free_from + 1, len(values)) if names[at] in ("xargs", "env")]

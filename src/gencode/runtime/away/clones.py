@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.core.spec import Copied
+from gencode.core.folder_copy import FolderCopy
 from gencode.runtime.away.checkout import Checkout, checkout_at, has, key_at
 from gencode.runtime.away.parcel import MOST_COMMITS, Parcel, safe_remote
 from gencode.runtime.worktrees.git import Git
@@ -28,10 +28,10 @@ class Clone(Struct, frozen=True):
     of: str
     home: str = ""
 
-    def copied(self, own: Path | None) -> Copied:
+    def copied(self, own: Path | None) -> FolderCopy:
         """What that means for names and rules; `own` is GenCode's folder, whose names mean what they say."""
         keeps = (str(self.top), *([str(own)] if own else []))
-        return Copied(str(self.top), self.of, self.home, keeps, narrows=True)
+        return FolderCopy(str(self.top), self.of, self.home, keeps, narrows=True)
 
 
 async def clone_at(cwd: Path, folder: str, parcel: Parcel | None) -> Clone:

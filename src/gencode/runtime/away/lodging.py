@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.spec import Workspace
-from gencode.permissions.started import digests
+from gencode.permissions.started_files import digests
 from gencode.permissions.trust import revoke, standing, trust
 from gencode.runtime.away.checkout import is_whole, unpacked
 from gencode.runtime.away.mirror import Mirror, Unreachable, take_in

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
-from gencode.core.spec import Copied
+from gencode.core.folder_copy import FolderCopy
 from gencode.permissions.trust import standing
 from gencode.runtime.away.checkout import (
     Checkout,
@@ -52,7 +52,7 @@ class Around(Struct, frozen=True):
     """That a folder is in a copy: how that was sent, and what it is a copy of."""
 
     parcel: Parcel
-    copied: Copied
+    copied: FolderCopy
 
 
 class _Upstream(Struct, frozen=True):

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
-from gencode.core.spec import Original
+from gencode.core.folder_copy import CopiedFolder
 from gencode.runtime.fleet import Lack
 
 MOST_PACK = 32 << 20
@@ -110,7 +110,7 @@ class Parcel(Struct, frozen=True, omit_defaults=True):
     notes: tuple[str, ...] = ()
     missing: tuple[Missing, ...] = ()
     home: str = ""
-    earlier: tuple[Original, ...] = ()
+    earlier: tuple[CopiedFolder, ...] = ()
     """What the checkout around the folder is itself a copy of, the nearest first."""
     fork: Literal["", "work", "sent", "now"] = ""
     start: str = ""

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
+from gencode.core.folder_copy import FolderCopy
 from gencode.core.messages import ToolCall
-from gencode.core.spec import Copied
 from gencode.permissions.decision import path_fields
 from gencode.permissions.paths import PATH_TOOLS, is_inside
 
@@ -18,7 +18,7 @@ _DEEPEST = 8
 """So deep lists and objects in an argument are looked into."""
 
 
-def renamed(call: ToolCall, tool: str, copied: Copied, *, local: bool = False) -> ToolCall:
+def renamed(call: ToolCall, tool: str, copied: FolderCopy, *, local: bool = False) -> ToolCall:
     """A call of a tool for files with its paths as they are in the copy.
 
     A tool that is another program on this machine may take paths in any argument: for it, each text is
@@ -40,7 +40,7 @@ def renamed(call: ToolCall, tool: str, copied: Copied, *, local: bool = False) -
     return call if same else replace(call, input={**given, **named})
 
 
-def _deeply(value: Any, copied: Copied, depth: int) -> Any:
+def _deeply(value: Any, copied: FolderCopy, depth: int) -> Any:
     if isinstance(value, str):
         return in_copy(value, copied) if value.startswith("/") and value.isprintable() else value
     if isinstance(value, list) and depth:
@@ -50,12 +50,12 @@ def _deeply(value: Any, copied: Copied, depth: int) -> Any:
     return cast(Any, value)
 
 
-def in_copy(text: str, copied: Copied) -> str:
+def in_copy(text: str, copied: FolderCopy) -> str:
     """A path as it is in the copy, if it is one in the folder that this is a copy of; else as it was."""
     return _in_copy(text, copied, _path)
 
 
-def _in_copy(text: str, copied: Copied, normal: Callable[[str], str]) -> str:
+def _in_copy(text: str, copied: FolderCopy, normal: Callable[[str], str]) -> str:
     for original in copied.originals:
         written = text
         if original.home and (text == "~" or text.startswith("~/")):

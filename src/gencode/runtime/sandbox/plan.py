@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gencode.permissions.agent_places import users_places
+from gencode.permissions.agent_folders import users_places
 from gencode.permissions.secrets import folded, holds_own_settings
 from gencode.runtime.sandbox.guards import (
     guarded_names,

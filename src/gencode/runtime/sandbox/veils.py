@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gencode.permissions.bash.decision import Reading
+from gencode.permissions.bash.decision import CommandReading
 from gencode.permissions.secrets import KERNEL_ROOTS, SYSTEM_ROOTS, folded, is_under
 from gencode.runtime.sandbox.aliases import programs
 from gencode.runtime.sandbox.guards import real
@@ -34,6 +34,6 @@ def veiled(plan: Enclosure, closed: Iterable[str], cwd: Path) -> Enclosure:
     return replace(plan, veiled=tuple(outer[:_MOST]))
 
 
-def is_for_veils(reading: Reading) -> bool:
+def is_for_veils(reading: CommandReading) -> bool:
     """Whether a command is shown to only read, and none of its parts is git."""
     return reading.only_reads and not any(unit.is_git for unit in reading.command.units)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from gencode.core.changes import BRANCHES as BRANCHES
 from gencode.core.errors import UserMistake
 from gencode.core.spec import Workspace
-from gencode.permissions.agent_places import WORKTREES as _ALL
+from gencode.permissions.agent_folders import WORKTREES as _ALL
 from gencode.permissions.secrets import holds_own_settings
 
 MIRRORS = ".mirrors"

@@ -11,7 +11,7 @@ from msgspec import structs
 from gencode.app import Registry, forgetful, workspace_at
 from gencode.core.errors import UserMistake
 from gencode.core.visible import visible_line
-from gencode.permissions.trust import Standing, standing, trust_added
+from gencode.permissions.trust import FolderTrust, standing, trust_added
 from gencode.runtime.processes.environment import MARK
 from gencode.runtime.toolbox import Toolbox
 from gencode.settings import gen_home
@@ -65,7 +65,7 @@ def made(args: argparse.Namespace) -> int:
     return 0
 
 
-def _stays_trusted(before: Standing, path: Path, digest: str) -> bool:
+def _stays_trusted(before: FolderTrust, path: Path, digest: str) -> bool:
     """Whether a folder is trusted with the file that a person has just had written in it."""
     if MARK in os.environ:  # an agent runs this, and only a person trusts anything
         return False

@@ -26,7 +26,7 @@ from gencode.core.spec import Workspace
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.delegation.leaving import in_use, is_used, names_of
-from gencode.permissions.trust import Standing
+from gencode.permissions.trust import FolderTrust
 from gencode.places import database
 from gencode.runtime.sandbox.choose import Sandbox, chosen
 from gencode.runtime.traces import standing
@@ -259,7 +259,7 @@ def _settings(gen: GenCode) -> Iterator[Check]:
         yield Check("settings", "ok", f"from the environment: {', '.join(named)}")
 
 
-def _project(project: Standing) -> Iterator[Check]:
+def _project(project: FolderTrust) -> Iterator[Check]:
     """What the folder brings, and whether it counts."""
     files = len(project.brought.files)
     match project.state:

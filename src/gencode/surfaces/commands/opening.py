@@ -11,7 +11,7 @@ from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec
 from gencode.core.visible import visible_line
-from gencode.permissions.brought import SERVERS
+from gencode.permissions.project_files import SERVERS
 from gencode.runtime.asking import Asker
 from gencode.runtime.ports import Store
 from gencode.runtime.traces import standing

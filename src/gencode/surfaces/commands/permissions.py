@@ -19,9 +19,9 @@ from gencode.core.outcome import as_json
 from gencode.core.rules import Action
 from gencode.core.spec import same_name
 from gencode.core.visible import exact_line
-from gencode.permissions.cases import Judged, judge_file
+from gencode.permissions.cases import CaseResult, judge_file
 from gencode.permissions.decision import check_tool
-from gencode.permissions.explain import Explanation
+from gencode.permissions.explanation import Explanation
 from gencode.runtime.toolbox import MCP
 from gencode.surfaces.commands.opening import flags, servers_tried
 from gencode.surfaces.lifetime import run_to_end
@@ -142,14 +142,14 @@ def _write(waiting: list[str], *, as_lines: bool) -> None:
         waiting.clear()
 
 
-def _verdict(judged: Judged) -> str:
+def _verdict(judged: CaseResult) -> str:
     if judged.mistake:
         broken = Verdict(unicode_text(judged.id), "error", f"line {judged.line}: {judged.mistake}")
         return as_json(broken)
     return as_json(Verdict(unicode_text(judged.id), str(judged.decision), unicode_text(judged.why)))
 
 
-def _complaint(name: str, judged: Judged) -> list[str]:
+def _complaint(name: str, judged: CaseResult) -> list[str]:
     if judged.met:
         return []
     which = f"{name}:{judged.line}" + (f" ({judged.id})" if judged.id else "")

@@ -17,9 +17,9 @@ from gencode.app import ServerState, agents_if_trusted, forgetful, started_if_tr
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, same_name
 from gencode.core.visible import exact, exact_line
-from gencode.permissions.brought import SERVERS, SETTINGS
-from gencode.permissions.started import Started, digests
-from gencode.permissions.trust import Change, Standing, revoke, standing, trust, trusted_folders
+from gencode.permissions.project_files import SERVERS, SETTINGS
+from gencode.permissions.started_files import StartedFiles, digests
+from gencode.permissions.trust import FolderTrust, TrustChange, revoke, standing, trust, trusted_folders
 from gencode.places import workspace_at
 from gencode.runtime.hooks_file import EVENTS, parse_hooks
 from gencode.runtime.processes.environment import MARK
@@ -74,7 +74,7 @@ class Offer(Struct, frozen=True):
 
     folder: str
     state: str
-    changes: list[Change]
+    changes: list[TrustChange]
     settings: dict[str, Any]
     agents: list[AgentOffer]
     servers: list[str]
@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
     if "revoke" in args:
         return _revoke(folder, as_json=as_json)
     project = standing(folder, gen_home())
-    started = started_if_trusted(project) if project.state != "nothing" else Started()
+    started = started_if_trusted(project) if project.state != "nothing" else StartedFiles()
     digested = digests(started.files, project.folder)
     offer = replace(_offer(project), starts=list(started.files), unknown=list(started.unknown))
     if "show" in args or (as_json and "yes" not in args):
@@ -147,7 +147,9 @@ def _folder(args: argparse.Namespace) -> Path:
     return workspace_at(base / Path(getattr(args, "folder", ".")).expanduser()).root
 
 
-def _decide(project: Standing, offer: Offer, started: Mapping[str, str], *, sure: bool, as_json: bool) -> int:
+def _decide(
+    project: FolderTrust, offer: Offer, started: Mapping[str, str], *, sure: bool, as_json: bool
+) -> int:
     """Trust what was shown, if a person says so."""
     if not as_json:
         _show(offer, as_json=False)
@@ -295,7 +297,7 @@ def _revoke(folder: Path, *, as_json: bool) -> int:
     return 0
 
 
-def _offer(project: Standing) -> Offer:
+def _offer(project: FolderTrust) -> Offer:
     problems, texts = list(project.brought.problems), project.brought.texts
     settings: dict[str, Any] = {}
     try:
@@ -315,7 +317,7 @@ def _offer(project: Standing) -> Offer:
     )
 
 
-def _agents(project: Standing) -> Iterator[AgentOffer]:
+def _agents(project: FolderTrust) -> Iterator[AgentOffer]:
     entries = agents_if_trusted(project).listing()
     called = {each.path: _called(each.spec) for each in entries if each.spec}
     for entry in entries:

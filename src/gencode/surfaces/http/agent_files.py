@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from gencode.app import Entry
+from gencode.app import AgentEntry
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.spec import same_name
 from gencode.settings import gen_home
@@ -68,7 +68,7 @@ async def put_agent_file(site: Site, asked: Asked[Nothing, NewText]) -> LintedFi
     return replace(linted_file(read, site.gen.toolbox), path=str(path))
 
 
-def _entry(site: Site, name: str) -> Entry:
+def _entry(site: Site, name: str) -> AgentEntry:
     """The file of an agent, also of one that does not count."""
     wanted = same_name(name)
     entries = site.gen.agents.listing()

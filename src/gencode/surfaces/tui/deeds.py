@@ -9,7 +9,7 @@ from textual.app import SuspendNotSupported
 
 from gencode.core.errors import UserMistake
 from gencode.core.visible import visible_line
-from gencode.permissions.started import digests
+from gencode.permissions.started_files import digests
 from gencode.permissions.trust import standing, trust
 from gencode.runtime.ports import TaskQuery
 from gencode.runtime.processes.environment import MARK

@@ -1,0 +1,210 @@
+"""The reasons for the decision about a command: its findings, and the sentences that tell them."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from gencode.core.rules import Action, Decision, Mode, Policy, Rule, allow_flags
+from gencode.permissions.bash.command_units import Unit
+from gencode.permissions.bash.compiled_rules import BashRules
+from gencode.permissions.bash.forms import allowing
+from gencode.permissions.bash.rule_automaton import Automaton
+from gencode.permissions.paths import described, shown
+
+Cause = Literal[
+    "rule",
+    "path",
+    "possible",
+    "possible path",
+    "opaque",
+    "plan",
+    "guard",
+    "plan guard",
+    "uncovered",
+    "dontAsk",
+    "read-only",
+    "plain shell",
+]
+
+_BLANKET = Rule("Bash", "*", Action.ALLOW)
+_MOST_OFFERS = 3
+_LONGEST_PATTERN = 80
+_MOST_WORDS = 20
+_LONGEST_SHOWN = 80
+_MOST_NAMED = 3
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:=@%+,^-]+")
+_SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
+
+
+class PartFinding(NamedTuple):
+    """What one part comes to, and why; told only if it decides."""
+
+    action: Action
+    cause: Cause
+    unit: Unit
+    rule: Rule | None = None
+    detail: str = ""
+
+
+def told(findings: Sequence[PartFinding], policy: Policy) -> Decision:
+    """The decision of the first of several findings that ask, or of one that denies."""
+    first = findings[0]
+    why = f"Bash: {_part(first.unit)}: {_reason(first)}."
+    if len(findings) > 1:
+        why += f" Also needs approval: {_also(findings[1:])}."
+    rule = described(first.rule) if first.rule else ""
+    offers = _offers(findings)
+    lifts = _unlifted(findings) if offers is None else allow_flags(offers)
+    return Decision(first.action, why, rule, policy.owner, lifts, offers=tuple(offers or ()))
+
+
+def told_allowed(findings: Sequence[PartFinding], policy: Policy) -> Decision:
+    """The decision when nothing is asked and nothing is denied."""
+    chosen = next((finding for finding in findings if finding.rule), findings[0])
+    why = f"Bash: {_part(chosen.unit)}: {_reason(chosen)}."
+    if len(findings) > 1:
+        why += f" {_more(len(findings) - 1)} allowed too."
+    return Decision(Action.ALLOW, why, described(chosen.rule) if chosen.rule else "", policy.owner)
+
+
+def told_unparsable(problem: str, policy: Policy, rules: BashRules) -> Decision:
+    """The decision for a command that cannot be read: never allow."""
+    limits = (rule for rule, _ in rules.limits if rule.action is Action.DENY)
+    if denied := rules.deny or next(limits, None):
+        why = f"Bash: the rule {described(denied)} matches."
+        return Decision(Action.DENY, why, described(denied), policy.owner, _removing(denied))
+    why = f"Bash: the command cannot be read: {problem}."
+    if policy.mode is Mode.PLAN:
+        return Decision(Action.DENY, why, "", policy.owner, "another permission mode than plan")
+    return Decision(Action.ASK, why, "", policy.owner, "write the command in another way")
+
+
+def _part(unit: Unit) -> str:
+    return shown(unit.part.source, _LONGEST_SHOWN)
+
+
+def _also(findings: Sequence[PartFinding]) -> str:
+    named = [_part(finding.unit) for finding in findings[:_MOST_NAMED]]
+    rest = len(findings) - len(named)
+    return ", ".join([*named, f"and {rest:,} more"] if rest else named)
+
+
+def _more(count: int) -> str:
+    return "One more part is" if count == 1 else f"{count:,} more parts are"
+
+
+def _reason(finding: PartFinding) -> str:
+    rule = described(finding.rule) if finding.rule else ""
+    match finding.cause:
+        case "rule":
+            return f"the rule {rule} matches"
+        case "path":
+            return f"the rule {rule} matches {shown(finding.detail, _LONGEST_SHOWN)}"
+        case "possible":
+            return f"the rule {rule} might match: one of its words is only known when it runs"
+        case "possible path":
+            return f"the rule {rule} might match: {finding.detail}"
+        case "opaque":
+            return f"the rule {rule} might match, and what it runs cannot be known: {finding.detail}"
+        case "plan":
+            return f"plan mode only reads, and {finding.unit.more_than_read}"
+        case "guard" | "plan guard":
+            return finding.detail
+        case "dontAsk":
+            return "the mode dontAsk allows what no rule forbids"
+        case "read-only":
+            return "it only reads"
+        case "plain shell":
+            return "its script is checked instead"
+        case "uncovered":
+            return _uncovered(finding.unit)
+
+
+def _uncovered(unit: Unit) -> str:
+    if unit.opaque:
+        return f"what it runs cannot be known: {unit.opaque}"
+    if unit.part.kind == "write":
+        return "it writes a file, and only a rule for all commands allows that"
+    return f"no rule allows it, and it may do more than read: {unit.more_than_read}"
+
+
+def _removing(rule: Rule) -> str:
+    return f"only removing the rule allows this: {rule}"
+
+
+def _unlifted(findings: Sequence[PartFinding]) -> str:
+    """What would turn the decision into allow where no allow rule does."""
+    for finding in findings:
+        if finding.rule:
+            return _removing(finding.rule)
+        if finding.cause == "plan":
+            return "another permission mode than plan"
+        if finding.cause == "plan guard":
+            return "nothing allows this in plan mode"
+    return "no rule allows this, because none can name these words exactly"
+
+
+def _offers(findings: Sequence[PartFinding]) -> Iterable[Rule] | None:
+    """The allow rules that together lift all findings; None where there are none. None is offered in vain."""
+    if any(finding.rule or finding.cause in ("plan", "plan guard") for finding in findings):
+        return None
+    offers: dict[Rule, None] = {}
+    for finding in findings:
+        wanted = _past_guard(finding.unit) if finding.cause == "guard" else [narrowest(finding.unit)]
+        if not wanted:
+            return None
+        offers.update(dict.fromkeys(wanted))
+        if len(offers) > _MOST_OFFERS and not any(each.cause == "guard" for each in findings):
+            return (_BLANKET,)
+    if _BLANKET in offers:
+        guarded = [finding.unit for finding in findings if finding.cause == "guard"]
+        offers = dict.fromkeys([_BLANKET, *(rule for unit in guarded for rule in _past_guard(unit))])
+    return offers
+
+
+def _past_guard(unit: Unit) -> list[Rule]:
+    """The exact rule that lifts a guard, and the blanket one where that does not allow the part as well."""
+    if unit.exact is None or not _writable(unit.exact):
+        return []
+    rule = _allowing(" ".join(unit.exact))
+    covers = not unit.more_than_read or unit.plain_shell or _covers(rule, unit)
+    return [rule] if covers else [rule, _BLANKET]
+
+
+def narrowest(unit: Unit) -> Rule:
+    """The narrowest useful rule that allows a part."""
+    for pattern in _suggestions(unit):
+        rule = _allowing(pattern)
+        if len(pattern) <= _LONGEST_PATTERN and _covers(rule, unit):
+            return rule
+    return _BLANKET
+
+
+def _suggestions(unit: Unit) -> Iterator[str]:
+    for form in unit.forms:
+        values = form.track.values[form.track.starts[0] :]
+        prefix: list[str] = []
+        for value in values[:_MOST_WORDS]:
+            if value is None or not _writable((value,)):
+                break
+            prefix.append(value)
+        whole = len(prefix) == len(values)
+        if whole:
+            yield " ".join(prefix)
+        if len(prefix) > 1 and _SUBCOMMAND.fullmatch(prefix[1]):
+            yield f"{prefix[0]} {prefix[1]}:*"
+        if prefix:
+            yield f"{' '.join(prefix)}:*"
+            yield f"{prefix[0]}:*"
+
+
+def _writable(words: Sequence[str]) -> bool:
+    return all(_PLAIN_WORD.fullmatch(word) for word in words)
+
+
+def _covers(rule: Rule, unit: Unit) -> bool:
+    return allowing(Automaton([rule], through=False), unit.forms) is not None
+
+
+def _allowing(pattern: str) -> Rule:
+    return Rule("Bash", pattern, Action.ALLOW)

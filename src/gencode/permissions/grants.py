@@ -1,0 +1,77 @@
+"""Approvals for more than one call: rules that a person granted to agents of a session.
+
+A session is a conversation, or a task that was started by itself, with everything below it. Several may be
+led in one process: a yes for one of them counts in no other.
+"""
+
+from collections.abc import Callable, Set
+
+from gencode.core.rules import Rule, merge
+from gencode.permissions.calls import Approval
+
+
+class SessionApprovals(set[Approval]):
+    """What was said yes to in one session, where it is asked once; what counts for all is looked up above."""
+
+    __slots__ = ("_above",)
+
+    def __init__(self, above: Set[Approval]) -> None:
+        super().__init__()
+        self._above = above
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or key in self._above
+
+
+class Grants:
+    """The rules given to one agent and to all below it; without `above` they are for all of the process.
+
+    With `session` it is where a session begins.
+    """
+
+    __slots__ = ("_above", "_below", "_heard", "_own", "_session")
+
+    def __init__(self, above: "Grants | None" = None, *, session: bool = False) -> None:
+        self._above = above
+        self._session = session
+        self._own: tuple[Rule, ...] = ()
+        self._below: tuple[Rule, ...] = ()
+        self._heard: dict[object, Callable[[], None]] = {}
+
+    def listen(self, who: object, heard: Callable[[], None] | None) -> None:
+        """Tell `who`, until it says None, whenever a rule is given to anybody in this process."""
+        if heard is None:
+            self._top()._heard.pop(who, None)
+        else:
+            self._top()._heard[who] = heard
+
+    def add(self, rule: Rule, reach: str) -> None:
+        """Let a rule count for this agent, its subtree or the session; for a single call it is nothing."""
+        match reach:
+            case "agent":
+                self._own = merge(self._own, (rule,))
+            case "subtree":
+                self._below = merge(self._below, (rule,))
+            case "session" | "always":
+                top = self._top() if reach == "always" else self._beginning()
+                top._below = merge(top._below, (rule,))
+            case _:
+                return
+        for heard in tuple(self._top()._heard.values()):
+            heard()
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Every rule that counts for this agent."""
+        above = self._above.inherited() if self._above else ()
+        return (*self._own, *self._below, *above)
+
+    def inherited(self) -> tuple[Rule, ...]:
+        """Every rule that counts for those below."""
+        above = self._above.inherited() if self._above else ()
+        return (*self._below, *above)
+
+    def _beginning(self) -> "Grants":
+        return self if self._session or self._above is None else self._above._beginning()
+
+    def _top(self) -> "Grants":
+        return self._above._top() if self._above else self

@@ -1,0 +1,46 @@
+"""The allow rules that a person approved with "always", in a file beside the user's settings.
+
+The file is written by the program only, so that nothing the person wrote by hand is ever touched; it counts
+as a part of the user's settings.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from gencode.core.errors import UserMistake
+
+FILE = "answers.toml"
+_HEAD = '# Rules approved with "always". Remove a line to be asked again.\n'
+
+
+def save_rule(home: Path, rules: Mapping[str, list[str]], rule: str) -> None:
+    """Add an allow rule to those that are there; whole or not at all, also beside another process."""
+    kept = list(dict.fromkeys((*rules.get("allow", ()), rule)))
+    lines = "".join(f"  {json.dumps(each, ensure_ascii=False)},\n" for each in kept)
+    temporary = home / f".{FILE}.{os.getpid()}"
+    try:
+        temporary.write_text(f"{_HEAD}allow = [\n{lines}]\n", "utf-8")
+        temporary.replace(home / FILE)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise UserMistake(f"The rule could not be saved in {home / FILE}: {error.strerror}.") from None
+
+
+class FileLock:
+    """Only one process changes the answers, or another file of this kind, at a time."""
+
+    def __init__(self, home: Path, file: str = FILE) -> None:
+        self._path = home / f"{file}.lock"
+
+    def __enter__(self) -> None:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._handle = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._handle, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._handle)
