@@ -23,8 +23,15 @@ MOST_WARNINGS = 20
 
 _WEIGHTY = frozenset(
     (
-        *("name", "tools", "allowed-tools", "disallowed-tools", "permission", "permissions"),
-        *("permission-mode", "readonly", "sends"),
+        "name",
+        "tools",
+        "allowed-tools",
+        "disallowed-tools",
+        "permission",
+        "permissions",
+        "permission-mode",
+        "readonly",
+        "sends",
     )
 )
 """Fields of which nobody may guess which one counts."""

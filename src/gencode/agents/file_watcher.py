@@ -34,7 +34,7 @@ _PASSED_OVER = (".git", "node_modules", "__pycache__")
 
 
 class FileStamp(NamedTuple):
-    """A path, whether its links were followed, the file or folder it is, its size and when it was changed."""
+    """The state of one path: whether links were followed, its file number, size and times."""
 
     path: str
     links: bool
@@ -45,7 +45,7 @@ class FileStamp(NamedTuple):
 
 
 class FileWatcher:
-    """Whether files changed at some places, which need not be there yet.
+    """Notices changes of files and folders, which need not exist yet.
 
     `places` are the user's own files and folders, where links are followed; below `projects` none is. Where
     there are more than `MOST_FILES` they are looked at by a thread, and at most once in `PAUSE` seconds: a
@@ -98,7 +98,7 @@ class FileWatcher:
 
 
 class _BackgroundScan:
-    """More files than one would look at while others wait."""
+    """A scan in a thread, for more files than one would look at while others wait."""
 
     def __init__(self, places: Iterable[tuple[Path, bool]], since: int) -> None:
         self._places = tuple(places)

@@ -33,7 +33,7 @@ Keep = Callable[[R, R, str], R]
 
 
 class LiveRegistry(Generic[R]):
-    """A registry that is read anew when its files changed. Whoever works keeps what it began with.
+    """A registry that is reloaded when its files change. A running agent keeps what it began with.
 
     `projects` is how folders stood when they were looked at, `home` the user's folder with the list of those
     that are trusted, which is watched as well.
@@ -185,9 +185,9 @@ Amounts = Callable[[ToolCall, Callable[[], Skills]], ToolCall | None]
 
 
 class Library:
-    """What the user and projects bring, the nearest first, and before them agents that were `typed`.
+    """The agents and skills of the user and of projects, the nearest first, after agents that were `typed`.
 
-    A change of a file is in force for whoever begins after it.
+    A change of a file takes effect for agents that start after it.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ Reply with: the result, the places it rests on as `path:line`, and what is left.
 
 
 class NewAgentFile(Struct, frozen=True):
-    """What an agent should be; what is empty takes its default."""
+    """The wished fields of a new agent; empty ones take their default."""
 
     name: str
     description: str

@@ -104,7 +104,7 @@ _TAKEN = "the name main belongs to the conversation itself; choose another"
 
 
 class AgentEntry(Struct, frozen=True):
-    """One file: the agent it describes, or the sentence that says why it does not.
+    """One agent file: its agent, or why it has none.
 
     `project`: it came with the folder we work in, or with the one `distance` folders further away that
     belongs to it. `untrusted` says why it was not even read.
@@ -163,7 +163,7 @@ class Registry:
 
     @staticmethod
     def lint(paths: Sequence[Path]) -> "LintReport":
-        """What is right and wrong with files of any dialect."""
+        """Check agent files of any dialect."""
         from gencode.agents.lint import lint
 
         return lint(paths)

@@ -53,7 +53,7 @@ def entries_of(value: Any) -> NameList | None:
             found.odd.append(str(cast("Any", each)))
         elif each is not None:
             _from_text(str(each), found)
-    return NameList(*(list(dict.fromkeys(each)) for each in found))
+    return NameList(_unique(found.names), _unique(found.denied), _unique(found.odd))
 
 
 def _from_fields(fields: dict[str, Any], found: NameList) -> None:

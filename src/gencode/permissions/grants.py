@@ -1,7 +1,7 @@
 """Approvals for more than one call: rules that a person granted to agents of a session.
 
 A session is a conversation, or a task that was started by itself, with everything below it. Several may be
-led in one process: a yes for one of them counts in no other.
+led in one process: an approval in one of them has no effect in another.
 """
 
 from collections.abc import Callable, Set
@@ -11,7 +11,7 @@ from gencode.permissions.calls import Approval
 
 
 class SessionApprovals(set[Approval]):
-    """What was said yes to in one session, where it is asked once; what counts for all is looked up above."""
+    """The approvals of one session; those of the whole process are looked up above."""
 
     __slots__ = ("_above",)
 
@@ -24,9 +24,9 @@ class SessionApprovals(set[Approval]):
 
 
 class Grants:
-    """The rules given to one agent and to all below it; without `above` they are for all of the process.
+    """The rules granted to one agent and its subagents; without `above`, to the whole process.
 
-    With `session` it is where a session begins.
+    `session`: a session begins here.
     """
 
     __slots__ = ("_above", "_below", "_heard", "_own", "_session")
@@ -39,14 +39,14 @@ class Grants:
         self._heard: dict[object, Callable[[], None]] = {}
 
     def listen(self, who: object, heard: Callable[[], None] | None) -> None:
-        """Tell `who`, until it says None, whenever a rule is given to anybody in this process."""
+        """Call `heard` whenever a rule is granted in this process; None ends that."""
         if heard is None:
             self._top()._heard.pop(who, None)
         else:
             self._top()._heard[who] = heard
 
     def add(self, rule: Rule, reach: str) -> None:
-        """Let a rule count for this agent, its subtree or the session; for a single call it is nothing."""
+        """Grant a rule to this agent, its subtree or the session; for a single call do nothing."""
         match reach:
             case "agent":
                 self._own = merge(self._own, (rule,))
@@ -61,12 +61,12 @@ class Grants:
             heard()
 
     def rules(self) -> tuple[Rule, ...]:
-        """Every rule that counts for this agent."""
+        """Every rule that applies to this agent."""
         above = self._above.inherited() if self._above else ()
         return (*self._own, *self._below, *above)
 
     def inherited(self) -> tuple[Rule, ...]:
-        """Every rule that counts for those below."""
+        """Every rule that applies to its subagents."""
         above = self._above.inherited() if self._above else ()
         return (*self._below, *above)
 

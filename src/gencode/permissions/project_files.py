@@ -80,7 +80,7 @@ class _TooMany(Exception):
 
 
 def read_project(folder: Path, home: Path) -> ProjectFiles:
-    """Everything a folder brings. `home` is the user's own folder, which is never a project's."""
+    """The files of a folder that need trust. `home` is the user's own folder, which is never a project's."""
     looking = _ProjectScan()
     try:
         root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -128,7 +128,7 @@ def project_settings(folder: Path) -> bytes:
 
 
 class _ProjectScan:
-    """One look at a folder: what was found so far."""
+    """A scan of one folder, and what was found so far."""
 
     def __init__(self) -> None:
         self.files: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """The allow rules that a person approved with "always", in a file beside the user's settings.
 
-The file is written by the program only, so that nothing the person wrote by hand is ever touched; it counts
-as a part of the user's settings.
+The file is written by the program only, so that nothing the person wrote by hand is ever touched; it is
+a part of the user's settings.
 """
 
 import fcntl
@@ -32,7 +32,7 @@ def save_rule(home: Path, rules: Mapping[str, list[str]], rule: str) -> None:
 
 
 class FileLock:
-    """Only one process changes the answers, or another file of this kind, at a time."""
+    """A lock on the file of saved rules, or on another one of this kind, between processes."""
 
     def __init__(self, home: Path, file: str = FILE) -> None:
         self._path = home / f"{file}.lock"

@@ -50,7 +50,7 @@ class TrustRecord(Struct, frozen=True):
 
 
 class FolderTrust(Struct, frozen=True):
-    """What one folder brings, and whether a person trusts it as it is now."""
+    """The files of one folder that need trust, and whether a person trusts them as they are now."""
 
     folder: Path
     state: State
@@ -61,12 +61,12 @@ class FolderTrust(Struct, frozen=True):
 
     @property
     def trusted(self) -> bool:
-        """Whether what the folder brings counts."""
+        """Whether the settings and agents of the folder take effect."""
         return self.state == "trusted"
 
     @property
     def way(self) -> str:
-        """What to type to look at the folder and trust it."""
+        """The command that reviews and trusts the folder."""
         with suppress(OSError):
             if self.folder == Path.cwd():
                 return "gen trust ."
@@ -74,7 +74,7 @@ class FolderTrust(Struct, frozen=True):
 
     @property
     def why_not(self) -> str:
-        """Why what the folder brings does not count, and what to do about it."""
+        """Why the folder's settings and agents have no effect, and what to do about it."""
         if self.state == "changed":
             return f"its folder has changed since it was trusted; review it with: {self.way}"
         return f"its folder is not trusted; review and trust it with: {self.way}"
@@ -131,7 +131,7 @@ def trust_added(before: FolderTrust, path: str, digest: str, home: Path) -> Fold
 
 
 def revoke(folder: Path, home: Path) -> bool:
-    """Trust a folder no more; whether it was trusted."""
+    """Revoke the trust in a folder; return whether it was trusted."""
     if not (home / FILE).exists():
         return False
     with _alone(home):

@@ -31,8 +31,15 @@ _NUMBER = re.compile(r"[0-9]+|0x.*")
 _BYTE = re.compile(r"0|[1-9][0-9]{0,2}")
 
 _HOME_NAMES = (
-    *(".localhost", ".local", ".localdomain", ".internal", ".home.arpa"),
-    *(".lan", ".intranet", ".corp", ".home"),
+    ".localhost",
+    ".local",
+    ".localdomain",
+    ".internal",
+    ".home.arpa",
+    ".lan",
+    ".intranet",
+    ".corp",
+    ".home",
 )
 _NOT_PUBLIC_V4 = tuple(
     IPv4Network(each)

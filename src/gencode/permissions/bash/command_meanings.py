@@ -17,10 +17,23 @@ _SOURCES = frozenset({"source", "."})
 _KEEPS_TEXT = frozenset({"eval", "trap", "alias"})
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _SUBSCRIPTS = frozenset(
-    {
-        *("test", "[", "printf", "read", "unset", "declare", "typeset", "local", "export", "readonly", "let"),
-        *("mapfile", "readarray", "getopts", "wait"),
-    }
+    [
+        "test",
+        "[",
+        "printf",
+        "read",
+        "unset",
+        "declare",
+        "typeset",
+        "local",
+        "export",
+        "readonly",
+        "let",
+        "mapfile",
+        "readarray",
+        "getopts",
+        "wait",
+    ]
 )
 SPECIAL = SHELLS | _MOVES | _SOURCES | _KEEPS_TEXT | _SUBSCRIPTS | {"find"}
 """Commands whose name means something here."""

@@ -8,10 +8,30 @@ from gencode.permissions.bash.scanner import NAME, WORD_ENDS
 from gencode.permissions.bash.words import PLAIN, PLAIN_WORDS, bare, plain_words
 
 RESERVED = frozenset(
-    (
-        *("if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac", "in"),
-        *("select", "function", "time", "coproc", "{", "}", "!", "[[", "]]"),
-    )
+    [
+        "if",
+        "then",
+        "elif",
+        "else",
+        "fi",
+        "for",
+        "while",
+        "until",
+        "do",
+        "done",
+        "case",
+        "esac",
+        "in",
+        "select",
+        "function",
+        "time",
+        "coproc",
+        "{",
+        "}",
+        "!",
+        "[[",
+        "]]",
+    ]
 )
 
 RESERVED_WORD = rf"(?:{'|'.join(map(re.escape, sorted(RESERVED)))}){WORD_ENDS}"

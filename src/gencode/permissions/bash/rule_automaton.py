@@ -14,11 +14,15 @@ Values = Sequence[str | None]
 
 GIT_VALUED = frozenset(
     {
-        *("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"),
-        *(
-            "--attr-source",
-            "--super-prefix",
-        ),  # not in the specification, but git takes their value the same way
+        "-C",
+        "-c",
+        "--git-dir",
+        "--work-tree",
+        "--namespace",
+        "--config-env",
+        # Not in the specification, but git takes their value the same way.
+        "--attr-source",
+        "--super-prefix",
     }
 )
 
@@ -69,19 +73,18 @@ class Automaton:
     """
 
     __slots__ = (
-        *(
-            "_any",
-            "_ends",
-            "_fixed",
-            "_git",
-            "_globs",
-            "_longest",
-            "_loop",
-            "_open_start",
-            "_starts",
-            "_through",
-        ),
-        *("ends_of", "rules"),
+        "_any",
+        "_ends",
+        "_fixed",
+        "_git",
+        "_globs",
+        "_longest",
+        "_loop",
+        "_open_start",
+        "_starts",
+        "_through",
+        "ends_of",
+        "rules",
     )
 
     def __init__(self, rules: Sequence[Rule], *, through: bool) -> None:

@@ -11,10 +11,7 @@ from gencode.permissions.bash.parts import ShellWord
 from gencode.permissions.bash.wrappers import base_name
 
 SHELLS = frozenset(
-    {
-        *("sh", "bash", "dash", "zsh", "ksh", "ash"),
-        *("rbash", "ksh93", "mksh", "yash", "csh", "tcsh", "fish"),
-    }
+    {"sh", "bash", "dash", "zsh", "ksh", "ash", "rbash", "ksh93", "mksh", "yash", "csh", "tcsh", "fish"}
 )
 """The first six are those of the specification; the others read scripts in the same ways."""
 

@@ -13,35 +13,39 @@ from gencode.permissions.bash.readonly import safe_name
 from gencode.permissions.bash.rule_automaton import Values
 
 DISPATCHERS = frozenset(
-    {
-        *(
-            "sudo",
-            "doas",
-            "su",
-            "runuser",
-            "pkexec",
-            "exec",
-            "builtin",
-            "setsid",
-            "ionice",
-            "taskset",
-            "chrt",
-        ),
-        *(
-            "strace",
-            "ltrace",
-            "flock",
-            "unshare",
-            "nsenter",
-            "chroot",
-            "busybox",
-            "toybox",
-            "watch",
-            "script",
-        ),
-        *("parallel", "ssh", "systemd-run", "firejail", "proot", "fakeroot", "unbuffer"),
-        *("docker", "podman", "kubectl"),
-    }
+    [
+        "sudo",
+        "doas",
+        "su",
+        "runuser",
+        "pkexec",
+        "exec",
+        "builtin",
+        "setsid",
+        "ionice",
+        "taskset",
+        "chrt",
+        "strace",
+        "ltrace",
+        "flock",
+        "unshare",
+        "nsenter",
+        "chroot",
+        "busybox",
+        "toybox",
+        "watch",
+        "script",
+        "parallel",
+        "ssh",
+        "systemd-run",
+        "firejail",
+        "proot",
+        "fakeroot",
+        "unbuffer",
+        "docker",
+        "podman",
+        "kubectl",
+    ]
 )
 
 TAKES_SHELL_TEXT = frozenset({"su", "runuser", "ssh", "watch", "script", "parallel", "flock"})
@@ -52,10 +56,28 @@ RUNS_FIRST_WORD = frozenset({"sudo", "doas", "exec", "builtin", "setsid", "faker
 
 _DISPATCHER_VALUED: dict[str, frozenset[str]] = {
     "sudo": frozenset(
-        {
-            *("-u", "-g", "-U", "-h", "-p", "-C", "-D", "-R", "-r", "-t", "-T", "-a", "-c"),
-            *("--user", "--group", "--other-user", "--host", "--prompt", "--chdir", "--chroot"),
-        }
+        [
+            "-u",
+            "-g",
+            "-U",
+            "-h",
+            "-p",
+            "-C",
+            "-D",
+            "-R",
+            "-r",
+            "-t",
+            "-T",
+            "-a",
+            "-c",
+            "--user",
+            "--group",
+            "--other-user",
+            "--host",
+            "--prompt",
+            "--chdir",
+            "--chroot",
+        ]
     ),
     "doas": frozenset({"-u", "-C", "-a"}),
     "exec": frozenset({"-a"}),
