@@ -29,7 +29,7 @@ class Parsed(Struct, frozen=True):
     lines: dict[str, int] = {}
     body: str = ""
     stage: Stage = "strict"
-    notes: tuple[str, ...] = ()
+    repaired: tuple[Finding, ...] = ()
 
 
 class AgentFile(Struct, frozen=True):

@@ -9,3 +9,8 @@ class Finding(Struct, frozen=True):
     code: str
     message: str
     line: int | None = None
+
+
+def recovered(message: str, line: int | None = None) -> Finding:
+    """What had to be repaired or left out before a file could be read."""
+    return Finding("recovered", message, line)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from gencode.agents.findings import Finding, recovered
 from gencode.agents.simple_fields import Plain, simple_fields
 from gencode.agents.yaml_fields import Unreadable, no_agent, scalar, yaml_fields
 from gencode.agents.yaml_fields import mistake as mistake
@@ -37,7 +38,7 @@ class FrontMatter(Struct, frozen=True):
     fields: dict[str, Any]
     lines: dict[str, int]
     body: str
-    warnings: tuple[str, ...] = ()
+    repaired: tuple[Finding, ...] = ()
     stage: Stage = "strict"
 
 
@@ -72,7 +73,7 @@ def read_front_matter(text: str, path: str, what: str = "agent") -> FrontMatter:
 
 def _repaired(
     block: str, path: str, before: int
-) -> tuple[dict[str, Any], dict[str, int], tuple[str, ...], Stage]:
+) -> tuple[dict[str, Any], dict[str, int], tuple[Finding, ...], Stage]:
     """The fields of a block that is not YAML, with what was done to it; Unreadable when nothing helps."""
     # Patterns that good files do not need.
     from gencode.agents.repairing import quoted, split_at_fields, swallowed
@@ -83,8 +84,8 @@ def _repaired(
         fields, lines = yaml_fields(other, path, before)
         if lost := swallowed(block, fields, lines, before):
             raise mistake(path, _SWALLOWED, lost)
-        notes = [f"line {line + before} was read as if its value were in quotes" for line in changed]
-        return fields, lines, tuple(notes or ["tabs were read as two spaces each"]), "requoted"
+        notes = [_quoted(line + before) for line in changed]
+        return fields, lines, tuple(notes or [recovered("tabs were read as two spaces each")]), "requoted"
     except Unreadable:
         pass
     except UserMistake as error:
@@ -94,7 +95,12 @@ def _repaired(
         raise refused or Unreadable("it is not YAML", None)
     if lost := swallowed(block, fields, lines, before):
         raise mistake(path, _SWALLOWED, lost)
-    return fields, lines, ("the front matter is not YAML; it was cut at the names of its fields",), "split"
+    cut = recovered("the front matter is not YAML; it was cut at the names of its fields")
+    return fields, lines, (cut,), "split"
+
+
+def _quoted(line: int) -> Finding:
+    return recovered(f"line {line} was read as if its value were in quotes", line)
 
 
 def _split(text: str, path: str, what: str) -> tuple[str, str, int]:

@@ -1,6 +1,5 @@
 """Agents room: the fields of a file become an agent, in the same way for every dialect."""
 
-import re
 from pathlib import PurePath
 from typing import Any, cast, get_args
 
@@ -48,9 +47,7 @@ def make(
     """
     parsed = dialect.prepare(parsed)
     fields = Fields(parsed.fields, dialect.fields, path, parsed.lines, dialect.strict)
-    for note in parsed.notes:
-        line = re.match(r"line ([0-9]+) ", note)
-        fields.say("recovered", note, int(line[1]) if line else None)
+    fields.findings += parsed.repaired
     if not ({"name", "description", "when-to-use"} & fields.values.keys() or dialect.nameless):
         fields.refuse("name", NO_AGENT)
     wanted = (dialect.wanted or tools_wanted)(fields)
