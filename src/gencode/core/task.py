@@ -369,11 +369,14 @@ def _going_on(task: Task, fact: TaskStarted | TaskQueued) -> Task:
 
 
 def _ended(task: Task, at: str, fact: TaskEnded) -> Task:
-    """The end of a run. An interrupted one worked until its last sign of life, not until it was found."""
+    """The end of a run. An interrupted one worked until its last sign of life, not until it was found.
+
+    A clock that was put back meanwhile takes nothing from earlier runs.
+    """
     worked = 0
     if task.running_since is not None:
         until = task.touched_at if fact.status is Status.INTERRUPTED else at
-        worked = round((moment(until) - moment(task.running_since)).total_seconds() * 1000)
+        worked = max(round((moment(until) - moment(task.running_since)).total_seconds() * 1000), 0)
     ended = replace(
         task,
         status=fact.status,
