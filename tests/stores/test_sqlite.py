@@ -261,13 +261,14 @@ async def test_a_hold_that_cannot_be_written_is_not_taken_and_can_be_taken_later
             short.setattr(room, "PATIENCE", 0.01)
             with pytest.raises(StoreTrouble, match="Another program has held the database"):
                 await store.ledger.hold(call)
-        assert await store.ledger.left(lease.path) == {"tokens": 100}
         waiting = asyncio.create_task(store.ledger.hold(call))
         await asyncio.sleep(0.05)
         assert not waiting.done()
         other.execute("ROLLBACK")
     assert await waiting == Granted(alone=True)
-    assert await store.ledger.left(lease.path) == {"tokens": 40}
+    balance = await store.ledger.balance(lease.task)
+    assert balance is not None
+    assert (balance.account.calls, balance.account.held["tokens"]) == (1, 60)
 
 
 async def test_a_cancelled_append_leaves_a_whole_journal(path: Path) -> None:
