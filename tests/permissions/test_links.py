@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.core.rules import Action, Decision, Mode, Policy, parse_rule, written_in
+from gencode.core.rules import Action, Decision, Mode, Policy, Remedy, parse_rule, written_in
 from gencode.core.spec import Copied, Workspace
 from gencode.permissions.calls import CallFacts
 from gencode.permissions.decision import decide
@@ -160,7 +160,8 @@ def test_the_decision_names_the_rule_and_where_it_leads(yard: Yard) -> None:
         f"Read of 'secret/key.txt': the rule {rule} matches.",
         rule,
         "session",
-        f"nothing lifts this but removing the rule deny Read({base}/ws/secret/**)",
+        Remedy.REMOVE_RULE,
+        removes=f"deny Read({base}/ws/secret/**)",
     )
 
 

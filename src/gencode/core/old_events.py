@@ -380,8 +380,8 @@ def _refuser(decision: Decision) -> DecidedBy:
         return DecidedBy.USER
     if why.startswith(_SILENCE):
         return DecidedBy.SILENCE
-    if why.endswith(_NOBODY) or why.startswith(_NOT_ASKED) or decision.lifts == _APPROVAL:
+    if why.endswith(_NOBODY) or why.startswith(_NOT_ASKED) or decision.old_lifts == _APPROVAL:
         return DecidedBy.NOBODY
     # A person's own reason stood in the place of "A person said no", before that of the question.
-    declined = decision.lifts.startswith("--") and not why.endswith(_CHANGED)
+    declined = decision.old_lifts.startswith("--") and not why.endswith(_CHANGED)
     return DecidedBy.USER if declined else DecidedBy.RULES
