@@ -171,7 +171,6 @@ def at_home(question: Question, copy: str, folder: str) -> Question:
     decision = replace(
         said,
         why=said.why.replace(copy, folder),
-        lifts=said.lifts.replace(copy, folder),
         offers=offers if kept else (),
     )
     return replace(question, rules=tuple(rule.spelled for rule in decision.lasting), decision=decision)

@@ -5,6 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gencode.agents.file_errors import recovered
 from gencode.agents.frontmatter import FrontMatter, read_front_matter
 from gencode.core.errors import UserMistake
 
@@ -85,7 +86,7 @@ def test_a_number_with_very_many_digits_stays_a_text():
 def test_a_plain_value_that_yaml_misreads_is_read_as_text_with_a_warning(block: str, value: str):
     read = read_front_matter(f"---\nname: x\n{block}\n---\n", "x.md")
     assert read.fields == {"name": "x", "description": value}
-    assert read.warnings == ("line 3 was read as if its value were in quotes",)
+    assert read.repaired == (recovered("line 3 was read as if its value were in quotes", 3),)
 
 
 def test_the_repair_leaves_block_texts_and_later_fields_alone():
@@ -123,7 +124,9 @@ def test_a_dialogue_at_the_beginning_of_lines_stays_in_its_description():
     )
     assert read.fields["description"].endswith('user: "Thanks"\n</example>')
     assert read.fields["tools"] == "Read, Grep"
-    assert read.warnings == ("the front matter is not YAML; it was cut at the names of its fields",)
+    assert [each.message for each in read.repaired] == [
+        "the front matter is not YAML; it was cut at the names of its fields"
+    ]
 
 
 def test_what_says_twice_which_tools_there_are_is_never_guessed():

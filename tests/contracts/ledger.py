@@ -5,10 +5,12 @@ import pytest
 from gencode.budgets.ledger import BudgetSpent, Granted, Hold, Shortage, Wait
 from gencode.budgets.limits import NANO
 from gencode.core.budget import Budget
+from gencode.core.errors import Fenced
 from gencode.core.events import BudgetSet, CostEstimated, MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, Usage, UserMessage
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
+from gencode.delegation.crash_recovery import close_task
 from gencode.runtime.ports import Lease, Store
 from tests.contracts.store import OpenStore
 from tests.ledger_world import ROUNDS, World
@@ -204,6 +206,59 @@ async def test_a_limit_is_set_raised_lowered_and_lifted_at_any_time(open_store: 
     assert await store.ledger.left(child.path) == {"tokens": 2}
     await store.ledger.limit(top.task, Budget())
     assert await store.ledger.left(child.path) is None
+
+
+async def test_a_limit_below_what_is_spent_and_held_refuses_the_next_call_and_leaves_nothing_held(
+    open_store: OpenStore,
+) -> None:
+    store = await open_store()
+    top = await begun(store, None, Budget(tokens=100))
+    child = await begun(store, top.task)
+    await store.append(top, [reply(30)])
+    assert isinstance(await store.ledger.hold(hold(child, 60)), Granted)
+    await store.ledger.limit(top.task, Budget(tokens=10))
+    assert isinstance(await store.ledger.hold(hold(top, 1)), Wait)
+    await store.append(child, [reply(60)])
+    assert await store.ledger.hold(hold(top, 1)) == Shortage(top.task, "tokens", 10, 90, 0, agent="worker")
+    balance = await store.ledger.balance(top.task)
+    assert balance is not None
+    assert (balance.account.calls, balance.account.spent["tokens"]) == (0, 90)
+    assert await store.ledger.recount() == []
+
+
+async def test_of_two_processes_that_settle_one_call_only_the_owner_of_the_task_does(
+    open_store: OpenStore,
+) -> None:
+    store = await open_store()
+    lost = await begun(store, None, Budget(tokens=100))
+    assert isinstance(await store.ledger.hold(hold(lost, 60)), Granted)
+    lease = await store.take(lost.task, "other", "me")
+    await store.append(lease, [CostEstimated(Usage(40))])
+    with pytest.raises(Fenced):
+        await store.append(lost, [reply(60)])
+    balance = await store.ledger.balance(lost.task)
+    assert balance is not None
+    assert (balance.account.calls, balance.account.spent["tokens"]) == (0, 40)
+    assert await store.ledger.recount() == []
+
+
+async def test_an_owner_that_dies_between_hold_and_reply_keeps_nobody_waiting(open_store: OpenStore) -> None:
+    store = await open_store()
+    top = await begun(store, None, Budget(tokens=3_000))
+    said = [TaskStarted("m"), MessageAdded(UserMessage("look"))]
+    dead = await store.create(TaskCreated("worker", parent=top.task), "dead", said)
+    assert isinstance(await store.ledger.hold(hold(dead, 2_900)), Granted)
+    assert await store.ledger.hold(hold(top, 200)) == Wait(top.task, (dead.task,))
+    for _ in range(2):  # whoever finds it may do so, and more than one does
+        await close_task(store, dead.task, "me", "dead")
+    assert isinstance(await store.ledger.hold(hold(top, 200)), Granted)
+    await store.ledger.release(top.task)
+    found, balance = await store.task(dead.task), await store.ledger.balance(top.task)
+    assert found is not None and balance is not None
+    assert (found.status, balance.account.calls) == (Status.INTERRUPTED, 0)
+    usage = found.totals.usage
+    assert balance.account.spent["tokens"] == usage.input_tokens + usage.output_tokens > 0
+    assert await store.ledger.recount() == []
 
 
 async def test_what_is_set_aside_is_first_come_first_served_where_a_limit_was_lowered(

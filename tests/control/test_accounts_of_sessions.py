@@ -85,11 +85,11 @@ async def test_a_conversation_keeps_its_budget_until_another_one_is_named_or_it_
         session = (await gen.ask("go").outcome()).agent_id
     async with scripted(tmp_path, store=store, main=turns) as gen:
         assert not await goes_on(gen, session)
-        gen.work.bound(Budget(tokens=200))
+        await gen.work.set_session_budget(Budget(tokens=200))
         assert await goes_on(gen, session)
     async with scripted(tmp_path, store=store, main=turns) as gen:
         assert not await goes_on(gen, session)
-        gen.work.bound(Budget())
+        await gen.work.set_session_budget(Budget())
         assert await goes_on(gen, session)
     async with scripted(tmp_path, store=store, main=turns) as gen:
         assert await goes_on(gen, session)
@@ -168,10 +168,10 @@ async def test_another_budget_counts_at_once_for_what_is_at_work_in_the_backgrou
     look = says("", call("Glob", pattern="*"), usage={"inputTokens": 90, "outputTokens": 10}, delay_ms=20)
     main = [says("", behind), says("told"), says("again")]
     async with scripted(tmp_path, store=MemoryStore(), main=main, Explore=[look] * 300) as gen:
-        gen.work.bound(Budget(tokens=1_000_000))
+        await gen.work.set_session_budget(Budget(tokens=1_000_000))
         turn = await gen.start_turn("go")
         await until(lambda: any(live.task.totals.turns > 2 for live in gen.supervisor), "the agent has begun")
-        await gen.work.rebound(turn.id, Budget(tokens=200))
+        await gen.work.set_session_budget(Budget(tokens=200), turn.id)
         await gen.outcome(turn)
         [agent] = await gen.tasks(turn.id)
     assert (agent.status, agent.error) == (

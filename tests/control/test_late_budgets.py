@@ -169,7 +169,7 @@ async def talked(gen: GenCode) -> str:
 
 async def said(gen: GenCode, session: str) -> None:
     """A person says /budget there."""
-    await gen.work.rebound(session, BUDGET)
+    await gen.work.set_session_budget(BUDGET, session)
 
 
 @pytest.mark.parametrize("name", [said, bounded])
@@ -203,7 +203,7 @@ async def test_a_budget_that_is_named_in_the_middle_of_a_turn_counts_at_once_wit
     async with GenCode.open(tmp_path, model=model, store=store) as gen:
         talking = asyncio.ensure_future(gen.ask("more", session=session).outcome())
         await until_so(gen, main=5)
-        await gen.work.rebound(session, BUDGET)
+        await gen.work.set_session_budget(BUDGET, session)
         await until(gate.opened, "the turn goes on")
         assert (await talking).status is Status.LIMIT_REACHED
         assert (await spent_by(store, session)).tokens == 12 * CALL
@@ -236,7 +236,7 @@ async def test_a_conversation_that_has_such_an_agent_is_bounded_with_it(
         await until_so(gen, main=2, Bash=1)
         if not at_work:
             await gen.stop(turn.id)
-        await gen.work.rebound(turn.id, BUDGET)
+        await gen.work.set_session_budget(BUDGET, turn.id)
         assert (gen.work.budget, (await gen.find(turn.id)).terms.budget) == (BUDGET, BUDGET)
         await until(gate.opened, "the agent in its process goes on")
         await until(lambda: all_have_ended(gen.store), "all have ended")
@@ -342,7 +342,7 @@ async def test_a_budget_that_is_named_elsewhere_counts_before_what_was_named_her
     ):
         session = (await gen.ask("go").outcome()).agent_id
         if named == "since then":
-            await gen.work.rebound(session, Budget(tokens=40 * CALL))
+            await gen.work.set_session_budget(Budget(tokens=40 * CALL), session)
         await other.set_budget(session, Budget(tokens=2 * CALL))
         await gen.ask("more", session=session).outcome()
         with pytest.raises(UserMistake, match="The budget of 20,000 tokens of the session is spent"):
@@ -350,7 +350,7 @@ async def test_a_budget_that_is_named_elsewhere_counts_before_what_was_named_her
         await other.set_budget(session, Budget(tokens=50 * CALL))
         await gen.ask("more", session=session).outcome()
         assert await gen.work.budget_of(session) == Budget(tokens=50 * CALL)
-        await gen.work.rebound(session, Budget(tokens=30 * CALL))
+        await gen.work.set_session_budget(Budget(tokens=30 * CALL), session)
         await gen.ask("more", session=session).outcome()
         assert (await gen.find(session)).terms.budget == Budget(tokens=30 * CALL)
 

@@ -81,7 +81,7 @@ async def test_a_call_that_is_cut_counts_in_the_next_process_too(tmp_path: Path)
     async with scripted(
         tmp_path, store=store, main=[says("", sent), says("told")], Explore=[SLOW, says("found")]
     ) as gen:
-        gen.work.bound(Budget(tokens=200_000))
+        await gen.work.set_session_budget(Budget(tokens=200_000))
         turn = await gen.start_turn("go")
         await until(lambda: any(live.task.agent == "Explore" for live in gen.supervisor), "it is at work")
         [task] = [live.id for live in gen.supervisor if live.task.agent == "Explore"]

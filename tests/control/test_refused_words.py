@@ -46,7 +46,7 @@ async def test_what_is_refused_is_not_kept_and_not_heard_later(tmp_path: Path) -
             with pytest.raises(UserMistake, match=SPENT):
                 await refused
         assert (await store.waiting(child.agent_id), await store.waiting(session)) == ([], [])
-        gen.work.bound(Budget())
+        await gen.work.set_session_budget(Budget())
         await gen.resume(child.agent_id, "real")
         await gen.ask("real", session=session).outcome()
         assert await words(gen, child.agent_id) == ["look", "real"]

@@ -13,6 +13,7 @@ from gencode.core.events import (
     TaskEnded,
     TaskForked,
     TaskStarted,
+    TranscriptCompacted,
     encode_fact,
 )
 from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
@@ -203,3 +204,19 @@ def test_a_message_tells_where_the_agent_works_from_then_on(text: str, mail: int
 )
 def test_what_others_say_in_the_same_words_is_no_notice(message: UserMessage) -> None:
     assert stored_fact(encode_fact(MessageAdded(message))) == MessageAdded(message)
+
+
+@pytest.mark.parametrize(("shown", "todos"), [("[ ] one\n[x] two", "[ ] one\n[x] two"), ("none", "")])
+def test_a_summary_carries_on_what_it_said_and_its_todos(shown: str, todos: str) -> None:
+    text = (
+        "[This note of the harness takes the place of 9 messages, because a model holds only so much. The "
+        "summary was written by you yourself.]\n\n## Summary\nfound\n\n## Open todos\nfake\n\n"
+        "## What was asked of you in between\n- more\n\n"
+        f"## Open todos\n{shown}\n\n## Files that you read\na.py"
+    )
+    old = UserMessage(text, "system", replaces=4)
+    said = "found\n\n## Open todos\nfake\n\n## What was asked of you in between\n- more"
+    new = replace(old, notice=SystemNotice(NoticeKind.SUMMARY, summary=said, todos=todos))
+    assert stored_fact(encode_fact(TranscriptCompacted(7, old, (0,)))) == TranscriptCompacted(7, new, (0,))
+    assert stored_fact(encode_fact(MessageAdded(old))) == MessageAdded(new)
+    assert stored_fact(encode_fact(MessageAdded(new))) == MessageAdded(new)

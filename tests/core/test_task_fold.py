@@ -52,6 +52,7 @@ from gencode.core.task import (
     replay,
     whole_transcript,
 )
+from gencode.delegation.deadline import worked_seconds
 from tests.contracts.facts import lives
 
 
@@ -276,3 +277,21 @@ def test_the_time_worked_is_that_of_the_runs_and_not_of_the_pauses_between() -> 
     )
     assert task is not None
     assert (task.totals.worked_ms, task.run.since) == (7000, None)
+
+
+@pytest.mark.parametrize("status", [Status.COMPLETED, Status.INTERRUPTED])
+def test_a_clock_that_is_put_back_takes_nothing_from_the_time_of_earlier_runs(status: Status) -> None:
+    def event(seq: int, clock: str, fact: DurableFact) -> Event:
+        return Event("9f3a1c2e", seq, f"2026-03-14T{clock}Z", fact)
+
+    facts = [
+        event(1, "10:00:00", TaskCreated()),
+        event(2, "10:00:00", TaskStarted()),
+        event(3, "10:00:02", TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)),
+        event(4, "11:00:00", TaskStarted()),
+        event(5, "09:30:00", MessageAdded(UserMessage("x"))),
+    ]
+    working = replay(facts)
+    ended = replay([*facts, event(6, "09:30:01", TaskEnded(status, reason=EndReason.FINISHED))])
+    assert working is not None and ended is not None
+    assert (worked_seconds(working), ended.totals.worked_ms, ended.run.since) == (2.0, 2000, None)

@@ -25,7 +25,7 @@ def test_a_rule_that_cannot_be_told_for_the_folder_at_home_is_not_offered() -> N
     assert at_home(asked, COPY, "/home/me/project") == asking()
 
 
-def test_why_it_is_asked_and_what_would_lift_it_are_told_for_the_folder_at_home() -> None:
-    asked = Decision(Action.ASK, f"Write of {COPY}/a", lifts=f'--allow "Write({COPY}/a)"')
+def test_why_it_is_asked_is_told_for_the_folder_at_home() -> None:
+    asked = Decision(Action.ASK, f"Write of {COPY}/a")
     told = at_home(replace(asking(), decision=asked), COPY, "/p").decision
-    assert told == Decision(Action.ASK, "Write of /p/a", lifts='--allow "Write(/p/a)"')
+    assert told == Decision(Action.ASK, "Write of /p/a")

@@ -16,7 +16,7 @@ from tests.waiting import Gate, until
 from gencode import GenCode, UserMistake
 from gencode.core.events import TaskBackgrounded, TaskEnded
 from gencode.core.messages import AssistantMessage, ToolMessage, UserMessage
-from gencode.core.reasons import stop_cause
+from gencode.core.reasons import EndReason, stop_cause
 from gencode.core.rules import Mode
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
@@ -118,6 +118,25 @@ async def test_a_stop_reaches_the_other_process(tmp_path: Path) -> None:
         outcome, stopped = await gen.get(job.id), await gen.watch.ended(child, 60)
     assert (outcome.status, stopped.status) == (Status.CANCELLED, Status.CANCELLED)
     assert stopped.result == "I look around."
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+
+
+async def test_a_process_that_does_not_answer_a_stop_is_killed_and_told_as_that(tmp_path: Path) -> None:
+    model = played(tmp_path, main=[says("", SEND), says("never")], Explore=[LOOK, SLOW])
+    async with GenCode.open(tmp_path, model=model) as gen:
+        job = await gen.start_turn("go")
+        child = await child_of(gen, job.id)
+        process = await owner_of(gen, child)
+        os.kill(process, signal.SIGSTOP)
+        await job.halt(stop_cause("enough"))
+        stopped = await gen.watch.ended(child, 60)
+        left = await gen.store.owned()
+    assert (stopped.status, stopped.end and stopped.end.reason) == (
+        Status.INTERRUPTED,
+        EndReason.STOP_UNANSWERED,
+    )
+    assert (stopped.result, left) == ("I look around.", [])
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
 

@@ -17,20 +17,32 @@ SEARCHES = {
 }
 PATTERNS = {"compile", "match", "search", "fullmatch", "findall", "finditer", "sub", "subn", "split"}
 _WORDS = re.compile(r"(?<![\w<>/.-])[A-Za-z][a-z']+(?=[ ,.;:?!]|\Z)")
+_HEADING = re.compile(r"[A-Za-z]{3,}[:.\])]?[ \n]|[ \n][A-Za-z]{3,}")
+"""A word that is set off: a heading, a label, the beginning or the end of a sentence."""
+_SYNTAX = re.compile(r"\(\?P<\w+>|\(\?[a-z]+\)|\\.|\[\^?\]?[^\]]*\]")
+"""What stands for other text in a pattern."""
 _SQL = re.compile(r"\b(SELECT|SET|WHERE|UPDATE|WITH|INSERT)\b|\bs\.")
 OLD = "gencode.core.old_events"
 """The one reader of the sentences of version 0.1."""
 
 FOREIGN = {
-    # What other programs and libraries say where they have no code for it.
+    # What other programs and libraries say where they have no code for it, and models.
     "gencode.agents.yaml_reader": ["while parsing a block"],
     "gencode.mcp.definition": ["unknown field"],
+    "gencode.agents.model_names": ["claude", "mini"],
     "gencode.providers.local": ["error loading model"],
+    "gencode.providers.wire": ["[Errno "],
+    "gencode.runtime.announcing": ["you", "if|", "now|"],
     "gencode.runtime.shape_check": ['is not a "regex"', " is not valid"],
+    "gencode.runtime.away.keys": ["PRIVATE KEY"],
+    "gencode.runtime.processes.git_programs": [" missing"],
     "gencode.runtime.worktrees.git": ["unable to write", "dubious ownership", "could not lock", "bad object"],
     "gencode.runtime.worktrees.making": [
         *("not a git repository", "bare repository", "already exists", "exists; cannot create"),
     ],
+    "gencode.runtime.worktrees.leftovers": ["gitdir: "],
+    "gencode.runtime.worktrees.sweeping": ["gitdir: "],
+    "gencode.runtime.worktrees.work": ["gitdir: "],
     "gencode.surfaces.acp.buffers": ["no such file"],
     "gencode.surfaces.http.wording": [
         "Object contains unknown",
@@ -41,11 +53,16 @@ FOREIGN = {
     "gencode.tools.grep": ["unrecognized file type"],
     "gencode.tools.hits": ["WARNING: stopped searching binary file"],
     "gencode.tools.search_engines.duckduckgo": ["No results"],
+    "gencode.tools.web_text": ["<!--"],
 }
 """Words that are not ours, by the module that reads them."""
 
 NO_SENTENCES = {
     # Tables of words, and texts with a form of their own.
+    "gencode.delegation.differences": ["Duration"],  # left out before two results are shown side by side
+    "gencode.runtime.processes.environment": ["API_?KEYS", "github_pat_"],
+    "gencode.surfaces.pages": ["gen: "],  # how every program begins a complaint
+    "gencode.surfaces.tui.cards": [" tokens"],  # left out where there is no room for it
     "gencode.permissions.bash.reasons": ["possible path", "plan guard", "plain shell"],
     "gencode.surfaces.offering": ["gen agents show", "gen cron", "gen sessions"],
 }
@@ -84,26 +101,54 @@ def is_prose(text: str) -> bool:
     return " " in text.strip() and len(_WORDS.findall(text)) >= FEWEST_WORDS and not _SQL.search(text)
 
 
+def is_heading(text: str) -> bool:
+    """Whether a text that is looked for in others is more than a sign or a name: one word can be enough."""
+    return _HEADING.search(text) is not None and not _SQL.search(text)
+
+
 def looked_for(module: Module) -> Iterator[tuple[int, str]]:
-    """The texts of more than one word that a module compares with something or looks for in it."""
+    """The texts of ours that a module compares with something, looks for in it, or takes it apart by."""
     for node in ast.walk(module.tree):
-        for operand in operands(node):
+        for operand in (*compared(node), *searched(node)):
+            yield from ((operand.lineno, text) for text in texts(module.name, operand) if is_prose(text))
+        for operand in searched(node):
+            yield from ((operand.lineno, text) for text in texts(module.name, operand) if is_heading(text))
+        for operand in patterns(node):
             for text in texts(module.name, operand):
-                if is_prose(text):
+                if is_prose(text) or is_heading(_SYNTAX.sub("", text)):
                     yield operand.lineno, text
 
 
-def operands(node: ast.AST) -> list[ast.expr]:
-    """What an expression compares or searches, or searches for."""
+def compared(node: ast.AST) -> list[ast.expr]:
+    """What an expression compares as a whole."""
     match node:
         case ast.Compare(left=left, comparators=others):
             return [left, *others]
         case ast.MatchValue(value=value):
             return [value]
+        case _:
+            return []
+
+
+def searched(node: ast.AST) -> list[ast.expr]:
+    """What an expression searches or takes apart, and what it looks for."""
+    match node:
+        case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()], comparators=[other]):
+            several = isinstance(other, ast.Tuple | ast.List | ast.Set)
+            return [] if several else [left, other]
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="re"))):
+            return []
+        case ast.Call(func=ast.Attribute(value=text, attr=name), args=[sought, *_]) if name in SEARCHES:
+            return [text, sought]
+        case _:
+            return []
+
+
+def patterns(node: ast.AST) -> list[ast.expr]:
+    """The regular expressions in an expression."""
+    match node:
         case ast.Call(func=ast.Attribute(value=ast.Name(id="re"), attr=name), args=[pattern, *_]):
             return [pattern] if name in PATTERNS else []
-        case ast.Call(func=ast.Attribute(value=searched, attr=name), args=[sought, *_]) if name in SEARCHES:
-            return [searched, sought]
         case _:
             return []
 
@@ -116,7 +161,7 @@ def texts(module: str, node: ast.expr) -> Iterator[str]:
         case ast.Constant(value=bytes(text)):
             yield text.decode("latin-1")
         case ast.JoinedStr(values=parts):
-            yield "".join(str(each.value) if isinstance(each, ast.Constant) else "…" for each in parts)
+            yield "".join(part_of(module, each) for each in parts)
         case ast.Tuple(elts=several) | ast.List(elts=several) | ast.Set(elts=several):
             for each in several:
                 yield from texts(module, each)
@@ -130,8 +175,34 @@ def texts(module: str, node: ast.expr) -> Iterator[str]:
         case ast.Name(id=name):
             if (found := constants().get((module, name))) is not None:
                 yield from texts(*found)
+        case ast.Attribute(value=ast.Name(id=owner), attr=name):
+            if (found := constants().get((modules_named().get((module, owner), ""), name))) is not None:
+                yield from texts(*found)
         case _:
             return
+
+
+def part_of(module: str, node: ast.expr) -> str:
+    """A piece of a formatted string, with what a constant of ours puts there."""
+    match node:
+        case ast.Constant(value=text):
+            return str(text)
+        case ast.FormattedValue(value=ast.Name() | ast.Attribute() as value):
+            return next(texts(module, value), "…")
+        case _:
+            return "…"
+
+
+@cache
+def modules_named() -> dict[tuple[str, str], str]:
+    """What module of ours a name of a module stands for."""
+    return {
+        (module.name, each.asname or each.name): f"{node.module}.{each.name}"
+        for module in package()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gencode")
+        for each in node.names
+    }
 
 
 @cache

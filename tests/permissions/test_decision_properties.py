@@ -10,6 +10,7 @@ from gencode.core.rules import Action, Mode, Policy, Rule, child_policy, parse_r
 from gencode.core.spec import Workspace
 from gencode.permissions.calls import Approval, CallFacts
 from gencode.permissions.decision import decide
+from gencode.permissions.explanation import lifting
 
 WHERE = Workspace(Path("/ws"), Path("/ws"), Path("/home/me"))
 STRICTNESS = {Action.ALLOW: 0, Action.ASK: 1, Action.DENY: 2}
@@ -151,5 +152,5 @@ def test_the_forms_of_a_rule_are_equal_in_meaning(
 def test_a_decision_always_says_why_and_what_would_lift_it(call: CallFacts, chain: list[Policy]) -> None:
     decision = decide(call, chain)
     assert decision.why.endswith(".")
-    assert bool(decision.lifts) is (decision.action is not Action.ALLOW)
+    assert bool(lifting(decision)) is (decision.action is not Action.ALLOW)
     assert decision.action is not Action.ASK or (call.answerable and not call.background)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode.core.folder_copy import FolderCopy
-from gencode.core.rules import Action, Decision, Mode, Policy, parse_rule, written_in
+from gencode.core.rules import Action, Decision, Mode, Policy, Remedy, parse_rule, written_in
 from gencode.core.spec import Workspace
 from gencode.permissions.calls import CallFacts
 from gencode.permissions.decision import decide
@@ -161,7 +161,8 @@ def test_the_decision_names_the_rule_and_where_it_leads(yard: Yard) -> None:
         f"Read of 'secret/key.txt': the rule {rule} matches.",
         rule,
         "session",
-        f"only removing the rule allows this: deny Read({base}/ws/secret/**)",
+        Remedy.REMOVE_RULE,
+        removes=f"deny Read({base}/ws/secret/**)",
     )
 
 

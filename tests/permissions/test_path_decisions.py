@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from gencode.core.rules import Action, Decision, Mode, Policy, parse_rule, written_in
+from gencode.core.rules import Action, Decision, Mode, Policy, Remedy, parse_rule, written_in
 from gencode.core.spec import Workspace
 from gencode.permissions.agent_folders import USER_PLACES
 from gencode.permissions.calls import CallFacts
@@ -44,7 +44,8 @@ def test_a_decision_tells_everything(where: Workspace) -> None:
         "Read of 'src/a.py': the rule deny Read(src/**) from a test matches.",
         "deny Read(src/**) from a test",
         "session",
-        "only removing the rule allows this: deny Read(src/**)",
+        Remedy.REMOVE_RULE,
+        removes="deny Read(src/**)",
     )
 
 
@@ -196,7 +197,7 @@ def test_what_a_decision_says_would_lift_it_lifts_it(tool: str, path: str, where
         (rule,) = before.offers
         assert act(tool, path, where, policy(f"allow {rule.spelled}")) == "allow"
     else:
-        assert (before.lifts, before.offers) == ("", ())
+        assert (before.remedy, before.offers) == (Remedy.OFFERS, ())
 
 
 @pytest.mark.parametrize(

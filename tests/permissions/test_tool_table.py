@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gencode.core.rules import Action, DecidedBy, Decision, Mode, Policy, parse_rule
+from gencode.core.rules import Action, DecidedBy, Decision, Mode, Policy, Remedy, parse_rule
 from gencode.core.spec import Workspace
 from gencode.permissions.calls import Approval, CallFacts, approval_for
 from gencode.permissions.decision import NEEDS_APPROVAL, decide, granted
@@ -118,7 +118,7 @@ def test_a_url_that_may_never_be_fetched_is_denied_whatever_a_policy_says(
     call = facts(tool, {} if url is None else {"url": url}, already=already, source=source)
     assert row(call) == DENIED
     assert decide(call, [policy(f"allow {tool}", "allow *")]).action == "deny"
-    assert decide(call, [ROOT, Policy(Mode.PLAN)]).lifts == "nothing allows this"
+    assert decide(call, [ROOT, Policy(Mode.PLAN)]).remedy is Remedy.NOTHING
 
 
 def test_a_url_that_is_denied_says_why_without_asking_anybody() -> None:
@@ -127,7 +127,7 @@ def test_a_url_that_is_denied_says_why_without_asking_anybody() -> None:
         Action.DENY,
         "WebFetch: 'http://127.0.0.1/' is not fetched: 127.0.0.1 is no public address.",
         policy="session",
-        lifts="nothing allows this",
+        remedy=Remedy.NOTHING,
     )
 
 
@@ -317,7 +317,6 @@ def test_what_is_still_asked_is_denied_when_nobody_can_be_asked(how: dict[str, A
         f"{NEEDS_APPROVAL}. http_post: this tool needs approval once per session.",
         "",
         "main",
-        '--allow "http_post"',
         by=DecidedBy.NOBODY,
         offers=(parse_rule("http_post", Action.ALLOW),),
     )

@@ -20,7 +20,7 @@ from gencode.core.messages import (
 from gencode.core.task import compacted, transcript_of, whole_transcript
 from gencode.runtime.compaction import planned
 from gencode.runtime.spending import Scale, taken, weight
-from gencode.runtime.summaries import TODOS, by_harness, question, todos_in
+from gencode.runtime.summaries import by_harness, note, question, todos_in
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "100"))
 
@@ -163,11 +163,20 @@ def test_open_todos_come_from_the_last_list_that_was_taken_or_from_the_note_befo
     def wrote(text: str, *, error: bool = False) -> ToolMessage:
         return ToolMessage((ToolResult("1", "TodoWrite", text, error),))
 
-    note = UserMessage(f"fake {TODOS}\n[ ] fake\n\n{TODOS}\n[ ] kept\n\n## Files\nx", "system", replaces=2)
+    known = "## Open todos\n[ ] fake"
+    earlier = note("a model", f"It said {known}", "[ ] kept\n\n## Notes", known, count=9, replies=2)
     assert todos_in([wrote("[ ] one"), wrote("[x] two"), wrote("bad", error=True)]) == "[x] two"
-    assert todos_in([note, AssistantMessage("hm")]) == "[ ] kept"
-    assert todos_in([note, wrote("[>] new")]) == "[>] new"
-    assert todos_in([UserMessage("hi")]) == "none"
+    assert todos_in([earlier, AssistantMessage("hm")]) == "[ ] kept\n\n## Notes"
+    assert todos_in([earlier, wrote("[>] new")]) == "[>] new"
+    assert todos_in([UserMessage("hi")]) == ""
+
+
+def test_the_harness_carries_on_the_summary_before_whatever_is_in_its_text() -> None:
+    earlier = note("a model", "one\n\n## Open todos\ntwo", "[ ] kept", "", count=9, replies=2)
+    assert by_harness([earlier, AssistantMessage("hm")], 900)[1].split("\n") == [
+        *("one", "", "## Open todos", "two"),
+        "[the agent] hm",
+    ]
 
 
 @settings(max_examples=EXAMPLES)

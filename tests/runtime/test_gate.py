@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from gencode.core.messages import ToolCall
-from gencode.core.rules import Action, DecidedBy, Decision, Effect, Mode, Policy, parse_rule
+from gencode.core.rules import Action, DecidedBy, Decision, Effect, Mode, Policy, Remedy, parse_rule
 from gencode.core.spec import Workspace
 from gencode.permissions.calls import AgentKind, Approval
 from gencode.runtime.asking import Answer, Asker, Question
@@ -103,7 +103,7 @@ def test_a_tool_that_is_not_in_the_box_is_refused_with_the_tools_that_are(where:
     assert small.judge(call("Write", file_path="a.txt")) == Decision(
         Action.DENY,
         "There is no tool 'Write' for main. The tools are: Read, Task.",
-        lifts="an agent whose tools include it",
+        remedy=Remedy.OTHER_AGENT,
     )
 
 
@@ -140,7 +140,7 @@ async def test_a_yes_admits_exactly_this_call(where: Workspace) -> None:
         f"The user declined this call. {asked.why}",
         asked.rule,
         asked.policy,
-        asked.lifts,
+        asked.remedy,
         by=DecidedBy.USER,
         offers=asked.offers,
     )

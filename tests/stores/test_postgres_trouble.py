@@ -7,14 +7,17 @@ from typing import Any, cast
 
 import pytest
 
+from gencode.budgets.ledger import Granted, Hold
+from gencode.core.budget import Budget
 from gencode.core.errors import Fenced, GenCodeError, StoreTrouble, UserMistake
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
-from gencode.core.messages import UserMessage
+from gencode.core.messages import AssistantMessage, Usage, UserMessage
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import replay
 from gencode.runtime.ports import Lease, Wish
 from tests.postgres import PASSWORD, WITH_PASSWORD, Postgres
+from tests.stores.losing import first_replies_lost
 from tests.waiting import until
 
 pytestmark = pytest.mark.needs("postgres")
@@ -266,3 +269,18 @@ async def test_who_is_stopped_inside_a_transaction_does_not_hold_others_for_ever
     await other.link.patiently(enter)
     asleep.cancel()
     await asyncio.wait([asleep])
+
+
+async def test_a_hold_and_a_reply_count_once_though_the_answer_of_the_database_was_lost(opened: Any) -> None:
+    store, other = await opened(), await opened()
+    lease = await store.create(TaskCreated(budget=Budget(tokens=100)), "me", [TaskStarted()])
+    call = Hold(lease.task, lease.path, {"turns": 1, "tokens": 60}, "me")
+    with first_replies_lost(store):
+        assert await store.ledger.hold(call) == Granted(alone=True)
+    balance = await other.ledger.balance(lease.task)
+    assert (balance.account.calls, balance.account.held["tokens"]) == (1, 60)
+    with first_replies_lost(store):
+        await store.append(lease, [MessageAdded(AssistantMessage("ok", usage=Usage(50)))])
+    balance = await other.ledger.balance(lease.task)
+    assert (balance.account.calls, balance.account.spent["tokens"]) == (0, 50)
+    assert await other.ledger.recount() == []

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from gencode.budgets.ledger import Granted, Hold
+from gencode.core.budget import Budget
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.ids import new_id
@@ -246,6 +248,27 @@ async def test_a_lock_that_is_never_given_back_is_told(
         with pytest.raises(StoreTrouble, match="Another program has held the database"):
             await store.append(lease, [said("too long")])
     assert len(await store.append(lease, [said("now")])) == 1
+
+
+async def test_a_hold_that_cannot_be_written_is_not_taken_and_can_be_taken_later(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = await store.create(TaskCreated(budget=Budget(tokens=100)), "me")
+    call = Hold(lease.task, lease.path, {"turns": 1, "tokens": 60}, "me")
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with monkeypatch.context() as short:
+            short.setattr(room, "PATIENCE", 0.01)
+            with pytest.raises(StoreTrouble, match="Another program has held the database"):
+                await store.ledger.hold(call)
+        waiting = asyncio.create_task(store.ledger.hold(call))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        other.execute("ROLLBACK")
+    assert await waiting == Granted(alone=True)
+    balance = await store.ledger.balance(lease.task)
+    assert balance is not None
+    assert (balance.account.calls, balance.account.held["tokens"]) == (1, 60)
 
 
 async def test_a_cancelled_append_leaves_a_whole_journal(path: Path) -> None:

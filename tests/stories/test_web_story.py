@@ -11,7 +11,7 @@ from tests.runtime.village import Village, page, redirect, village_in
 from gencode.app import GenCode
 from gencode.core.events import CallDecided
 from gencode.core.messages import ToolMessage, ToolResult
-from gencode.core.rules import Action
+from gencode.core.rules import Action, Remedy
 from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.asking import Answer, Question
@@ -89,7 +89,7 @@ async def test_a_machine_nearby_is_denied_at_the_gate_in_every_mode(tmp_path: Pa
         outcome = await gen.ask("go").outcome()
         events = await gen.store.events(outcome.agent_id)
     decided = [event.fact.decision for event in events if isinstance(event.fact, CallDecided)]
-    assert [(each.action, each.lifts) for each in decided] == [(Action.DENY, "nothing allows this")] * 2
+    assert [(each.action, each.remedy) for each in decided] == [(Action.DENY, Remedy.NOTHING)] * 2
     assert (person.asked, village.looked_up) == ([], [])
 
 

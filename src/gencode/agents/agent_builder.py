@@ -1,6 +1,5 @@
 """Builds an agent from the fields of its file, in the same way for every dialect."""
 
-import re
 from pathlib import PurePath
 from typing import Any, cast, get_args
 
@@ -45,9 +44,7 @@ def build_agent(
     """
     parsed = dialect.prepare(parsed)
     fields = Fields(parsed.fields, dialect.fields, path, parsed.lines, dialect.strict)
-    for note in parsed.notes:
-        line = re.match(r"line ([0-9]+) ", note)
-        fields.say("recovered", note, int(line[1]) if line else None)
+    fields.findings += parsed.repaired
     if not ({"name", "description", "when-to-use"} & fields.values.keys() or dialect.nameless):
         fields.refuse("name", NO_AGENT)
     wanted = (dialect.wanted or requested_tools)(fields)

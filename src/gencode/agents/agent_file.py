@@ -89,7 +89,7 @@ def parse(text: str, path: str) -> ParsedFile:
         return replace(found, fields=_plain(found.fields, path))
     matter = read_front_matter(text, path)
     fields = _plain(matter.fields, path)
-    return ParsedFile(fields, matter.lines, matter.body, matter.stage, matter.warnings)
+    return ParsedFile(fields, matter.lines, matter.body, matter.stage, matter.repaired)
 
 
 def _decoded(content: bytes, path: str) -> str:

@@ -46,7 +46,7 @@ class ParsedFile(Struct, frozen=True):
     lines: dict[str, int] = {}
     body: str = ""
     stage: Stage = "strict"
-    notes: tuple[str, ...] = ()
+    repaired: tuple[FileFinding, ...] = ()
 
 
 class AgentFile(Struct, frozen=True):

@@ -31,3 +31,8 @@ def no_agent(path: str, reason: str) -> NotAnAgent:
 def _sentence(path: str, reason: str, line: int | None) -> str:
     place = one_line(path, 400) + (f", line {line}" if line else "")
     return f"{place}: {reason if reason.endswith(('.', '?')) else reason + '.'}"
+
+
+def recovered(message: str, line: int | None = None) -> FileFinding:
+    """What had to be repaired or left out before a file could be read."""
+    return FileFinding("recovered", message, line)

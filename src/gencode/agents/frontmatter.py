@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from gencode.agents.file_errors import mistake, no_agent
+from gencode.agents.file_errors import FileFinding, mistake, no_agent, recovered
 from gencode.agents.yaml_reader import NotYaml, scalar, yaml_fields
 from gencode.core.errors import UserMistake
 
@@ -78,7 +78,7 @@ class FrontMatter(Struct, frozen=True):
     fields: dict[str, Any]
     lines: dict[str, int]
     body: str
-    warnings: tuple[str, ...] = ()
+    repaired: tuple[FileFinding, ...] = ()
     stage: Stage = "strict"
 
 
@@ -113,7 +113,7 @@ def read_front_matter(text: str, path: str, what: str = "agent") -> FrontMatter:
 
 def _repaired(
     block: str, path: str, before: int
-) -> tuple[dict[str, Any], dict[str, int], tuple[str, ...], Stage]:
+) -> tuple[dict[str, Any], dict[str, int], tuple[FileFinding, ...], Stage]:
     """The fields of a block that is not YAML, with what was done to it; Unreadable when nothing helps."""
     # Patterns that good files do not need.
     from gencode.agents.frontmatter_repair import quoted, split_at_fields, swallowed
@@ -124,8 +124,8 @@ def _repaired(
         fields, lines = yaml_fields(other, path, before)
         if lost := swallowed(block, fields, lines, before):
             raise mistake(path, _SWALLOWED, lost)
-        notes = [f"line {line + before} was read as if its value were in quotes" for line in changed]
-        return fields, lines, tuple(notes or ["tabs were read as two spaces each"]), "requoted"
+        notes = [_quoted(line + before) for line in changed]
+        return fields, lines, tuple(notes or [recovered("tabs were read as two spaces each")]), "requoted"
     except NotYaml:
         pass
     except UserMistake as error:
@@ -135,7 +135,12 @@ def _repaired(
         raise refused or NotYaml("it is not YAML", None)
     if lost := swallowed(block, fields, lines, before):
         raise mistake(path, _SWALLOWED, lost)
-    return fields, lines, ("the front matter is not YAML; it was cut at the names of its fields",), "split"
+    cut = recovered("the front matter is not YAML; it was cut at the names of its fields")
+    return fields, lines, (cut,), "split"
+
+
+def _quoted(line: int) -> FileFinding:
+    return recovered(f"line {line} was read as if its value were in quotes", line)
 
 
 def _split(text: str, path: str, what: str) -> tuple[str, str, int]:

@@ -84,7 +84,7 @@ class _SkillBuilder:
     def __init__(self, matter: FrontMatter, path: str) -> None:
         self._matter = matter
         self._path = path
-        self._warnings = list(matter.warnings)
+        self._warnings = [each.message for each in matter.repaired]
         self._fields: dict[str, Any] = {}
         self._spelled: dict[str, str] = {}
         self._extra: dict[str, Any] = {}

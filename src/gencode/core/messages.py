@@ -123,6 +123,8 @@ class NoticeKind(StrEnum):
     """Work in the background has ended, and the person has to hear of that."""
     PLACE = "place"
     """Where it works from now on."""
+    SUMMARY = "summary"
+    """What the beginning of its conversation came to, which is no longer shown to it."""
     REMARK = "remark"
     """Anything that is only said, by a hook perhaps."""
 
@@ -136,6 +138,10 @@ class SystemNotice(Struct, frozen=True, gc=False, omit_defaults=True):
     reason: EndReason | None = None
     """Of an end, why that was."""
     place: TaskPlace | None = None
+    summary: str = ""
+    """Of a summary, what it says of the conversation."""
+    todos: str = ""
+    """Of a summary, the list of steps as it was last shown."""
 
 
 def place_told(text: str, place: TaskPlace) -> "UserMessage":

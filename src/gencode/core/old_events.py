@@ -19,6 +19,7 @@ from gencode.core.events import (
     TaskCreated,
     TaskEnded,
     TaskForked,
+    TranscriptCompacted,
     WorkReturned,
     decode_fact,
 )
@@ -67,6 +68,8 @@ def translated(fact: StoredFact) -> DurableFact:
             return _message_added(fact)
         case TaskForked():
             return _task_forked(fact)
+        case TranscriptCompacted():
+            return replace(fact, summary=translated_message(fact.summary))
         case TaskCreated():
             return _created(fact)
         case CallDecided(target=None):
@@ -228,10 +231,28 @@ def translated_message(message: UserMessage) -> UserMessage:
     """A message with what it is about, where 0.1 told that to an agent only in words."""
     if message.sender != "system" or message.notice is not None:
         return message
+    if message.replaces:
+        return replace(message, notice=_summary(message.text))
     notice = _NOTICES.get(message.text) or (None if message.mail else _told(message.text))
     if notice is None and (place := _place(message.text)) is not None:
         notice = SystemNotice(NoticeKind.PLACE, place=place)
     return message if notice is None else replace(message, notice=notice)
+
+
+_SUMMARY = "## Summary\n"
+_TODOS = "## Open todos\n"
+_NO_TODOS = "none"
+
+
+def _summary(text: str) -> SystemNotice:
+    """What 0.1 carried on of a summary: the sections that followed the words of a model were its own."""
+    before, _, after = text.rpartition(f"\n\n{_TODOS}")
+    todos = after.partition("\n\n## ")[0]
+    return SystemNotice(
+        NoticeKind.SUMMARY,
+        summary=before.partition(_SUMMARY)[2],
+        todos="" if todos == _NO_TODOS else todos,
+    )
 
 
 def _told(text: str) -> SystemNotice | None:
@@ -359,8 +380,8 @@ def _refuser(decision: Decision) -> DecidedBy:
         return DecidedBy.USER
     if why.startswith(_SILENCE):
         return DecidedBy.SILENCE
-    if why.endswith(_NOBODY) or why.startswith(_NOT_ASKED) or decision.lifts == _APPROVAL:
+    if why.endswith(_NOBODY) or why.startswith(_NOT_ASKED) or decision.old_lifts == _APPROVAL:
         return DecidedBy.NOBODY
     # A person's own reason stood in the place of "A person said no", before that of the question.
-    declined = decision.lifts.startswith("--") and not why.endswith(_CHANGED)
+    declined = decision.old_lifts.startswith("--") and not why.endswith(_CHANGED)
     return DecidedBy.USER if declined else DecidedBy.RULES

@@ -101,6 +101,7 @@ def stop_cause(text: str) -> Cause:
 CANCELLED = Cause(EndReason.CLOSING, "it was cancelled")
 """What is said of work that its event loop cut, where nobody had stopped it before."""
 DIED = Cause(EndReason.PROCESS_DIED, "the process that ran it died")
+STOP_UNANSWERED = Cause(EndReason.STOP_UNANSWERED, "it was stopped, and its process did not answer")
 LOST = Cause(EndReason.PROCESS_LOST, "the process that ran it died, or could not reach the database")
 """What can be said of a process of another machine of which nothing was heard for too long."""
 TAKEN_OVER = Cause(

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake, nearest
 
@@ -171,25 +172,60 @@ class DecidedBy(StrEnum):
         return self in (DecidedBy.NOBODY, DecidedBy.SILENCE)
 
 
+class Remedy(StrEnum):
+    """What would let a call through that is refused or needs approval."""
+
+    OFFERS = "offers"
+    """The allow rules that the decision offers; without any nothing is needed."""
+    OFFERS_OR_ACCEPT_EDITS = "offers_or_accept_edits"
+    """These rules, or the mode acceptEdits."""
+    NOTHING = "nothing"
+    NOTHING_IN_PLAN = "nothing_in_plan"
+    NO_RULE_FOR_PATH = "no_rule_for_path"
+    """Nothing, since no rule can name its path exactly."""
+    NO_RULE_FOR_PATH_BUT_ACCEPT_EDITS = "no_rule_for_path_but_accept_edits"
+    """The mode acceptEdits, since no rule can name its path exactly."""
+    NO_RULE_FOR_WORDS = "no_rule_for_words"
+    """Nothing, since no rule can name the words of its command exactly."""
+    REMOVE_RULE = "remove_rule"
+    """Only that the rule is removed by which it was decided."""
+    OTHER_MODE = "other_mode"
+    """Another permission mode than plan."""
+    REWRITE = "rewrite"
+    """Only that the command is written in another way."""
+    NAME_TOOL = "name_tool"
+    """An agent file that names the tool."""
+    OTHER_AGENT = "other_agent"
+    """An agent whose tools include it."""
+    SERVER = "server"
+    """The server that has the tool."""
+    APPROVAL = "approval"
+    """The approval of a person."""
+
+
 class Decision(Struct, frozen=True, omit_defaults=True):
     """Allow, ask or deny; why; the rule and the policy that made it so; and who decided.
 
     `neutral`: if it is a command, it may only run where nothing that a repository names is started. `said` is
     the reason that a person gave. `offers` are the allow rules that together would lift it (none: no rule
-    does), `grants` is the wider mode that an agent gets when a person approves that it is sent. What is in
-    `why` and `lifts` is only there to be read: nothing is decided by it.
+    does), `removes` is the rule that would have to go, and `remedy` says which of these or what else would.
+    `grants` is the wider mode that an agent gets when a person approves that it is sent. What is in `why` is
+    only there to be read: nothing is decided by it.
     """
 
     action: Action
     why: str
     rule: str = ""
     policy: str = ""
-    lifts: str = ""
+    remedy: Remedy = Remedy.OFFERS
     neutral: bool = False
     by: DecidedBy = DecidedBy.RULES
     said: str = ""
     offers: tuple[Rule, ...] = ()
+    removes: str = ""
     grants: Mode | None = None
+    old_lifts: str = field(default="", name="lifts")
+    """What version 0.1 said would lift it; only `core/old_events.py` reads that."""
 
     @property
     def lasting(self) -> tuple[Rule, ...]:
@@ -203,9 +239,9 @@ class Grant(Struct, frozen=True):
     mode: Mode
 
 
-def allow_flags(rules: Iterable[Rule]) -> str:
-    """The flags of the command line that add these rules."""
-    return " ".join(f'--allow "{rule.spelled}"' for rule in rules)
+def needs_removal(decision: Decision, rule: Rule | str) -> Decision:
+    """A decision that stands as long as a rule does."""
+    return replace(decision, remedy=Remedy.REMOVE_RULE, removes=str(rule))
 
 
 def stricter(first: Decision, second: Decision) -> Decision:

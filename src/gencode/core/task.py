@@ -442,11 +442,14 @@ def _going_on(task: Task, fact: TaskStarted | TaskQueued) -> Task:
 
 
 def _ended(task: Task, at: str, fact: TaskEnded) -> Task:
-    """The end of a run. An interrupted one worked until its last sign of life, not until it was found."""
+    """The end of a run. An interrupted one worked until its last sign of life, not until it was found.
+
+    A clock that was put back meanwhile takes nothing from earlier runs.
+    """
     totals = task.totals
     if task.run.since is not None:
         until = task.touched_at if fact.status is Status.INTERRUPTED else at
-        worked = round((moment(until) - moment(task.run.since)).total_seconds() * 1000)
+        worked = max(round((moment(until) - moment(task.run.since)).total_seconds() * 1000), 0)
         totals = replace(totals, worked_ms=totals.worked_ms + worked)
     warnings = tuple(each for each in fact.warnings if each not in task.evidence.warnings)
     ended = replace(

@@ -53,20 +53,25 @@ async def close_orphans(store: Store, owner: str, outputs: Path | None = None) -
             await _close_orphan(store, held.task, owner, held.owner or None, outputs)
 
 
-async def close_if_orphan(store: Store, task: str, owner: str, outputs: Path | None = None) -> None:
-    """End this one task if nobody works on it any more: its owner died, or gave it back without an end."""
+async def close_if_orphan(
+    store: Store, task: str, owner: str, outputs: Path | None = None, why: Cause | None = None
+) -> None:
+    """End this one task if nobody works on it any more: its owner died, or gave it back without an end.
+
+    Without a cause it is told by what is known of its owner.
+    """
     held = await ownership_of(store, task)
     if held is not None and not is_abandoned(held):
         return
     found = await store.task(task)  # it may have ended while its owner was looked for
     if found is not None and not found.status.ended:
-        await _close_orphan(store, task, owner, held.owner if held else None, outputs)
+        await _close_orphan(store, task, owner, held.owner if held else None, outputs, why)
 
 
 async def _close_orphan(
-    store: Store, task: str, owner: str, before: str | None, outputs: Path | None
+    store: Store, task: str, owner: str, before: str | None, outputs: Path | None, why: Cause | None = None
 ) -> None:
-    why = LOST if before is not None and fate(before) == "unknown" else DIED
+    why = why or (LOST if before is not None and fate(before) == "unknown" else DIED)
     try:
         await close_task(store, task, owner, before, why, outputs=outputs)
     except GenCodeError as trouble:

@@ -376,10 +376,14 @@ class TimeSpent(BudgetSpent):
 
 
 def worked_seconds(task: Task) -> float:
-    """For how long a task was at work, in all its runs; in one that has no end up to its last fact."""
+    """For how long a task was at work, in all its runs; in one that has no end up to its last fact.
+
+    A clock that was put back meanwhile takes nothing from earlier runs.
+    """
     if task.run.since is None:
         return task.totals.worked_ms / 1000
-    return task.totals.worked_ms / 1000 + (moment(task.touched_at) - moment(task.run.since)).total_seconds()
+    run = (moment(task.touched_at) - moment(task.run.since)).total_seconds()
+    return task.totals.worked_ms / 1000 + max(run, 0.0)
 
 
 def seconds_left(task: Task | None, budget: Budget, *, over: bool = False) -> float | None:

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from gencode.core.errors import UnknownName, UserMistake
-from gencode.core.rules import Action, Decision, Effect, Mode
+from gencode.core.rules import Action, Decision, Effect, Mode, Remedy
 from gencode.core.spec import AgentSpec, same_name
 from gencode.delegation.caller import Caller, link_of
 from gencode.delegation.said import a_text, arguments_of_a_call
@@ -53,8 +55,8 @@ class Foresight:
         found = explain(call, chain, _ceiling(chain))
         served = self._outside.get(call.tool)
         if found.decision is Action.ALLOW and served is not None and (why := served.doubt()):
-            decision = doubted(why, served.approval, chain, nobody=background)
-            return told(call, decision, found.chain, found.notes)
+            decision = doubted(why, chain, nobody=background)
+            return replace(told(call, decision, found.chain, found.notes), lifts=served.approval)
         if agent is None or served is not None or _gives(agent, call, self._toolbox):
             return found
         return told(call, _not_given(agent, call), found.chain, found.notes)
@@ -114,7 +116,7 @@ def _not_given(agent: AgentSpec, call: CallFacts) -> Decision:
     tools = "all" if agent.tools.allow is None else ", ".join(agent.tools.allow) or "none"
     without = f" without {', '.join(agent.tools.deny)}" if agent.tools.deny else ""
     why = f"The agent {agent.name} does not have the tool {call.tool}; its file gives it {tools}{without}."
-    return Decision(Action.DENY, why, policy=f"agent {agent.name}", lifts="an agent whose tools include it")
+    return Decision(Action.DENY, why, policy=f"agent {agent.name}", remedy=Remedy.OTHER_AGENT)
 
 
 def _ceiling(chain: Chain) -> tuple[str, ...]:

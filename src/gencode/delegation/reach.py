@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gencode.core.errors import Conflict, Fenced, UserMistake
 from gencode.core.events import TaskStarted
-from gencode.core.reasons import Cause, EndReason
+from gencode.core.reasons import STOP_UNANSWERED, Cause, EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.delegation.crash_recovery import close_task, stop_anywhere
@@ -28,7 +28,6 @@ SENT_BACK = Cause(EndReason.BACKGROUNDED, "it was sent to the background")
 MOST_LIVES = 10
 """So often an agent begins before only its sender and a person can let it go on: two that write to each other
 would wake each other for ever."""
-SILENT = Cause(EndReason.STOP_UNANSWERED, "it was stopped, and its process did not answer")
 
 
 class Stops(Struct, frozen=True):
@@ -208,7 +207,7 @@ class Reach:
         owner = next((held.owner for held in owned if held.task == task), "")
         if fate(owner) == "unknown":
             return
-        await close_task(self._store, task, self._supervisor.owner, owner, SILENT)
+        await close_task(self._store, task, self._supervisor.owner, owner, STOP_UNANSWERED)
         now = await self._store.task(task)
         beside = {held.task for held in owned if held.owner == owner}
         if now is not None and now.end.reason is EndReason.STOP_UNANSWERED and now.parent not in beside:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -17,7 +16,7 @@ from gencode.core.events import (
     TaskEnded,
 )
 from gencode.core.messages import AssistantMessage, ToolMessage
-from gencode.core.reasons import CANCELLED, Cause, EndReason
+from gencode.core.reasons import CANCELLED, STOP_UNANSWERED, Cause, EndReason
 from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
@@ -264,13 +263,17 @@ class Remote(Followed):
 
     async def _let_go(self, owner: str, patience: float) -> None:
         """Wait for the process and close what it left open: a crash there ends this task, nothing else."""
-        until = time.monotonic() + patience
+        # Looks are counted instead of seconds: while this process gets no time, that one gets none either.
+        looks, killed = round(patience / EXIT_SECONDS), False
         while self._process is not None and not self._process.gone:
-            if time.monotonic() >= until and not self._comes_home():
+            if looks <= 0 and not self._comes_home():
                 self._process.kill()
+                killed = True
             await asyncio.sleep(EXIT_SECONDS)
+            looks -= 1
         await self._hear()
         if self._calling_off and not self._task.status.ended:  # it may have been cut short
             await self._call_off(owner, self._calling_off)
-        await close_if_orphan(self._store, self.id, owner)
+        why = STOP_UNANSWERED if self._calling_off and killed else None
+        await close_if_orphan(self._store, self.id, owner, why=why)
         await self._hear()

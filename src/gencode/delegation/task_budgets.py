@@ -48,12 +48,13 @@ class TaskBudgets:
         self._limited = NO_BUDGET
         """What the account of this session is limited to in the ledger."""
 
-    def bound(self, budget: Budget) -> None:
+    async def limit_session(self, budget: Budget) -> None:
         """Let conversations, and all other work, spend so much from now on; what they spent counts."""
         check_budget(budget)
         self.budget = budget
         self._set, self._usual = True, NO_BUDGET
         self._written.clear()
+        await self.opened()
 
     async def opened(self) -> str:
         """The account of this session, limited to what its work may spend."""

@@ -301,25 +301,20 @@ class Work:
         here = self._session.shells.all().of(task.id)
         return any(each.shell in here and here[each.shell].over for each in untold)
 
-    def bound(self, budget: Budget) -> None:
-        """Bound conversations by another budget, at once; what they spent before counts.
-
-        UserMistake for dollars where the price of the model is not known.
-        """
-        if budget.usd is not None:
-            self._delegation.seating.check_model(self._session.model.current.name)
-        self._budgets.bound(budget)
-
     @property
     def budget(self) -> Budget:
         """What a conversation may spend."""
         return self._budgets.budget
 
-    async def rebound(self, session: str | None, budget: Budget) -> None:
-        """The same, at once for a conversation and for all work of this process."""
-        found = await self._records.find(session) if session is not None else None
-        self.bound(budget)
-        await self._budgets.opened()
+    async def set_session_budget(self, budget: Budget, conversation: str | None = None) -> None:
+        """Let this session spend so much from now on: all work of this process, and this conversation.
+
+        What was spent before counts. UserMistake for dollars where the price of the model is not known.
+        """
+        found = await self._records.find(conversation) if conversation is not None else None
+        if budget.usd is not None:
+            self._delegation.seating.check_model(self._session.model.current.name)
+        await self._budgets.limit_session(budget)
         tops = {found.id: found} if found is not None else {}
         for live in self._supervisor.local_tasks():
             top = await self._budgets.top_of(live.task)

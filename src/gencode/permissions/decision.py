@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gencode.core.errors import UnknownName
-from gencode.core.rules import Action, DecidedBy, Decision, Mode, Policy, strictest
+from gencode.core.rules import Action, DecidedBy, Decision, Mode, Policy, Remedy, strictest
 from gencode.core.spec import same_name
 from gencode.permissions.calls import FETCH_TOOLS, CallFacts
 from gencode.permissions.paths import (
@@ -38,9 +38,7 @@ _EVERY_TEXT_IS_A_PATH = frozenset({"delete_file", "move_file"})
 def decide(call: CallFacts, chain: Sequence[Policy]) -> Decision:
     """Allow, ask or deny one call under every policy of the chain, the root first, the caller's own last."""
     if not chain:
-        return Decision(
-            Action.DENY, f"{call.tool}: there is no policy to decide by.", lifts="nothing allows this"
-        )
+        return Decision(Action.DENY, f"{call.tool}: there is no policy to decide by.", remedy=Remedy.NOTHING)
     each = decide_each(call, chain)
     worst = strictest(each)
     if not worst.neutral and any(decision.neutral for decision in each):
@@ -129,7 +127,7 @@ def _refused_url(call: CallFacts, policy: Policy) -> tuple[Decision, ...]:
         judge_url(url if isinstance(url, str) else "")
     except UrlRefused as refused:
         why = f"{call.tool}: {refused}"
-        return (Decision(Action.DENY, why, policy=policy.owner, lifts="nothing allows this"),)
+        return (Decision(Action.DENY, why, policy=policy.owner, remedy=Remedy.NOTHING),)
     return ()
 
 

@@ -5,12 +5,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from gencode.core.rules import Action, Decision, Mode, Policy
+from gencode.core.rules import Action, Decision, Mode, Policy, Remedy
 from gencode.permissions.calls import FETCH_TOOLS, CallFacts
 from gencode.permissions.decision import decide, decide_each
 from gencode.permissions.urls import UrlRefused, judge_url
 
 ADDRESSES_LATER = "The addresses behind the name are checked when it connects, and again for every redirect."
+
+_NO_RULE_FOR_PATH = "no rule allows this, because none can name this path exactly"
 
 
 class PolicyStep(Struct, frozen=True):
@@ -42,7 +44,7 @@ class Explanation(Struct, frozen=True):
 def explain(call: CallFacts, chain: Sequence[Policy], notes: Sequence[str] = ()) -> Explanation:
     """Decide about a call and keep how it came about."""
     steps = [
-        PolicyStep(policy.owner, policy.mode, each.action, each.why, each.rule, each.lifts)
+        PolicyStep(policy.owner, policy.mode, each.action, each.why, each.rule, lifting(each))
         for policy, each in zip(chain, decide_each(call, chain), strict=True)
     ]
     return told(call, decide(call, chain), steps, (*notes, *_later(call)))
@@ -60,10 +62,44 @@ def told(
         why=decided.why,
         rule=decided.rule,
         policy=decided.policy,
-        lifts=decided.lifts,
+        lifts=lifting(decided),
         chain=tuple(steps),
         notes=tuple(notes),
     )
+
+
+def lifting(decision: Decision) -> str:
+    """What would let a call through, for a person; empty where nothing is needed."""
+    flags = " ".join(f'--allow "{rule.spelled}"' for rule in decision.offers)
+    match decision.remedy:
+        case Remedy.OFFERS:
+            return f"{flags}, without the wider mode" if decision.grants else flags
+        case Remedy.OFFERS_OR_ACCEPT_EDITS:
+            return f"--permission-mode acceptEdits, or {flags}"
+        case Remedy.NOTHING:
+            return "nothing allows this"
+        case Remedy.NOTHING_IN_PLAN:
+            return "nothing allows this in plan mode"
+        case Remedy.NO_RULE_FOR_PATH:
+            return _NO_RULE_FOR_PATH
+        case Remedy.NO_RULE_FOR_PATH_BUT_ACCEPT_EDITS:
+            return f"--permission-mode acceptEdits, or {_NO_RULE_FOR_PATH}"
+        case Remedy.NO_RULE_FOR_WORDS:
+            return "no rule allows this, because none can name these words exactly"
+        case Remedy.REMOVE_RULE:
+            return f"only removing the rule allows this: {decision.removes}"
+        case Remedy.OTHER_MODE:
+            return "another permission mode than plan"
+        case Remedy.REWRITE:
+            return "write the command in another way"
+        case Remedy.NAME_TOOL:
+            return "an agent file that names SendMessage in its tools"
+        case Remedy.OTHER_AGENT:
+            return "an agent whose tools include it"
+        case Remedy.SERVER:
+            return "its server"
+        case Remedy.APPROVAL:
+            return "a person's yes"
 
 
 def _later(call: CallFacts) -> tuple[str, ...]:

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from gencode.core.rules import Action, Decision, Mode, Policy, Rule, allow_flags, stricter
+from gencode.core.rules import Action, Decision, Mode, Policy, Remedy, Rule, needs_removal, stricter
 from gencode.core.spec import Workspace, same_name
 from gencode.permissions.agent_folders import WORKTREES, users_places
 from gencode.permissions.links import as_links_lead, follow
@@ -236,7 +237,7 @@ def _decide(tool: str, path: Resolved, policy: Policy, places: Places, rules: _P
     if rule := _match(rules.deny, names):  # step 6
         return verdict.ruled(Action.DENY, rule)
     if writing and policy.mode is Mode.PLAN:
-        return verdict.of(Action.DENY, "plan mode only reads", lifts="another permission mode than plan")
+        return verdict.of(Action.DENY, "plan mode only reads", remedy=Remedy.OTHER_MODE)
     if rule := _match(rules.ask, names):  # step 7
         return verdict.ruled(Action.ASK, rule)
     if policy.mode is Mode.DONT_ASK:
@@ -253,7 +254,7 @@ def _decide(tool: str, path: Resolved, policy: Policy, places: Places, rules: _P
         return verdict.of(Action.ALLOW, "reading inside the workspace is allowed")
     if policy.mode is Mode.ACCEPT_EDITS:
         return verdict.of(Action.ALLOW, "the mode acceptEdits allows edits inside the workspace")
-    return verdict.asked("edits need approval in this mode", or_else="--permission-mode acceptEdits, or ")
+    return verdict.asked("edits need approval in this mode", or_accept_edits=True)
 
 
 class _Verdict(NamedTuple):
@@ -264,24 +265,26 @@ class _Verdict(NamedTuple):
     policy: Policy
     places: Places
 
-    def of(
-        self, action: Action, why: str, *, rule: str = "", lifts: str = "", offers: tuple[Rule, ...] = ()
-    ) -> Decision:
+    def of(self, action: Action, why: str, *, rule: str = "", remedy: Remedy = Remedy.OFFERS) -> Decision:
         said = f"{self.tool} of {shown(self.path.text)}: {why}."
-        return Decision(action, said, rule, self.policy.owner, lifts, offers=offers)
+        return Decision(action, said, rule, self.policy.owner, remedy)
 
-    def asked(self, why: str, *, or_else: str = "") -> Decision:
+    def asked(self, why: str, *, or_accept_edits: bool = False) -> Decision:
         offers = self.exact_rule()
-        lifts = allow_flags(offers) or "no rule allows this, because none can name this path exactly"
-        return self.of(Action.ASK, why, lifts=f"{or_else}{lifts}", offers=offers)
+        if offers:
+            remedy = Remedy.OFFERS_OR_ACCEPT_EDITS if or_accept_edits else Remedy.OFFERS
+        else:
+            remedy = Remedy.NO_RULE_FOR_PATH
+            remedy = Remedy.NO_RULE_FOR_PATH_BUT_ACCEPT_EDITS if or_accept_edits else remedy
+        return replace(self.of(Action.ASK, why, remedy=remedy), offers=offers)
 
     def hard(self, why: str) -> Decision:
-        return self.of(Action.DENY, why, lifts="nothing allows this")
+        return self.of(Action.DENY, why, remedy=Remedy.NOTHING)
 
     def ruled(self, action: Action, rule: Rule) -> Decision:
         why = f"the rule {described(rule)} matches"
-        lifts = "" if action is Action.ALLOW else f"only removing the rule allows this: {rule}"
-        return self.of(action, why, rule=described(rule), lifts=lifts)
+        decided = self.of(action, why, rule=described(rule))
+        return decided if action is Action.ALLOW else needs_removal(decided, rule)
 
     def exact_rule(self) -> tuple[Rule, ...]:
         """The narrowest rule that would allow just this file, if one can name it."""

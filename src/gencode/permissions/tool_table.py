@@ -2,7 +2,19 @@
 
 from msgspec.structs import replace
 
-from gencode.core.rules import ALLOW, ASK, DENY, Action, Decision, Mode, Policy, Rule, allow_flags, stricter
+from gencode.core.rules import (
+    ALLOW,
+    ASK,
+    DENY,
+    Action,
+    Decision,
+    Mode,
+    Policy,
+    Remedy,
+    Rule,
+    needs_removal,
+    stricter,
+)
 from gencode.permissions.calls import (
     FETCH_TOOLS,
     REACH_TOOLS,
@@ -85,12 +97,11 @@ def _owned(call: CallFacts, policy: Policy) -> Decision:
     if call.tool == "SendMessage" and call.kin:
         if call.tool in call.named:
             return _say(call, policy, ALLOW, "the agent's file names it, so it may reach its relatives")
-        lifts = "an agent file that names SendMessage in its tools"
-        return _say(call, policy, DENY, "only an agent whose file names it may do this", lifts)
+        return _say(call, policy, DENY, "only an agent whose file names it may do this", Remedy.NAME_TOOL)
     target = next((call.input[name] for name in _TARGETS if name in call.input), None)
     named = f"{shown(target, _LONGEST_ID)} " if isinstance(target, str) else ""
     # Whether somebody else has one of that name is not said, and often not known.
-    return _say(call, policy, DENY, f"there is no task or shell {named}of yours", "nothing allows this")
+    return _say(call, policy, DENY, f"there is no task or shell {named}of yours", Remedy.NOTHING)
 
 
 def _foreign(call: CallFacts, policy: Policy) -> Decision:
@@ -125,7 +136,7 @@ def _spawning(call: CallFacts, policy: Policy, *, nobody: bool) -> Decision:
     agent = agent_of(call.tool, call.input)
     if wider := wider_words(call):
         asked = _ask(call, policy, wider, agent)
-        return replace(asked, lifts=f"{asked.lifts}, without the wider mode", grants=call.widens)
+        return replace(asked, grants=call.widens)
     return _ask(call, policy, f"starting {shown(agent)} needs approval once per session", agent)
 
 
@@ -163,19 +174,21 @@ def _autonomous(call: CallFacts, policy: Policy) -> Decision:
 
 
 def _planned(call: CallFacts, policy: Policy) -> Decision:
-    return _say(call, policy, DENY, "plan mode only reads", "another permission mode than plan")
+    return _say(call, policy, DENY, "plan mode only reads", Remedy.OTHER_MODE)
 
 
 def _ruled(call: CallFacts, policy: Policy, action: Action, rule: str) -> Decision:
-    lifts = "" if action is ALLOW else f"only removing the rule allows this: {rule}"
-    return Decision(action, f"{call.tool}: the rule {rule} matches.", rule, policy.owner, lifts)
+    decided = Decision(action, f"{call.tool}: the rule {rule} matches.", rule, policy.owner)
+    return decided if action is ALLOW else needs_removal(decided, rule)
 
 
-def _say(call: CallFacts, policy: Policy, action: Action, why: str, lifts: str = "") -> Decision:
-    return Decision(action, f"{call.tool}: {why}.", "", policy.owner, lifts)
+def _say(
+    call: CallFacts, policy: Policy, action: Action, why: str, remedy: Remedy = Remedy.OFFERS
+) -> Decision:
+    return Decision(action, f"{call.tool}: {why}.", "", policy.owner, remedy)
 
 
 def _ask(call: CallFacts, policy: Policy, why: str, pattern: str = "") -> Decision:
     """It needs approval, or a rule for what the pattern names (without one: for all calls of the tool)."""
     offers = (Rule(call.tool, pattern or "*", ALLOW),)
-    return replace(_say(call, policy, ASK, why, allow_flags(offers)), offers=offers)
+    return replace(_say(call, policy, ASK, why), offers=offers)

@@ -57,11 +57,11 @@ Lookup = Callable[[str], Sequence[str]]
 
 
 class UrlRefused(ToolError):
-    """A URL that is never fetched; `why` says it without repeating the URL."""
+    """A URL that is never fetched; `why` says it without repeating the URL, `advice` what to do then."""
 
-    def __init__(self, url: str, why: str) -> None:
+    def __init__(self, url: str, why: str, advice: str = "") -> None:
         self.why = why
-        super().__init__(f"{shown(url)} is not fetched: {why}.")
+        super().__init__(f"{shown(url)} is not fetched: {why}{f'; {advice}' if advice else ''}.")
 
 
 class Target(Struct, frozen=True):
@@ -155,7 +155,7 @@ def judge_url(text: str) -> Target:
 def judge_addresses(target: Target, addresses: Sequence[str]) -> tuple[str, ...]:
     """The addresses in one spelling, if there is at least one and all are public; otherwise UrlRefused."""
     if not addresses:
-        raise UrlRefused(target.url, f"{target.host} has no address; check how it is spelled")
+        raise UrlRefused(target.url, f"{target.host} has no address", "check how it is spelled")
     checked: list[str] = []
     for text in addresses:
         address = _parsed(text)

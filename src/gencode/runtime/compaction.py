@@ -29,6 +29,7 @@ from gencode.runtime.recorder import Recorder
 from gencode.runtime.seat import Seat
 from gencode.runtime.spending import kept_to, taken, weight
 from gencode.runtime.stop import Stop
+from gencode.runtime.toolbox import clip
 
 if TYPE_CHECKING:
     from gencode.runtime.payer import Paid
@@ -73,15 +74,20 @@ async def compact(seat: Seat, transcript: list[Message], record: Recorder, stop:
     gone = plan.gone(transcript)
     most = min(max(room // 2, LEAST_NOTE), MOST_NOTE)
     said, end = await _written(seat, record, stop, summaries.question(gone, 2 * room))
-    body = summaries.by_model(said, most // 2) if said else summaries.by_harness(gone, most // 2)
+    whom, summary = summaries.by_model(said, most // 2) if said else summaries.by_harness(gone, most // 2)
+    unseen = summaries.unseen(_unanswered(transcript, plan), most // 4)
+    parts = (summary, summaries.asked(gone, most // 4), unseen)
     note = summaries.note(
-        *(body, len(gone), summaries.asked(gone, most // 4)),
-        summaries.unseen(_unanswered(transcript, plan), most // 4),
-        await summaries.known(seat, transcript, record.task, most),
+        whom,
+        "\n\n".join(part for part in parts if part),
+        clip(summaries.todos_in(transcript), most // 4),
+        await summaries.known(seat, record.task, most),
+        count=len(gone),
+        replies=_replies(gone),
     )
     fact = TranscriptCompacted(
         plan.upto,
-        UserMessage(note, sender="system", replaces=_replies(gone)),
+        note,
         plan.keeps,
         why,
         end.model if end else "",

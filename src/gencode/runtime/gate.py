@@ -17,6 +17,7 @@ from gencode.core.rules import (
     Decision,
     Mode,
     Policy,
+    Remedy,
     Rule,
     RuleOrigin,
     RuleSource,
@@ -220,7 +221,7 @@ class Gate(Struct, kw_only=True, eq=False):
         decision = decide(self._facts(call, tool), self._now(*texts))
         if decision.action is Action.ALLOW and (why := tool.doubt()):
             nobody = self.approvals.unattended or self.approvals.asker is None
-            decision = doubted(why, tool.approval, self.chain, nobody=nobody)
+            decision = doubted(why, self.chain, nobody=nobody)
         return self._with_candidates(call, decision) if decision.action is Action.DENY else decision
 
     async def admit(self, call: ToolCall, preview: str = "") -> Admission:
@@ -260,8 +261,9 @@ class Gate(Struct, kw_only=True, eq=False):
             decision,
             action=Action.ALLOW,
             why=f"The user approved this call. {decision.why}",
-            lifts="",
+            remedy=Remedy.OFFERS,
             offers=(),
+            removes="",
             by=DecidedBy.USER,
         )
         return Admission(allowed, answer.network)
@@ -395,19 +397,19 @@ class Gate(Struct, kw_only=True, eq=False):
         if absence := self.toolbox.why_absent(call.name):
             why = f"{shown(call.name)} is not available now. {absence.why}"
             by = DecidedBy.NOBODY if absence.unapproved else DecidedBy.RULES
-            return Decision(Action.DENY, why, lifts="its server", by=by)
+            return Decision(Action.DENY, why, remedy=Remedy.SERVER, by=by)
         there = ", ".join(self.toolbox) or "none"
         why = f"There is no tool {shown(call.name)} for {self.agent.name}. The tools are: {there}."
         if call.name in SPAWN_TOOLS and call.name in self.named:
             why = f"{why} {NESTED}"
-        return Decision(Action.DENY, why, lifts="an agent whose tools include it")
+        return Decision(Action.DENY, why, remedy=Remedy.OTHER_AGENT)
 
 
-def doubted(why: str, lifts: str, chain: Sequence[Policy], *, nobody: bool) -> Decision:
+def doubted(why: str, chain: Sequence[Policy], *, nobody: bool) -> Decision:
     """A call that only a person can let through: where nobody can be asked it is refused."""
     if nobody or any(policy.mode is Mode.UNATTENDED for policy in chain):
-        return Decision(Action.DENY, f"{NEEDS_APPROVAL}. {why}", lifts=lifts, by=DecidedBy.NOBODY)
-    return Decision(Action.ASK, why, lifts=lifts)
+        return Decision(Action.DENY, f"{NEEDS_APPROVAL}. {why}", remedy=Remedy.APPROVAL, by=DecidedBy.NOBODY)
+    return Decision(Action.ASK, why, remedy=Remedy.APPROVAL)
 
 
 def _declined(asked: Decision, answer: Answer) -> Decision:

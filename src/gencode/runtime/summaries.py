@@ -1,14 +1,22 @@
 """Runtime room: what the message says that stands for the beginning of a long transcript.
 
 First comes the summary itself, by the model or, call by call, by the harness. What the harness knows for sure
-follows, whoever wrote that: the open todos, the agents and commands that still run, the files. Those sections
-are last, so that a text that looks like one of them never passes for it.
+follows, whoever wrote that: the open todos, the agents and commands that still run, the files. What the next
+summary carries on of this one are fields of the message, so that no text passes for them.
 """
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from gencode.core.messages import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
+from gencode.core.messages import (
+    AssistantMessage,
+    Message,
+    NoticeKind,
+    SystemNotice,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+)
 from gencode.core.outcome import Outcome
 from gencode.core.spec import same_name
 from gencode.core.task import Task, comes_later, was_given
@@ -32,7 +40,6 @@ MOST_RUNNING = 200
 MOST_ENDED = 20
 MOST_FILES = 100
 LONGEST_LINE = 200
-TODOS = "## Open todos"
 NONE = "none"
 _TODO_WRITE = frozenset({"todowrite", "todo"})
 
@@ -61,8 +68,8 @@ def by_model(text: str, most: int) -> tuple[str, str]:
 
 def by_harness(gone: Sequence[Message], most: int) -> tuple[str, str]:
     """The same without a model: every call and the first line of its result, the latest in any case."""
-    before = clip(next((_summary_in(text) for text in map(_note_in, gone) if text), ""), most // 2)
-    fresh = [each for each in gone if not _note_in(each)]
+    before = clip(next((earlier.summary for each in gone if (earlier := _earlier(each))), ""), most // 2)
+    fresh = [each for each in gone if _earlier(each) is None]
     lines = [one_line(line, LONGEST_LINE) for line in _told(fresh, LONGEST_LINE)]
     room = most - len(before)
     kept: list[str] = []
@@ -75,11 +82,13 @@ def by_harness(gone: Sequence[Message], most: int) -> tuple[str, str]:
     return "the harness, call by call", "\n".join([before, *reversed(kept)] if before else kept[::-1])
 
 
-def note(body: tuple[str, str], count: int, *sections: str) -> str:
-    """The whole message, which takes the place of `count` others."""
-    whom, summary = body
-    parts = (_HEAD.format(count=count, whom=whom), f"## Summary\n{summary}", *sections)
-    return "\n\n".join(part for part in parts if part)
+def note(whom: str, told: str, todos: str, known: str, *, count: int, replies: int) -> UserMessage:
+    """The message that takes the place of `count` others, with what the next one carries on."""
+    head = _HEAD.format(count=count, whom=whom)
+    parts = (head, f"## Summary\n{told}", f"## Open todos\n{todos or NONE}", known)
+    notice = SystemNotice(NoticeKind.SUMMARY, summary=told, todos=todos)
+    text = "\n\n".join(part for part in parts if part)
+    return UserMessage(text, sender="system", replaces=replies, notice=notice)
 
 
 def unseen(gone: Sequence[Message], most: int) -> str:
@@ -92,10 +101,10 @@ def unseen(gone: Sequence[Message], most: int) -> str:
     return "\n".join(["## Results that you have not seen yet (cut; ask for less at once)", *said])
 
 
-async def known(seat: Seat, transcript: Sequence[Message], task: Task, most: int) -> str:
+async def known(seat: Seat, task: Task, most: int) -> str:
     """What the harness knows for sure about work that is in progress, and about files."""
     sent = await seat.delegate.own() if seat.delegate is not None else ()
-    parts = [f"{TODOS}\n{clip(todos_in(transcript), most // 4)}"]
+    parts: list[str] = []
     if sent:
         parts.append("\n".join(["## Agents that you sent", *_agents(sent, task)]))
     if running := list(_commands(seat, task)):
@@ -111,25 +120,21 @@ async def known(seat: Seat, transcript: Sequence[Message], task: Task, most: int
 
 
 def todos_in(transcript: Sequence[Message]) -> str:
-    """The steps of the last list that the agent wrote and nobody refused, as it was shown."""
+    """The last list of steps that the agent wrote and nobody refused, as it was shown; empty without one."""
     for message in reversed(transcript):
         if isinstance(message, ToolMessage):
             lists = [each for each in message.results if same_name(each.name) in _TODO_WRITE]
             if told := [each.text for each in lists if not each.error]:
                 return told[-1]
-        elif text := _note_in(message):
-            return text.rpartition(f"{TODOS}\n")[2].partition("\n\n## ")[0]
-    return NONE
+        elif earlier := _earlier(message):
+            return earlier.todos
+    return ""
 
 
-def _note_in(message: Message) -> str:
-    """The text of an earlier note; empty for everything else."""
-    return message.text if isinstance(message, UserMessage) and message.replaces else ""
-
-
-def _summary_in(text: str) -> str:
-    """The summary of an earlier note."""
-    return text.partition("## Summary\n")[2].partition(f"\n\n{TODOS}")[0]
+def _earlier(message: Message) -> SystemNotice | None:
+    """What an earlier summary carries on; None for every other message."""
+    notice = message.notice if isinstance(message, UserMessage) else None
+    return notice if notice is not None and notice.kind is NoticeKind.SUMMARY else None
 
 
 def _agents(sent: Sequence[Outcome], task: Task) -> Iterator[str]:

@@ -143,7 +143,7 @@ class Tool(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def approval(self) -> str:
-        """What lifts such a doubt."""
+        """What lifts such a doubt, for `gen permissions explain`."""
         return "a person's yes"
 
     def parse(self, call: ToolCall) -> msgspec.Struct:

@@ -222,10 +222,10 @@ async def _budget(talk: Talk, typed: Typed, here: str) -> Deed:
     if words and {*words[0].lower()} <= {*hexdigits}:
         return await _budget_of(talk, words[0], words[1:])
     if words == ["none"]:
-        await talk.gen.work.rebound(talk.session, Budget())
+        await talk.gen.work.set_session_budget(Budget(), talk.session)
     elif len(words) == 2 and words[0] in _KINDS:
         now = await talk.gen.work.budget_of(talk.session)
-        await talk.gen.work.rebound(talk.session, bounded(now, words))
+        await talk.gen.work.set_session_budget(bounded(now, words), talk.session)
     elif words:
         raise UserMistake("Say /budget tokens 200000, /budget usd 2.5, /budget spawns 8 or /budget none.")
     budget = await talk.gen.work.budget_of(talk.session)

@@ -2,12 +2,13 @@
 
 import pytest
 
-from gencode.core.rules import Action, Decision, Rule
+from gencode.core.rules import Action, Decision, Remedy, Rule
+from gencode.permissions.explanation import lifting
 from tests.permissions.bash.judged import judge
 
 
 def lifts(command: str, *rules: str, mode: str = "default") -> str:
-    return judge(command, *rules, mode=mode).lifts
+    return lifting(judge(command, *rules, mode=mode))
 
 
 def test_a_rule_that_matches_is_named_with_its_part() -> None:
@@ -16,7 +17,8 @@ def test_a_rule_that_matches_is_named_with_its_part() -> None:
         "Bash: 'gradle publish': the rule deny Bash(gradle publish:*) matches.",
         "deny Bash(gradle publish:*)",
         "main",
-        "only removing the rule allows this: deny Bash(gradle publish:*)",
+        Remedy.REMOVE_RULE,
+        removes="deny Bash(gradle publish:*)",
     )
 
 
@@ -33,7 +35,6 @@ def test_what_is_not_covered_is_told_with_the_narrowest_rule() -> None:
         " gradle is not in the read-only set.",
         "",
         "main",
-        '--allow "Bash(gradle test --info)"',
         offers=(Rule("Bash", "gradle test --info", Action.ALLOW),),
     )
 
@@ -82,7 +83,7 @@ def test_plan_mode_says_what_would_be_more_than_reading() -> None:
         "Bash: 'make': plan mode only reads, and make is not in the read-only set.",
         "",
         "main",
-        "another permission mode than plan",
+        Remedy.OTHER_MODE,
     )
     assert lifts("cat .env", mode="plan") == "nothing allows this in plan mode"
 
@@ -90,7 +91,7 @@ def test_plan_mode_says_what_would_be_more_than_reading() -> None:
 def test_a_command_that_cannot_be_read_says_why() -> None:
     decision = judge('echo "open', "allow Bash")
     assert decision.why.startswith("Bash: the command cannot be read: ")
-    assert decision.lifts == "write the command in another way"
+    assert lifting(decision) == "write the command in another way"
     assert lifts('echo "open', mode="plan") == "another permission mode than plan"
     assert judge('echo "open', "deny Bash").rule == "deny Bash(*)"
 
@@ -126,7 +127,7 @@ def test_a_command_that_cannot_be_read_says_why() -> None:
 )
 def test_the_narrowest_flags_that_work_are_offered(command: str, flags: str) -> None:
     decision = judge(command)
-    assert decision.lifts == flags
+    assert lifting(decision) == flags
     assert judge(command, *(f"allow {rule.spelled}" for rule in decision.offers)).action == "allow"
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gencode.core.rules import Action, Mode, Policy, Rule
 from gencode.permissions.bash.command_units import split_units
 from gencode.permissions.decision import decide
+from gencode.permissions.explanation import lifting
 from tests.permissions.bash.judged import STRICTNESS, call, policy
 
 EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "200")), deadline=None)
@@ -244,7 +245,7 @@ def test_no_mode_is_laxer_than_dont_ask_and_none_but_unattended_stricter_than_pl
 def test_any_text_gets_a_decision_that_is_explained(text: str, rules: Policy) -> None:
     decision = decide(call(text), [rules])
     assert decision.why.endswith(".")
-    assert bool(decision.lifts) is (decision.action is not Action.ALLOW)
+    assert bool(lifting(decision)) is (decision.action is not Action.ALLOW)
 
 
 def test_the_same_policy_again_in_a_chain_changes_nothing() -> None:

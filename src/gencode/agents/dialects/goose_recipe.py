@@ -9,6 +9,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from gencode.agents.dialect import COMMON, Dialect, ParsedFile, field_names
+from gencode.agents.file_errors import recovered
 
 _SETTINGS = {"goose_model": "model", "temperature": "temperature", "max_turns": "max_turns"}
 _PLACE = re.compile(r"\{\{ *(\w{1,64})(?: *\| *indent\([^(){}]{0,20}\))? *\}\}")
@@ -32,13 +33,14 @@ def prepare(parsed: ParsedFile) -> ParsedFile:
     if isinstance(response, dict) and "json_schema" in response:
         fields["output-schema"] = cast("dict[str, Any]", response)["json_schema"]
     body, missing = _filled(body, fields.get("parameters"))
-    notes = parsed.notes
+    repaired = parsed.repaired
     if missing:
         named = ", ".join(missing)[:200]
-        notes = (*notes, f"its parameters {named} have no default; it is told to take them from the task")
+        what = f"its parameters {named} have no default; it is told to take them from the task"
+        repaired = (*repaired, recovered(what))
         told = "\n".join(f"- {name}: {what}" for name, what in missing.items())
         body = f"{body.rstrip()}\n\n{_FROM_THE_TASK}\n{told}"
-    return replace(parsed, fields=fields, body=body, notes=notes)
+    return replace(parsed, fields=fields, body=body, repaired=repaired)
 
 
 def _filled(body: str, parameters: Any) -> tuple[str, dict[str, str]]:

@@ -12,6 +12,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from gencode.agents.dialect import COMMON, Dialect, Near, ParsedFile, field_names
+from gencode.agents.file_errors import recovered
 from gencode.agents.tool_lists import listed
 from gencode.agents.yaml_reader import DEEPEST_FILE, NotYaml, yaml_fields
 from gencode.core.errors import UserMistake
@@ -105,13 +106,14 @@ def prepare(parsed: ParsedFile) -> ParsedFile:
         del fields["tools"]
     if "allowed_tools" in fields:
         fields["tools"] = fields.pop("allowed_tools")
-    notes = parsed.notes
+    repaired = parsed.repaired
     if "tools" not in fields and fields.get("extend", _USUAL) != _USUAL:
         fields["tools"] = []
-        notes = (*notes, "its tools are those of a file that is not read, so it has none")
+        without = "its tools are those of a file that is not read, so it has none"
+        repaired = (*repaired, recovered(without))
     if _PROMPT in fields or fields.get("extend", _USUAL) != _USUAL:
-        notes = (*notes, "other files that it is based on are not read")
-    return replace(parsed, fields=fields, body=body, notes=notes)
+        repaired = (*repaired, recovered("other files that it is based on are not read"))
+    return replace(parsed, fields=fields, body=body, repaired=repaired)
 
 
 DIALECT = Dialect(

@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from gencode.core.rules import Action, Decision, Mode, Policy, Rule, allow_flags
+from msgspec.structs import replace
+
+from gencode.core.rules import Action, Decision, Mode, Policy, Remedy, Rule, needs_removal
 from gencode.permissions.bash.command_units import Unit
 from gencode.permissions.bash.compiled_rules import BashRules
 from gencode.permissions.bash.forms import allowing
@@ -54,8 +56,8 @@ def told(findings: Sequence[PartFinding], policy: Policy) -> Decision:
         why += f" Also needs approval: {_also(findings[1:])}."
     rule = described(first.rule) if first.rule else ""
     offers = _offers(findings)
-    lifts = _unlifted(findings) if offers is None else allow_flags(offers)
-    return Decision(first.action, why, rule, policy.owner, lifts, offers=tuple(offers or ()))
+    decided = Decision(first.action, why, rule, policy.owner)
+    return _without_offers(decided, findings) if offers is None else replace(decided, offers=tuple(offers))
 
 
 def told_allowed(findings: Sequence[PartFinding], policy: Policy) -> Decision:
@@ -72,11 +74,11 @@ def told_unparsable(problem: str, policy: Policy, rules: BashRules) -> Decision:
     limits = (rule for rule, _ in rules.limits if rule.action is Action.DENY)
     if denied := rules.deny or next(limits, None):
         why = f"Bash: the rule {described(denied)} matches."
-        return Decision(Action.DENY, why, described(denied), policy.owner, _removing(denied))
+        return needs_removal(Decision(Action.DENY, why, described(denied), policy.owner), denied)
     why = f"Bash: the command cannot be read: {problem}."
     if policy.mode is Mode.PLAN:
-        return Decision(Action.DENY, why, "", policy.owner, "another permission mode than plan")
-    return Decision(Action.ASK, why, "", policy.owner, "write the command in another way")
+        return Decision(Action.DENY, why, "", policy.owner, Remedy.OTHER_MODE)
+    return Decision(Action.ASK, why, "", policy.owner, Remedy.REWRITE)
 
 
 def _part(unit: Unit) -> str:
@@ -128,20 +130,16 @@ def _uncovered(unit: Unit) -> str:
     return f"no rule allows it, and it may do more than read: {unit.more_than_read}"
 
 
-def _removing(rule: Rule) -> str:
-    return f"only removing the rule allows this: {rule}"
-
-
-def _unlifted(findings: Sequence[PartFinding]) -> str:
-    """What would turn the decision into allow where no allow rule does."""
+def _without_offers(decided: Decision, findings: Sequence[PartFinding]) -> Decision:
+    """The same with what would turn it into allow where no allow rule does."""
     for finding in findings:
         if finding.rule:
-            return _removing(finding.rule)
+            return needs_removal(decided, finding.rule)
         if finding.cause == "plan":
-            return "another permission mode than plan"
+            return replace(decided, remedy=Remedy.OTHER_MODE)
         if finding.cause == "plan guard":
-            return "nothing allows this in plan mode"
-    return "no rule allows this, because none can name these words exactly"
+            return replace(decided, remedy=Remedy.NOTHING_IN_PLAN)
+    return replace(decided, remedy=Remedy.NO_RULE_FOR_WORDS)
 
 
 def _offers(findings: Sequence[PartFinding]) -> Iterable[Rule] | None:

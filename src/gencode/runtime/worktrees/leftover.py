@@ -75,8 +75,8 @@ class Leftover(Struct, frozen=True, rename="camel"):
     @property
     def taking_over(self) -> str:
         """The command that merges it, with what is not committed; never what a person has not committed."""
-        command = self._taking
-        return f"{self._mending}{command}" if f"git -C {shlex.quote(self.path)} " in command else command
+        command, in_worktree = self._taking
+        return f"{self._mending}{command}" if in_worktree else command
 
     @property
     def _mending(self) -> str:
@@ -85,24 +85,25 @@ class Leftover(Struct, frozen=True, rename="camel"):
         return f"{there} worktree repair && " if self.astray else ""  # with a path it says that it failed
 
     @property
-    def _taking(self) -> str:
+    def _taking(self) -> tuple[str, bool]:
+        """How to take over what is in it, and whether git has to work in it for that."""
         path, there = shlex.quote(self.path), f"git -C {shlex.quote(self.repository)}"
         if self.strays:
-            return f"git -C {path} reflog (shows them; git -C {path} branch NAME COMMIT keeps one)"
+            return f"git -C {path} reflog (shows them; git -C {path} branch NAME COMMIT keeps one)", True
         if self.settled:
-            return self._saving
+            return self._saving, not (self.inside or self.submodules or self.modules)
         but = " ".join(shlex.quote(f":(top,exclude,literal){name}") for name in self.inside)
         add = f"git -C {path} add -A{f' -- :/ {but}' if but else ''}"
         add = f"git -C {path} read-tree HEAD && {add}" if self.hidden else add
         commit = f"{add} && git -C {path} commit -m 'What the agent left' && "
         before = commit if self.dirty else ""
         before += f"git -C {path} merge {self.branch} && " if self.aside and self.besides else ""
-        what = f'"$(git -C {path} rev-parse HEAD)"' if before else self.aside[:12]
-        what = what if self.aside else self.branch
+        reads = bool(self.aside and before)
+        what = f'"$(git -C {path} rev-parse HEAD)"' if reads else self.aside[:12] or self.branch
         merge = f"{there} merge {what}"
         if self.mixed_since:
             merge = patching(self.repository, self.mixed_since, what)
-        return f"{before}{merge}"
+        return f"{before}{merge}", bool(before)
 
     @property
     def _saving(self) -> str:

@@ -171,7 +171,7 @@ async def set_budget(site: Site, asked: Asked[Nothing, Bounds]) -> Allowed:
     asked.needs("answer")
     budget = asked.body.budget()
     check_budget(budget)
-    await site.gen.work.rebound(None, budget)
+    await site.gen.work.set_session_budget(budget)
     return Allowed(budget)
 
 

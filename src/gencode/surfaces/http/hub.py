@@ -52,10 +52,16 @@ class Piece:
     __slots__ = ("_event", "_frames", "_parent", "everybody", "task")
 
     def __init__(
-        self, task: str, event: Event | None, parent: str | None = None, *, made: bytes = b""
+        self,
+        task: str,
+        event: Event | None,
+        parent: str | None = None,
+        *,
+        made: bytes = b"",
+        everybody: bool = False,
     ) -> None:
         self.task = task
-        self.everybody = made.startswith(b"event: StreamReset")
+        self.everybody = everybody
         """Whether those who hear of one task hear it, too."""
         self._event = event
         self._parent = parent
@@ -328,7 +334,7 @@ class Hub:
                 return
         await self.start()
         made = notice("StreamReset", {"cursor": str(self.cursor)})
-        self._pending.append(Piece("", None, made=made))
+        self._pending.append(Piece("", None, made=made, everybody=True))
 
     def _flush(self) -> None:
         pieces, self._pending = self._pending, []

@@ -25,9 +25,8 @@ async def asked(name: str, request: WebRequest, internet: Internet) -> Fetched:
     try:
         return await fetch(request, LIMITS, follow=stay, internet=internet)
     except UrlRefused as refused:
-        # How the host is spelled, which comes after a semicolon, is nothing the reader can change.
-        why = refused.why.partition(";")[0]
-        raise ToolError(f"There is no network that leads to {name}: {why}. {GO_ON}") from None
+        # How the host is spelled is nothing the reader can change.
+        raise ToolError(f"There is no network that leads to {name}: {refused.why}. {GO_ON}") from None
     except ToolError as error:
         raise ToolError(f"The web cannot be searched with {name} now: {error} {GO_ON}") from None
 
