@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from gencode.core.errors import UserMistake
-from gencode.mcp.definition import Definition, Found, gathered, of_agent, of_mcp_json, of_settings
+from gencode.mcp.definition import (
+    FoundServers,
+    ServerDefinition,
+    gathered,
+    of_agent,
+    of_mcp_json,
+    of_settings,
+)
 
 
 def test_a_server_of_the_settings() -> None:
@@ -25,8 +32,8 @@ def test_a_server_of_the_settings() -> None:
         },
     }
     assert of_settings(table, "here", users=True) == (
-        Definition("git", "here", "mcp-server-git", ("-r", "."), {"A": "b"}, "sub", reads=("git_*",)),
-        Definition(
+        ServerDefinition("git", "here", "mcp-server-git", ("-r", "."), {"A": "b"}, "sub", reads=("git_*",)),
+        ServerDefinition(
             "web",
             "here",
             url="https://x.example/mcp",
@@ -110,11 +117,11 @@ def test_the_file_of_other_products_is_read() -> None:
         "bad": {"type": "sse", "url": "https://x.example/sse"},
         "odd": 7,
     }
-    assert of_mcp_json(json.dumps({"mcpServers": servers}).encode(), ".mcp.json") == Found(
+    assert of_mcp_json(json.dumps({"mcpServers": servers}).encode(), ".mcp.json") == FoundServers(
         (
-            Definition("one", ".mcp.json", "npx", ("-y", "x"), {"A": "1"}),
-            Definition("two", ".mcp.json", url="https://x.example", call_seconds=5.0),
-            Definition("off", ".mcp.json", "x", disabled=True),
+            ServerDefinition("one", ".mcp.json", "npx", ("-y", "x"), {"A": "1"}),
+            ServerDefinition("two", ".mcp.json", url="https://x.example", call_seconds=5.0),
+            ServerDefinition("off", ".mcp.json", "x", disabled=True),
         ),
         (
             "The MCP server 'bad' in .mcp.json: the type 'sse' is not spoken here; "
@@ -143,7 +150,7 @@ def test_a_file_that_cannot_be_read_brings_nothing(content: bytes, why: str) -> 
 def test_an_agents_file_names_servers_or_brings_its_own() -> None:
     names, found = of_agent(("git", {"own": {"command": "x"}}, 7, {"bad": {}}), "agent.md")
     assert names == ("git",)
-    assert found.definitions == (Definition("own", "agent.md", "x"),)
+    assert found.definitions == (ServerDefinition("own", "agent.md", "x"),)
     assert len(found.problems) == 2
 
 
@@ -153,23 +160,23 @@ def test_servers_of_all_places_add_up_and_the_last_of_a_name_counts() -> None:
     tables += [("project", {"c": {"command": "5", "reads": ["*"]}}, False)]
     found = gathered(tables, {".mcp.json": file})
     assert found.definitions == (
-        Definition("a", ".mcp.json", "1"),
-        Definition("b", "user", "3"),
-        Definition("c", "project", "5"),
+        ServerDefinition("a", ".mcp.json", "1"),
+        ServerDefinition("b", "user", "3"),
+        ServerDefinition("c", "project", "5"),
     )
     assert len(found.problems) == 1
 
 
 def test_an_approval_is_for_what_decides_who_is_asked() -> None:
-    plain = Definition("s", command="a", env={"A": "1", "B": "2"})
-    same = Definition("t", "elsewhere", "a", env={"B": "2", "A": "1"}, call_seconds=1, reads=("x",))
+    plain = ServerDefinition("s", command="a", env={"A": "1", "B": "2"})
+    same = ServerDefinition("t", "elsewhere", "a", env={"B": "2", "A": "1"}, call_seconds=1, reads=("x",))
     others = [
-        Definition("s", command="b", env=plain.env),
-        Definition("s", command="a", env={"A": "1"}),
-        Definition("s", command="a", env={"A": "1", "B": "3"}),
-        Definition("s", command="a", args=("x",), env=plain.env),
-        Definition("s", command="a", env=plain.env, cwd="/"),
-        Definition("s", url="https://a"),
+        ServerDefinition("s", command="b", env=plain.env),
+        ServerDefinition("s", command="a", env={"A": "1"}),
+        ServerDefinition("s", command="a", env={"A": "1", "B": "3"}),
+        ServerDefinition("s", command="a", args=("x",), env=plain.env),
+        ServerDefinition("s", command="a", env=plain.env, cwd="/"),
+        ServerDefinition("s", url="https://a"),
     ]
     assert same.digest == plain.digest
     assert len({each.digest for each in (plain, *others)}) == len(others) + 1

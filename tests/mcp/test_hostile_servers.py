@@ -6,12 +6,12 @@ import pytest
 
 from gencode.core.errors import ToolError
 from gencode.mcp.listing import LARGEST_SCHEMA, LONGEST_DESCRIPTION, MOST_TOOLS, cleaned
-from gencode.mcp.servers import Servers
+from gencode.mcp.servers import McpServers
 from gencode.runtime.toolbox import Toolbox
 from tests.mcp.fleet import Fleet, box, offer
 
 
-def stands(servers: Servers) -> tuple[str, str]:
+def stands(servers: McpServers) -> tuple[str, str]:
     (only,) = servers.status()
     return only.state, only.why
 

@@ -12,7 +12,7 @@ from gencode.core.errors import ToolError
 from gencode.mcp import server
 from gencode.mcp.definition import of_settings
 from gencode.mcp.http import header_value
-from gencode.mcp.servers import Servers
+from gencode.mcp.servers import McpServers
 from tests.mcp.fleet import Fleet, box, offer
 from tests.runtime.processes.living import eventually
 
@@ -111,7 +111,7 @@ async def site() -> AsyncIterator[Site]:
     await runner.cleanup()
 
 
-async def opened(fleet: Fleet, site: Site, **more: Any) -> Servers:
+async def opened(fleet: Fleet, site: Site, **more: Any) -> McpServers:
     return await fleet.open({"T": "t0k3n"}, web={"url": site.url, **more})
 
 

@@ -13,13 +13,13 @@ from gencode.core.errors import ToolError
 from gencode.core.spec import AgentSpec, ToolChoice
 from gencode.mcp import peer, server
 from gencode.mcp.definition import of_settings
-from gencode.mcp.servers import Servers
+from gencode.mcp.servers import McpServers
 from gencode.runtime.toolbox import ToolOutput
 from tests.mcp.fleet import PLENTY, Fleet, box, offer
 from tests.runtime.processes.living import alive, eventually, new_word
 
 
-def state(servers: Servers, name: str = "odd") -> tuple[str, str]:
+def state(servers: McpServers, name: str = "odd") -> tuple[str, str]:
     """How a server stands, and why."""
     found = next(each for each in servers.status() if each.name == name)
     return found.state, found.why
@@ -124,7 +124,7 @@ async def test_servers_are_started_side_by_side(fleet: Fleet) -> None:
 
 
 async def test_nobody_waits_for_a_slow_server_longer_than_they_want(fleet: Fleet) -> None:
-    servers = Servers(
+    servers = McpServers(
         fleet.home, fleet.folder, of_settings({"odd": fleet.odd(manner="mute")}, "", users=True)
     )
     servers.start()
@@ -137,7 +137,7 @@ async def test_nobody_waits_for_a_slow_server_longer_than_they_want(fleet: Fleet
 async def test_an_agent_that_gets_no_tools_of_a_server_does_not_wait_for_it(fleet: Fleet) -> None:
     opens = fleet.folder / "opens"
     definitions = of_settings({"odd": fleet.odd(manner=f"waits for {opens}")}, "settings.toml", users=True)
-    servers = Servers(fleet.home, fleet.folder, definitions)
+    servers = McpServers(fleet.home, fleet.folder, definitions)
     servers.start()
     others = [ToolChoice(("Read",)), ToolChoice(("mcp__other__*",)), ToolChoice(deny=("mcp__odd",))]
     async with asyncio.timeout(PLENTY):
@@ -256,10 +256,10 @@ KILLED = """
 import asyncio, json, sys
 from pathlib import Path
 from gencode.mcp.definition import of_settings
-from gencode.mcp.servers import Servers
+from gencode.mcp.servers import McpServers
 
 async def main():
-    servers = Servers(Path(sys.argv[1]), Path("/"), of_settings(json.loads(sys.argv[2]), "", users=True))
+    servers = McpServers(Path(sys.argv[1]), Path("/"), of_settings(json.loads(sys.argv[2]), "", users=True))
     servers.start()
     await servers.ready(60)
     print([each.state for each in servers.status()], flush=True)

@@ -15,7 +15,7 @@ from gencode.core.extras import installing
 from gencode.core.messages import Usage
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.traces import Standing, standing
-from gencode.telemetry.switch import Telling
+from gencode.telemetry.switch import Telemetry
 from gencode.testing import call, says
 from tests.surfaces.running import gen, script
 from tests.telemetry.collector import Collector, collecting
@@ -180,7 +180,7 @@ def test_off_nothing_of_it_is_loaded(tmp_path: Path) -> None:
     ],
 )
 def test_a_setting_or_an_endpoint_switches_it_on(environ: dict[str, str], wanted: bool, on: bool) -> None:
-    assert Telling(wanted, environ=environ).on is on
+    assert Telemetry(wanted, environ=environ).on is on
 
 
 def test_a_missing_extra_is_said_only_to_who_asked_for_it(
@@ -188,9 +188,9 @@ def test_a_missing_extra_is_said_only_to_who_asked_for_it(
 ) -> None:
     monkeypatch.setattr("gencode.runtime.traces.NEEDED", ("not_there_at_all.sdk",))
     endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}
-    assert Telling(False, environ=endpoint).on is False
+    assert Telemetry(False, environ=endpoint).on is False
     with pytest.raises(UserMistake) as mistake:
-        Telling(True)
+        Telemetry(True)
     assert str(mistake.value).endswith(installing("otel"))
 
 

@@ -13,8 +13,8 @@ from gencode.core.messages import AssistantMessage, UserMessage
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
 from gencode.telemetry import attributes
-from gencode.telemetry.attributes import Content, chat_words
-from gencode.telemetry.story import Known, Span, Story, nanoseconds, number
+from gencode.telemetry.attributes import Content, chat_attributes
+from gencode.telemetry.story import Span, SpanBuilder, TracedTask, nanoseconds, span_number
 from gencode.testing import call, says
 
 SECRET = "the password is hunter2"
@@ -44,7 +44,7 @@ async def work(store: MemoryStore, folder: Path) -> list[Event]:
     return heard
 
 
-async def told(story: Story, events: list[Event]) -> list[Span]:
+async def told(story: SpanBuilder, events: list[Event]) -> list[Span]:
     return [span for event in events for span in await story.hear(event)]
 
 
@@ -56,7 +56,7 @@ def tree(spans: list[Span]) -> list[tuple[str, str]]:
 
 async def test_session_agents_model_calls_and_tools_are_one_tree(tmp_path: Path) -> None:
     store = MemoryStore()
-    spans = await told(Story(store, lambda _: False), await work(store, tmp_path))
+    spans = await told(SpanBuilder(store, lambda _: False), await work(store, tmp_path))
     chats = [(chat_of(spans), f"invoke_agent {agent}") for agent in ("Explore", "Plan", "main") for _ in "12"]
     assert tree(spans) == [
         *chats,
@@ -84,10 +84,10 @@ async def test_each_process_tells_its_part_and_the_parts_fit(tmp_path: Path) -> 
     store = MemoryStore()
     heard = await work(store, tmp_path)
     durable = [event for event in heard if event.seq is not None]
-    whole = await told(Story(store, lambda _: False), durable)
+    whole = await told(SpanBuilder(store, lambda _: False), durable)
     root = durable[0].task
-    child = await told(Story(store, lambda task: task == root), [e for e in durable if e.task != root])
-    sender = await told(Story(store, lambda task: task != root), durable)
+    child = await told(SpanBuilder(store, lambda task: task == root), [e for e in durable if e.task != root])
+    sender = await told(SpanBuilder(store, lambda task: task != root), durable)
     ids = sorted((span.name, span.id, span.parent, span.trace) for span in whole)
     assert sorted((span.name, span.id, span.parent, span.trace) for span in (*child, *sender)) == ids
     assert {span.operation for span in sender} == {"session", "invoke_agent", "chat", "execute_tool"}
@@ -96,13 +96,13 @@ async def test_each_process_tells_its_part_and_the_parts_fit(tmp_path: Path) -> 
 async def test_no_content_is_told_unless_it_is_switched_on(tmp_path: Path) -> None:
     store = MemoryStore()
     heard = await work(store, tmp_path)
-    quiet = await told(Story(store, lambda _: False), heard)
+    quiet = await told(SpanBuilder(store, lambda _: False), heard)
     assert SECRET not in str(quiet)
     assert str(tmp_path) not in str(quiet)
     assert "notes.txt" not in str(quiet)
     [reading] = [
         span
-        for span in await told(Story(store, lambda _: False, content=True), heard)
+        for span in await told(SpanBuilder(store, lambda _: False, content=True), heard)
         if span.name == "execute_tool Read"
     ]
     assert SECRET in reading.attributes["gen_ai.tool.call.result"]
@@ -151,7 +151,7 @@ def conversation(span: Span) -> tuple[list[Input], list[Output]]:
 async def test_content_is_told_in_the_form_of_the_conventions(tmp_path: Path) -> None:
     store = MemoryStore()
     heard = await work(store, tmp_path)
-    spans = await told(Story(store, lambda _: False, content=True), heard)
+    spans = await told(SpanBuilder(store, lambda _: False, content=True), heard)
     told_all = {
         (span.attributes["gen_ai.agent.name"], span.operation): conversation(span)
         for span in spans
@@ -195,7 +195,7 @@ async def test_a_task_that_goes_on_tells_what_its_model_was_told_before(tmp_path
         await gen.resume(first.agent_id, "go on")
     events = await store.events(first.agent_id)
     again = next(place for place, event in enumerate(events) if isinstance(event.fact, TaskEnded)) + 1
-    spans = await told(Story(store, lambda _: False, content=True), events[again:])
+    spans = await told(SpanBuilder(store, lambda _: False, content=True), events[again:])
     (chat,) = [span for span in spans if span.operation == "chat"]
     inputs, outputs = conversation(chat)
     texts = [part.content for each in inputs for part in each.parts if isinstance(part, TextPart)]
@@ -224,8 +224,8 @@ async def test_a_long_history_is_told_from_its_end(tmp_path: Path, monkeypatch: 
     ],
 )
 def test_a_model_has_the_name_that_its_provider_knows(model: str, provider: str, named: str) -> None:
-    whose = Known("t", "", "Explore", "t", 1, 2, 3)
-    words = chat_words(whose, model, (), AssistantMessage("hi", model=model), Content(False))
+    whose = TracedTask("t", "", "Explore", "t", 1, 2, 3)
+    words = chat_attributes(whose, model, (), AssistantMessage("hi", model=model), Content(False))
     assert [words[f"gen_ai.{name}"] for name in ("provider.name", "request.model", "response.model")] == [
         provider,
         named,
@@ -235,13 +235,13 @@ def test_a_model_has_the_name_that_its_provider_knows(model: str, provider: str,
 
 async def test_a_refused_call_and_a_task_that_did_not_complete_are_errors(tmp_path: Path) -> None:
     store = MemoryStore()
-    spans = await told(Story(store, lambda _: False), await work(store, tmp_path))
+    spans = await told(SpanBuilder(store, lambda _: False), await work(store, tmp_path))
     errors = {span.name: span.error for span in spans if span.error}
     assert errors in ({"execute_tool Write": "denied"}, {"execute_tool Write": "tool_error"})
     script = ScriptedProvider.of({"*": []})
     async with GenCode.open(tmp_path, model=script, store=store) as gen:
         outcome = await gen.task("Explore", "go")
-    failed = await told(Story(store, lambda _: False), await store.events(outcome.agent_id))
+    failed = await told(SpanBuilder(store, lambda _: False), await store.events(outcome.agent_id))
     assert [(span.name, span.error) for span in failed] == [
         ("invoke_agent Explore", "failed"),
         ("session", "failed"),
@@ -255,20 +255,20 @@ async def test_a_task_that_goes_on_gets_another_span_below_the_same_session(tmp_
         first = await gen.task("Explore", "go")
         await gen.resume(first.agent_id, "go on")
     events = await store.events(first.agent_id)
-    spans = await told(Story(store, lambda _: False), events)
+    spans = await told(SpanBuilder(store, lambda _: False), events)
     runs = [span for span in spans if span.operation == "invoke_agent"]
     [session] = [span for span in spans if span.operation == "session"]
     assert [run.parent for run in runs] == [session.id] * 2
     assert runs[0].id != runs[1].id
     again = [event for event in events if (event.seq or 0) > 4]
-    later = await told(Story(store, lambda _: False), again)
+    later = await told(SpanBuilder(store, lambda _: False), again)
     assert [span for span in later if span.operation == "invoke_agent"] == runs[1:]
 
 
 async def test_facts_of_tasks_nobody_knows_are_nothing(tmp_path: Path) -> None:
     store = MemoryStore()
     heard = await work(store, tmp_path)
-    assert await told(Story(MemoryStore(), lambda _: False), heard[3:4]) == []
+    assert await told(SpanBuilder(MemoryStore(), lambda _: False), heard[3:4]) == []
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_times_are_told_to_the_microsecond(stamp: str, expected: int) -> None:
 
 
 def test_numbers_are_the_same_everywhere_and_never_nothing() -> None:
-    assert number("9f3a1c2e", "session") == number("9f3a1c2e", "session")
+    assert span_number("9f3a1c2e", "session") == span_number("9f3a1c2e", "session")
     parts: list[Any] = [("a", "b"), ("ab",), ("a\0b",), ("b", "a")]
-    assert len({number(*each) for each in parts}) == 3  # only what is joined alike is alike
-    assert all(0 < number(str(each), size=16) < 2**128 for each in range(100))
+    assert len({span_number(*each) for each in parts}) == 3  # only what is joined alike is alike
+    assert all(0 < span_number(str(each), size=16) < 2**128 for each in range(100))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.tools.html_tokens import End, Start, tokens
+from gencode.tools.html_tokens import EndTag, StartTag, tokens
 from gencode.tools.markdown import AROUND, MOST_TEXT, Markdown, to_markdown
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "150"))
@@ -174,15 +174,15 @@ def test_broken_pages_say_what_they_can() -> None:
 
 def test_tokens_are_texts_and_tags() -> None:
     assert list(tokens("<A HREF=x href=y b>t&lt;</A\n><br/>")) == [
-        Start("a", {"href": "x", "b": ""}),
+        StartTag("a", {"href": "x", "b": ""}),
         "t<",
-        End("a"),
-        Start("br", {}, closed=True),
+        EndTag("a"),
+        StartTag("br", {}, closed=True),
     ]
     assert list(tokens("<title>a<b>&amp;</title><xmp>&amp;</xmp><!--><p>")) == [
-        *(Start("title", {}), "a<b>&", End("title")),
-        *(Start("xmp", {}), "&amp;", End("xmp")),
-        Start("p", {}),
+        *(StartTag("title", {}), "a<b>&", EndTag("title")),
+        *(StartTag("xmp", {}), "&amp;", EndTag("xmp")),
+        StartTag("p", {}),
     ]
 
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gencode.tools.grep import GrepRequest
-from gencode.tools.hits import Search, Shape
+from gencode.tools.hits import FileSearch, SearchOutput
 from gencode.tools.ripgrep import find_ripgrep
 from gencode.tools.search import Searcher, python_searcher
 from tests.tools.desk import Desk
@@ -83,7 +83,7 @@ def test_both_find_the_same_in_any_tree(
     ignores: dict[str, str],
     pattern: str,
     start: str,
-    shape: Shape,
+    shape: SearchOutput,
 ) -> None:
     desk = Desk(next(folders))
     desk.root.mkdir()
@@ -133,7 +133,7 @@ async def test_a_cancelled_search_leaves_no_process(desk: Desk) -> None:
     desk.put("a.txt", "a" * 60)
     started = asyncio.Event()
 
-    def noted(search: Search, outer_file: str, *, in_order: bool) -> list[str]:
+    def noted(search: FileSearch, outer_file: str, *, in_order: bool) -> list[str]:
         started.set()
         return python_searcher(search, outer_file, in_order=in_order)
 

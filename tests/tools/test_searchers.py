@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import ToolError
 from gencode.tools.grep import GrepRequest
-from gencode.tools.hits import Search
+from gencode.tools.hits import FileSearch
 from gencode.tools.search import Searcher
 from tests.tools.desk import Desk
 from tests.tools.searching import SEARCHERS, glob, grep, search
@@ -177,7 +177,7 @@ async def test_a_match_may_span_lines(tree: Desk, searcher: Searcher) -> None:
 
 @SEARCHERS
 async def test_types_glob_and_negation_narrow_the_files(tree: Desk, searcher: Searcher) -> None:
-    files = Search(base="", start="", shape="files_with_matches", pattern="needle", type="py")
+    files = FileSearch(base="", start="", shape="files_with_matches", pattern="needle", type="py")
     assert await grep(tree, searcher, GrepRequest(files)) == "src/.hidden/c.py\nsrc/deep/b.py"
     assert await grep(tree, searcher, GrepRequest(files, glob="src/deep/*")) == "src/deep/b.py"
     assert await grep(tree, searcher, GrepRequest(files, glob="!c.py")) == "src/deep/b.py"

@@ -18,7 +18,7 @@ from gencode.core.task import Task
 from gencode.runtime.ports import Sent
 from gencode.runtime.toolbox import CLIP, ToolContext, ToolOutput
 from gencode.testing import reported
-from gencode.tools.skill import LONGEST_BODY, amounts_to, instructions, skill_tool
+from gencode.tools.skill import LONGEST_BODY, as_task_call, instructions, skill_tool
 from tests.tools.desk import Desk
 
 NOTES = Skill("notes", "Writes notes.", "Write them for $ARGUMENTS.", "/home/me/.gen/skills/notes/SKILL.md")
@@ -175,7 +175,7 @@ async def test_what_cannot_be_used_says_why(desk: Desk, name: str, why: str):
     ],
 )
 def test_a_call_that_sends_an_agent_amounts_to_a_call_of_task(call: ToolCall, agent: str | None):
-    found = amounts_to(call, lambda: Shelf(NOTES, ROUTED))
+    found = as_task_call(call, lambda: Shelf(NOTES, ROUTED))
     if agent is None:
         assert found is None
     else:

@@ -8,8 +8,8 @@ import pytest
 
 from gencode.core.errors import ToolError
 from gencode.runtime.toolbox import CLIP, Tool
-from gencode.tools.web_fetch import KEPT_CHARACTERS, WEB_FETCH, Copies, web_fetch
-from gencode.tools.web_page import LIMITS, PART, Page
+from gencode.tools.web_fetch import KEPT_CHARACTERS, WEB_FETCH, PageCache, web_fetch
+from gencode.tools.web_page import LIMITS, PART, WebPage
 from tests.runtime.village import Act, Village, Visit, endless, page, raw, redirect, village_in
 from tests.tools.desk import Desk
 
@@ -167,14 +167,14 @@ async def test_what_must_not_be_stored_is_not(desk: Desk, village: Village, head
 
 
 def test_copies_make_room_for_each_other() -> None:
-    copies, half = Copies(Clock()), "x" * (KEPT_CHARACTERS // 2)
-    pages = {name: Page(name, 200, "", half) for name in "abc"}
+    copies, half = PageCache(Clock()), "x" * (KEPT_CHARACTERS // 2)
+    pages = {name: WebPage(name, 200, "", half) for name in "abc"}
     for name, each in pages.items():
         copies.keep(name, each)
     assert [copies.find(name) for name in "abc"] == [None, (pages["b"], 0.0), (pages["c"], 0.0)]
     copies.keep("c", pages["c"])
     assert copies.find("b") == (pages["b"], 0.0)
-    copies.keep("d", Page("d", 200, "", half * 3))
+    copies.keep("d", WebPage("d", 200, "", half * 3))
     assert [copies.find(name) for name in "bcd"] == [None, None, None]
 
 

@@ -15,9 +15,9 @@ from gencode.core.errors import ToolError
 from gencode.runtime.toolbox import Tool
 from gencode.tools.search_engines import brave, searxng, tavily
 from gencode.tools.search_engines.brave import Brave
-from gencode.tools.search_engines.choose import engine_in
+from gencode.tools.search_engines.choose import choose_engine
 from gencode.tools.search_engines.duckduckgo import DuckDuckGo, results_of
-from gencode.tools.search_engines.port import Hit, Query, SearchEngine
+from gencode.tools.search_engines.port import SearchEngine, WebQuery, WebResult
 from gencode.tools.search_engines.searxng import Searxng
 from gencode.tools.search_engines.tavily import Tavily
 from gencode.tools.web_search import WEB_SEARCH, web_search
@@ -42,11 +42,11 @@ class Shelf:
 
     name = "Shelf"
 
-    def __init__(self, *found: Hit) -> None:
+    def __init__(self, *found: WebResult) -> None:
         self.found = list(found)
-        self.queries: list[Query] = []
+        self.queries: list[WebQuery] = []
 
-    async def search(self, query: Query) -> list[Hit]:
+    async def search(self, query: WebQuery) -> list[WebResult]:
         self.queries.append(query)
         return self.found
 
@@ -76,8 +76,8 @@ PAGE = (
     + result(linked("http://127.0.0.1/"), "Here", "A machine nearby.")
     + "<div class=nav-link>Next</div></body></html>"
 )
-PYTHON = Hit("The Python & docs", "https://docs.python.org/3/?a=1&b=2", "docs.python.org", "All of it.")
-OTHER = Hit("a < b", "https://a.example/x", "a.example")
+PYTHON = WebResult("The Python & docs", "https://docs.python.org/3/?a=1&b=2", "docs.python.org", "All of it.")
+OTHER = WebResult("a < b", "https://a.example/x", "a.example")
 
 
 def answered(value: Any, status: str = "200 OK") -> Act:
@@ -95,7 +95,7 @@ def results(*found: tuple[str, str, str]) -> dict[str, Any]:
 
 
 FOUND = ("<strong>Title</strong>", "https://a.example/", "Some &amp; <b>text</b>")
-HIT = Hit("Title", "https://a.example/", "a.example", "Some & text")
+HIT = WebResult("Title", "https://a.example/", "a.example", "Some & text")
 MAKE: dict[str, Callable[[Village], SearchEngine]] = {
     "Brave": lambda village: Brave(KEY, village, URL),
     "Tavily": lambda village: Tavily(KEY, village, URL),
@@ -109,7 +109,7 @@ async def built(village: Village, act: Act) -> House:
 
 async def trouble(engine: SearchEngine) -> str:
     with pytest.raises(ToolError) as raised:
-        await engine.search(Query("words"))
+        await engine.search(WebQuery("words"))
     assert KEY not in str(raised.value)
     return str(raised.value)
 
@@ -124,11 +124,13 @@ async def test_results_are_numbered_with_address_and_snippet_and_nothing_else(de
         "1. The Python & docs\n   https://docs.python.org/3/?a=1&b=2\n   All of it.\n"
         "2. a < b\n   https://a.example/x"
     )
-    assert shelf.queries == [Query("two words")]
+    assert shelf.queries == [WebQuery("two words")]
 
 
 async def test_there_are_never_more_results_than_wanted(desk: Desk) -> None:
-    shelf = Shelf(*(Hit(str(number), f"https://a.example/{number}", "a.example") for number in range(30)))
+    shelf = Shelf(
+        *(WebResult(str(number), f"https://a.example/{number}", "a.example") for number in range(30))
+    )
     text = await use(desk, web_search(shelf), max_results=2)
     assert text.splitlines() == ["1. 0", "   https://a.example/0", "2. 1", "   https://a.example/1"]
     with pytest.raises(ToolError, match="max_results"):
@@ -164,11 +166,11 @@ async def test_what_is_no_domain_is_said(desk: Desk, domain: str) -> None:
 
 
 def test_engines_are_told_domains_in_words() -> None:
-    assert Query("x").spelled == "x"
-    assert Query("x", allowed=("a.org",), blocked=("b.org", "c.org")).spelled == (
+    assert WebQuery("x").spelled == "x"
+    assert WebQuery("x", allowed=("a.org",), blocked=("b.org", "c.org")).spelled == (
         "x site:a.org -site:b.org -site:c.org"
     )
-    assert Query("x", allowed=("a.org", "b.org")).spelled == "x (site:a.org OR site:b.org)"
+    assert WebQuery("x", allowed=("a.org", "b.org")).spelled == "x (site:a.org OR site:b.org)"
 
 
 async def test_nothing_found_and_nothing_asked_are_said(desk: Desk) -> None:
@@ -179,7 +181,7 @@ async def test_nothing_found_and_nothing_asked_are_said(desk: Desk) -> None:
 
 async def test_duckduckgo_is_read_without_adverts_and_machines_nearby(village: Village) -> None:
     house = await built(village, page(PAGE.encode()))
-    assert await DuckDuckGo(village, URL).search(Query("é x", allowed=("a.org",))) == [PYTHON, OTHER]
+    assert await DuckDuckGo(village, URL).search(WebQuery("é x", allowed=("a.org",))) == [PYTHON, OTHER]
     (visit,) = house.visits
     assert parse_qs(urlsplit(visit.path).query) == {"q": ["é x site:a.org"]}
 
@@ -189,7 +191,7 @@ def test_duckduckgos_other_page_is_read_too() -> None:
         "<table><tr><td>1.<td><a rel='nofollow' href='https://a.example/x' class='result-link'>a &lt; b</a>"
         "<tr><td><td class='result-snippet'> Some <b>text</b> </td></table>"
     )
-    assert list(results_of(lite)) == [Hit("a < b", "https://a.example/x", "a.example", "Some text")]
+    assert list(results_of(lite)) == [WebResult("a < b", "https://a.example/x", "a.example", "Some text")]
 
 
 @pytest.mark.parametrize(
@@ -216,7 +218,7 @@ async def test_what_duckduckgo_does_instead_of_answering_is_told(
 
 async def test_duckduckgo_may_find_nothing(village: Village) -> None:
     await built(village, page(b"<div class='no-results'>No results found</div>"))
-    assert await DuckDuckGo(village, URL).search(Query("x")) == []
+    assert await DuckDuckGo(village, URL).search(WebQuery("x")) == []
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
@@ -228,7 +230,7 @@ def test_a_broken_page_of_results_is_read_as_far_as_it_goes(start: int, end: int
 
 async def test_brave_gets_its_key_in_a_header(village: Village) -> None:
     house = await built(village, answered(web(FOUND, ("", "javascript:x", ""))))
-    assert await Brave(KEY, village, URL).search(Query("x y", 30, blocked=("b.org",))) == [HIT]
+    assert await Brave(KEY, village, URL).search(WebQuery("x y", 30, blocked=("b.org",))) == [HIT]
     (visit,) = house.visits
     assert visit.header("x-subscription-token") == KEY
     asked = parse_qs(urlsplit(visit.path).query)
@@ -237,7 +239,7 @@ async def test_brave_gets_its_key_in_a_header(village: Village) -> None:
 
 async def test_tavily_gets_its_key_in_a_header_and_domains_in_fields(village: Village) -> None:
     house = await built(village, answered(results(FOUND)))
-    assert await Tavily(KEY, village, URL).search(Query("x", 3, ("a.org",), ("b.org",))) == [HIT]
+    assert await Tavily(KEY, village, URL).search(WebQuery("x", 3, ("a.org",), ("b.org",))) == [HIT]
     (visit,) = house.visits
     assert visit.header("authorization") == f"Bearer {KEY}"
     assert json.loads(visit.body) == {
@@ -291,7 +293,7 @@ async def test_a_searxng_on_this_machine_is_asked_because_the_user_named_it(vill
     address, port = village.place("151.101.1.1", 80)
     for path in ("", "/", "/search"):
         engine = Searxng(f"http://{address}:{port}{path}")
-        assert await engine.search(Query("x", allowed=("a.example",))) == [HIT]
+        assert await engine.search(WebQuery("x", allowed=("a.example",))) == [HIT]
     asked = [urlsplit(visit.path) for visit in house.visits]
     assert [each.path for each in asked] == ["/search"] * 3
     assert parse_qs(asked[0].query) == {"q": ["x site:a.example"], "format": ["json"]}
@@ -332,12 +334,12 @@ async def test_a_searxng_address_that_is_none_is_said() -> None:
 
 def test_the_engine_is_the_first_that_the_environment_has_what_it_needs_for() -> None:
     every = {tavily.VARIABLE: KEY, brave.VARIABLE: KEY, searxng.VARIABLE: "http://127.0.0.1:8888"}
-    kinds = [type(engine_in(every))]
+    kinds = [type(choose_engine(every))]
     for name in list(every):
         del every[name]
-        kinds.append(type(engine_in(every)))
+        kinds.append(type(choose_engine(every)))
     assert kinds == [Tavily, Brave, Searxng, DuckDuckGo]
-    assert type(engine_in({tavily.VARIABLE: " ", brave.VARIABLE: ""})) is DuckDuckGo
+    assert type(choose_engine({tavily.VARIABLE: " ", brave.VARIABLE: ""})) is DuckDuckGo
 
 
 async def test_the_built_in_tool_asks_the_engine_of_the_environment(

@@ -28,7 +28,7 @@ class _Approved(Struct, frozen=True, forbid_unknown_fields=True):
     tools: dict[str, tuple[str, ...]] = {}
 
 
-class Approvals:
+class ServerApprovals:
     """What was let through, kept in the user's own folder."""
 
     def __init__(self, home: Path) -> None:

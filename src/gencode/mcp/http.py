@@ -14,8 +14,17 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from gencode.core.errors import GenCodeError
-from gencode.mcp.definition import Definition
-from gencode.mcp.wire import LARGEST_MESSAGE, MODERN, Listener, Lost, Message, Refused, decoded, encoded
+from gencode.mcp.definition import ServerDefinition
+from gencode.mcp.wire import (
+    LARGEST_MESSAGE,
+    STATELESS_VERSION,
+    ConnectionLost,
+    Message,
+    RequestRefused,
+    TransportListener,
+    decoded,
+    encoded,
+)
 
 if TYPE_CHECKING:
     import aiohttp
@@ -37,19 +46,19 @@ _ONLY_SSE = (
 )
 
 
-class Http:
+class HttpTransport:
     """The address of a definition whose variables are filled in."""
 
-    def __init__(self, definition: Definition) -> None:
+    def __init__(self, definition: ServerDefinition) -> None:
         self.version = ""
         self._definition = definition
         self._session_id = ""
         self._client: aiohttp.ClientSession | None = None
-        self._listener: Listener | None = None
+        self._listener: TransportListener | None = None
         self._posts: dict[int, asyncio.Task[None]] = {}
         self._others: set[asyncio.Task[None]] = set()
 
-    async def open(self, listener: Listener) -> None:
+    async def open(self, listener: TransportListener) -> None:
         """Get ready; nothing is sent before there is something to say."""
         import aiohttp
 
@@ -75,7 +84,7 @@ class Http:
         work = self._posts.get(request)
         if work is not None:
             work.cancel()
-        return self.version == MODERN
+        return self.version == STATELESS_VERSION
 
     def follow(self) -> None:
         """Listen to what the server says by itself."""
@@ -116,7 +125,7 @@ class Http:
         if self._session_id:
             headers[_SESSION] = self._session_id
         method = message.get("method")
-        if self.version == MODERN and isinstance(method, str):
+        if self.version == STATELESS_VERSION and isinstance(method, str):
             headers["Mcp-Method"] = method
             if method == "tools/call":
                 headers["Mcp-Name"] = header_value(str(message["params"].get("name")))
@@ -135,9 +144,9 @@ class Http:
             trouble = error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             why = getattr(error, "strerror", None) or type(error).__name__
-            trouble = Lost(f"it cannot be reached at {_place(self._definition.url)} ({why})")
+            trouble = ConnectionLost(f"it cannot be reached at {_place(self._definition.url)} ({why})")
         if number is not None and self._listener is not None:
-            self._listener.failed(number, trouble or Lost("its answer broke off before its end"))
+            self._listener.failed(number, trouble or ConnectionLost("its answer broke off before its end"))
 
     async def _take(self, answer: "aiohttp.ClientResponse", message: Message) -> None:
         """The messages of an answer; Refused or Lost when it is no answer."""
@@ -160,24 +169,28 @@ class Http:
                 error = said.get("error")
                 if isinstance(error, dict):
                     told = cast("Message", error)
-                    raise Refused(str(told.get("message"))[:2_000], _number(told.get("code")))
+                    raise RequestRefused(str(told.get("message"))[:2_000], _number(told.get("code")))
         if answer.status == 404 and self._session_id and self._listener is not None:
             self._listener.lost("its session is over")
         if answer.status in (401, 403, 407):
-            raise Lost(
+            raise ConnectionLost(
                 f"it wants to know who asks (HTTP {answer.status}); give it the right headers", hopeless=True
             )
         if 300 <= answer.status < 400:
             place = _place(answer.headers.get("Location", ""))
-            raise Lost(f"it sends us on to {place}; if that is right, write that address", hopeless=True)
+            raise ConnectionLost(
+                f"it sends us on to {place}; if that is right, write that address", hopeless=True
+            )
         if answer.status >= 500:
-            raise Lost(f"it has trouble of its own (HTTP {answer.status})")
+            raise ConnectionLost(f"it has trouble of its own (HTTP {answer.status})")
         if answer.status in (404, 405) and message.get("method") == "initialize":
             if await self._only_sse():
-                raise Lost(_ONLY_SSE, hopeless=True)
+                raise ConnectionLost(_ONLY_SSE, hopeless=True)
             place = _place(self._definition.url)
-            raise Lost(f"nothing at {place} takes MCP messages (HTTP {answer.status}); check the address")
-        raise Refused(f"HTTP {answer.status}")
+            raise ConnectionLost(
+                f"nothing at {place} takes MCP messages (HTTP {answer.status}); check the address"
+            )
+        raise RequestRefused(f"HTTP {answer.status}")
 
     async def _only_sse(self) -> bool:
         """Whether the address gives a stream of events to whoever only listens: the transport before 2025."""
@@ -195,7 +208,7 @@ class Http:
         import aiohttp
 
         while True:
-            with suppress(aiohttp.ClientError, TimeoutError, OSError, Lost):
+            with suppress(aiohttp.ClientError, TimeoutError, OSError, ConnectionLost):
                 async with self._ask("GET", {**self._headers({}), "Accept": _EVENTS}) as answer:
                     if answer.status != 200 or answer.content_type != _EVENTS:
                         return  # it has nothing to say by itself
@@ -225,7 +238,7 @@ async def events(stream: "aiohttp.StreamReader") -> AsyncGenerator[bytes, None]:
                 yield b"\n".join(lines)
                 lines, size = [], 0
         if size + len(rest) > LARGEST_MESSAGE:
-            raise Lost(f"it sent a message of more than {LARGEST_MESSAGE:,} bytes")
+            raise ConnectionLost(f"it sent a message of more than {LARGEST_MESSAGE:,} bytes")
 
 
 def header_value(text: str) -> str:
@@ -240,7 +253,7 @@ async def _whole(answer: "aiohttp.ClientResponse") -> bytes:
     async for chunk in answer.content.iter_chunked(_CHUNK):
         content += chunk
         if len(content) > LARGEST_MESSAGE:
-            raise Lost(f"it sent a message of more than {LARGEST_MESSAGE:,} bytes")
+            raise ConnectionLost(f"it sent a message of more than {LARGEST_MESSAGE:,} bytes")
     return bytes(content)
 
 

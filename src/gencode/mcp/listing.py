@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from gencode.mcp.peer import Peer
+from gencode.mcp.peer import McpClient
 from gencode.mcp.wire import Message
 
 MOST_TOOLS = 256
@@ -32,7 +32,7 @@ _NOT_AT_THE_TOP = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else", "$sch
 _UNSEEN = frozenset({"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"})
 
 
-class Offered(Struct, frozen=True):
+class OfferedTool(Struct, frozen=True):
     """One tool of a server. `digest` is of everything the server says about it, before anything was cut.
 
     `mirrored` are the arguments that also travel as headers, by their path.
@@ -46,10 +46,10 @@ class Offered(Struct, frozen=True):
     mirrored: dict[tuple[str, ...], str] = {}
 
 
-class Listing(Struct, frozen=True):
+class ToolList(Struct, frozen=True):
     """The tools of a server, and what was left out."""
 
-    tools: tuple[Offered, ...] = ()
+    tools: tuple[OfferedTool, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -57,11 +57,11 @@ class _Unusable(Exception):
     """Why a tool cannot be offered."""
 
 
-async def listed(peer: Peer) -> Listing:
+async def list_tools(peer: McpClient) -> ToolList:
     """Ask a server for its tools, page by page."""
     if "tools" not in peer.capabilities:
-        return Listing(notes=("it offers no tools",))
-    tools: dict[str, Offered] = {}
+        return ToolList(notes=("it offers no tools",))
+    tools: dict[str, OfferedTool] = {}
     notes: list[str] = []
     seen: set[str] = set()
     cursor = ""
@@ -84,7 +84,7 @@ async def listed(peer: Peer) -> Listing:
     return _listing(tools, [f"its list of tools has more than {MOST_PAGES} pages", *notes])
 
 
-def offered(raw: Message) -> Offered:
+def parse_tool(raw: Message) -> OfferedTool:
     """One tool as it can be used; ValueError says why it cannot."""
     try:
         return _offered(raw)
@@ -102,12 +102,12 @@ def cleaned(text: str, most: int) -> str:
     return kept if len(kept) <= most and len(text) <= most * 2 else f"{kept[:most].rstrip()} […]"
 
 
-def _listing(tools: dict[str, Offered], notes: list[str]) -> Listing:
+def _listing(tools: dict[str, OfferedTool], notes: list[str]) -> ToolList:
     kept = notes if len(notes) <= MOST_NOTES else [*notes[:MOST_NOTES], f"and {len(notes) - MOST_NOTES} more"]
-    return Listing(tuple(tools[name] for name in sorted(tools)), tuple(kept))
+    return ToolList(tuple(tools[name] for name in sorted(tools)), tuple(kept))
 
 
-def _add(raw: object, tools: dict[str, Offered], notes: list[str]) -> None:
+def _add(raw: object, tools: dict[str, OfferedTool], notes: list[str]) -> None:
     name = cast("Message", raw).get("name") if isinstance(raw, dict) else None
     if not isinstance(name, str) or not name or len(name) > _LONGEST_NAME:
         notes.append("a tool without a usable name is left out")
@@ -120,12 +120,12 @@ def _add(raw: object, tools: dict[str, Offered], notes: list[str]) -> None:
             notes.append(f"the tool {cleaned(name, 60)!r} is left out: {unusable}")
 
 
-def _offered(raw: Message) -> Offered:
+def _offered(raw: Message) -> OfferedTool:
     said = raw.get("description")
     annotations = raw.get("annotations")
     hints = cast("Message", annotations) if isinstance(annotations, dict) else {}
     schema = _usable(raw.get("inputSchema"))
-    return Offered(
+    return OfferedTool(
         name=raw["name"],
         description=cleaned(said, LONGEST_DESCRIPTION) if isinstance(said, str) else "",
         schema=schema,

@@ -9,15 +9,15 @@ from typing import Any, cast
 from gencode import __version__
 from gencode.core.errors import GenCodeError
 from gencode.mcp.wire import (
+    HANDSHAKE_VERSIONS,
     META_CAPABILITIES,
     META_CLIENT,
     META_VERSION,
     METHOD_NOT_FOUND,
-    MODERN,
-    WITH_HANDSHAKE,
-    Lost,
+    STATELESS_VERSION,
+    ConnectionLost,
     Message,
-    Refused,
+    RequestRefused,
     Transport,
 )
 
@@ -27,10 +27,10 @@ SILENCE_SECONDS = 3.0
 _AGAIN_SECONDS = 5.0
 _LONGEST_ERROR = 2_000
 
-Heard = Callable[[str], None]
+ProgressHandler = Callable[[str], None]
 
 
-class Peer:
+class McpClient:
     """One server at the other end. `changed` is called when it says that its tools have changed."""
 
     def __init__(self, transport: Transport, changed: Callable[[], None]) -> None:
@@ -38,7 +38,7 @@ class Peer:
         self._changed = changed
         self._numbers = count(1)
         self._waiting: dict[int, asyncio.Future[Message]] = {}
-        self._progress: dict[int, Heard] = {}
+        self._progress: dict[int, ProgressHandler] = {}
         self._following: asyncio.Task[None] | None = None
         self.capabilities: Message = {}
         self.answered = False
@@ -74,7 +74,7 @@ class Peer:
         method: str,
         params: Message | None = None,
         *,
-        heard: Heard | None = None,
+        heard: ProgressHandler | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Message:
         """Ask something. Refused when the server says no, Lost when it cannot answer any more.
@@ -82,7 +82,7 @@ class Peer:
         Whoever is cancelled while waiting tells the server so. `heard` is told how far the server is.
         """
         if self.gone.done():
-            raise Lost(self.gone.result())
+            raise ConnectionLost(self.gone.result())
         number = next(self._numbers)
         meta = dict(self._envelope())
         if heard is not None:
@@ -132,12 +132,12 @@ class Peer:
             self.gone.set_result(why)
         for future in self._waiting.values():
             if not future.done():
-                future.set_exception(Lost(why))
+                future.set_exception(ConnectionLost(why))
 
     def _envelope(self) -> Message:
-        if self.version != MODERN:
+        if self.version != STATELESS_VERSION:
             return {}
-        return {META_VERSION: MODERN, META_CLIENT: CLIENT, META_CAPABILITIES: {}}
+        return {META_VERSION: STATELESS_VERSION, META_CLIENT: CLIENT, META_CAPABILITIES: {}}
 
     def _notify(self, method: str, params: Message | None = None) -> None:
         if not self.gone.done():
@@ -185,29 +185,29 @@ class Peer:
 
     async def _discover(self) -> bool:
         """Whether the server speaks the version without a handshake."""
-        self._transport.version = MODERN
+        self._transport.version = STATELESS_VERSION
         try:
             found = await self.request("server/discover")
-        except Refused:
+        except RequestRefused:
             found = {}
         versions = found.get("supportedVersions")
-        modern = isinstance(versions, list) and MODERN in versions
+        modern = isinstance(versions, list) and STATELESS_VERSION in versions
         if modern:
-            self._transport.version = MODERN
+            self._transport.version = STATELESS_VERSION
             self._note(found)
-        elif self._transport.version == MODERN:
+        elif self._transport.version == STATELESS_VERSION:
             self._transport.version = ""
         return modern
 
     async def _initialize(self) -> None:
         """The handshake of the older versions."""
         self._transport.version = ""
-        hello = {"protocolVersion": WITH_HANDSHAKE[0], "capabilities": {}, "clientInfo": CLIENT}
+        hello = {"protocolVersion": HANDSHAKE_VERSIONS[0], "capabilities": {}, "clientInfo": CLIENT}
         found = await self.request("initialize", hello)
         version = found.get("protocolVersion")
-        if version not in WITH_HANDSHAKE:
-            known = ", ".join((MODERN, *WITH_HANDSHAKE))
-            raise Lost(
+        if version not in HANDSHAKE_VERSIONS:
+            known = ", ".join((STATELESS_VERSION, *HANDSHAKE_VERSIONS))
+            raise ConnectionLost(
                 f"it speaks the version {str(version)[:40]!r} of MCP; spoken here: {known}", hopeless=True
             )
         self._transport.version = version
@@ -220,22 +220,22 @@ class Peer:
 
     async def _follow(self) -> None:
         """Stay informed about changes, for as long as there is a connection."""
-        if self.version != MODERN:
+        if self.version != STATELESS_VERSION:
             self._transport.follow()
             return
         while not self.gone.done():
-            with suppress(Refused, Lost):
+            with suppress(RequestRefused, ConnectionLost):
                 await self.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
             await asyncio.sleep(_AGAIN_SECONDS)
 
 
-def _refusal(error: Any) -> Refused:
+def _refusal(error: Any) -> RequestRefused:
     told = cast("Message", error) if isinstance(error, dict) else {}
     code, message = told.get("code"), told.get("message")
     said = (
         message if isinstance(message, str) and message else "an answer that is neither a result nor an error"
     )
-    return Refused(said[:_LONGEST_ERROR], code if isinstance(code, int) else 0)
+    return RequestRefused(said[:_LONGEST_ERROR], code if isinstance(code, int) else 0)
 
 
 def _progress(params: Message) -> str:

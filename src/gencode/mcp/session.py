@@ -14,8 +14,8 @@ from gencode.permissions.calls import Approval
 from gencode.runtime.toolbox import Absence, Tool
 
 if TYPE_CHECKING:
-    from gencode.mcp.server import Status
-    from gencode.mcp.servers import Candidate, Servers
+    from gencode.mcp.server import McpServerStatus
+    from gencode.mcp.servers import McpServers, ServerCandidate
 
 FILES = (".mcp.json", ".gen/mcp.json")
 """What a trusted project may bring."""
@@ -33,11 +33,11 @@ Lines = list[tuple[str, str]]
 """Command lines, each with the folder it is run in; none: the one that is worked in."""
 
 
-def told_servers(entries: Sequence[Any], files: Mapping[str, bytes], origin: str = "") -> list[str]:
+def describe_servers(entries: Sequence[Any], files: Mapping[str, bytes], origin: str = "") -> list[str]:
     """The servers of an agent's file and of files like `.mcp.json`, each as it is started, in a line."""
-    from gencode.mcp.definition import Definition, of_agent, of_mcp_json
+    from gencode.mcp.definition import ServerDefinition, of_agent, of_mcp_json
 
-    def told(server: Definition) -> str:
+    def told(server: ServerDefinition) -> str:
         env = [f"{name}={shlex.quote(value)}" for name, value in server.env.items()]
         how = server.url or " ".join((*env, shlex.join((server.command, *server.args))))
         return f"MCP server {server.name}: {how}{f' (in {server.cwd})' if server.cwd else ''}"
@@ -50,7 +50,7 @@ Change = Literal["new", "changed", "approved"]
 """What a tool is to what was approved of its server."""
 
 
-def approving(server: str) -> str:
+def approval_command(server: str) -> str:
     """The command by which a person approves a server and its tools as they are now."""
     option = "--server=" if server.startswith("-") else "--server "
     return f"gen trust {option}{shlex.quote(server)}"
@@ -113,7 +113,7 @@ class SessionServers:
         self._answered = answered
         self._rules = rules
         self._problems: tuple[str, ...] = ()
-        self._servers: Servers | None = None
+        self._servers: McpServers | None = None
         self._hurried = asyncio.Event()
         self.patience: float | None = None
         """So many seconds an agent waits at most for its servers before it begins; None: until each was tried
@@ -152,7 +152,7 @@ class SessionServers:
         """What its receipt should say about servers."""
         return [*self._problems, *self._all().warnings(spec)] if self.serves(spec) else ()
 
-    def status(self) -> "Sequence[Status]":
+    def status(self) -> "Sequence[McpServerStatus]":
         """How every server is."""
         return self._all().status() if self._tables or self._files or self._servers else ()
 
@@ -165,7 +165,7 @@ class SessionServers:
         needed = self._servers.needed() if self._servers is not None else ()
         return [report for each in needed if (report := _report(each)).told()]
 
-    def candidates(self, name: str, specs: Sequence[AgentSpec]) -> "list[Candidate]":
+    def candidates(self, name: str, specs: Sequence[AgentSpec]) -> "list[ServerCandidate]":
         """The servers of this name that a person may approve, of the session and of agents' files."""
         return self._all().candidates(name, specs)
 
@@ -183,20 +183,20 @@ class SessionServers:
         if self._servers is not None:
             await self._servers.close()
 
-    def _all(self) -> "Servers":
+    def _all(self) -> "McpServers":
         if self._servers is None:
             from gencode.mcp.definition import gathered
-            from gencode.mcp.servers import Servers
+            from gencode.mcp.servers import McpServers
 
             found = gathered(self._tables, self._files)
             self._problems = tuple(found.problems)
-            self._servers = Servers(
+            self._servers = McpServers(
                 self._home, self._cwd, found.definitions, answered=self._answered, rules=self._rules
             )
             self._servers.start()
         return self._servers
 
 
-def _report(server: "Status") -> ServerReport:
-    fix = approving(server.name) if server.state == "unapproved" else None
+def _report(server: "McpServerStatus") -> ServerReport:
+    fix = approval_command(server.name) if server.state == "unapproved" else None
     return ServerReport(server.name, server.state, server.why or None, fix)

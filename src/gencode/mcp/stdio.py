@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gencode.core.errors import ToolError, UserMistake
-from gencode.mcp.definition import Definition
-from gencode.mcp.wire import LARGEST_MESSAGE, Listener, Lost, Message, decoded, encoded
+from gencode.mcp.definition import ServerDefinition
+from gencode.mcp.wire import LARGEST_MESSAGE, ConnectionLost, Message, TransportListener, decoded, encoded
 from gencode.runtime.processes.command import Command
 from gencode.runtime.processes.commands import Commands
 from gencode.runtime.processes.environment import INSIDE, Scrub
@@ -35,7 +35,7 @@ _LONGEST_WORDS = 500
 _MOST_LAST_LINES = 5
 
 
-def environment(definition: Definition, environ: Mapping[str, str]) -> dict[str, str]:
+def environment(definition: ServerDefinition, environ: Mapping[str, str]) -> dict[str, str]:
     """What a server sees of the world: a small base, what its definition names, and that it is below us."""
     base = {name: environ[name] for name in BASE if name in environ}
     base |= {name: value for name, value in environ.items() if name.startswith("LC_")}
@@ -47,18 +47,18 @@ def environment(definition: Definition, environ: Mapping[str, str]) -> dict[str,
     return {**whole, INSIDE: "1"}
 
 
-class Stdio:
+class StdioTransport:
     """The program of a definition whose variables are filled in; `cwd` is where it is started."""
 
     def __init__(
-        self, definition: Definition, commands: Commands, cwd: Path, environ: Mapping[str, str]
+        self, definition: ServerDefinition, commands: Commands, cwd: Path, environ: Mapping[str, str]
     ) -> None:
         self.version = ""
         self._definition = definition
         self._commands = commands
         self._cwd = cwd
         self._environ = environ
-        self._listener: Listener | None = None
+        self._listener: TransportListener | None = None
         self._running: Running | None = None
         self._pipes: _Pipes | None = None
         self._reader: asyncio.Task[None] | None = None
@@ -67,7 +67,7 @@ class Stdio:
         self._garbage = 0
         self._oddity = ""
 
-    async def open(self, listener: Listener) -> None:
+    async def open(self, listener: TransportListener) -> None:
         """Start the program; Lost when it cannot be started."""
         self._listener = listener
         loop = asyncio.get_running_loop()
@@ -81,9 +81,9 @@ class Stdio:
             self._incoming, _ = await loop.connect_read_pipe(lambda: protocol, pipes.reading)
             self._writer, _ = await loop.connect_write_pipe(asyncio.Protocol, pipes.writing)
         except ToolError as error:
-            raise Lost(str(error), hopeless=True) from None
+            raise ConnectionLost(str(error), hopeless=True) from None
         except OSError as error:
-            raise Lost(f"it could not be connected ({error.strerror})") from None
+            raise ConnectionLost(f"it could not be connected ({error.strerror})") from None
         self._reader = asyncio.create_task(self._read(stream, self._running))
         self._running.task.add_done_callback(lambda _: stream.feed_eof())
 

@@ -8,17 +8,17 @@ from msgspec import Struct
 
 from gencode.core.errors import ToolError
 from gencode.core.messages import ToolCall
-from gencode.mcp.approvals import Approvals
-from gencode.mcp.listing import Offered
-from gencode.mcp.server import Server
-from gencode.mcp.session import approving
+from gencode.mcp.approvals import ServerApprovals
+from gencode.mcp.listing import OfferedTool
+from gencode.mcp.server import McpServer
+from gencode.mcp.session import approval_command
 from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput
 
 _MOST_ASKED = 1_000
 _LARGEST_INPUT = 4 * 1024 * 1024
 
 
-class Arguments(Struct, frozen=True):
+class ServerArguments(Struct, frozen=True):
     """Whatever a model hands to a server's tool: the server itself knows what fits."""
 
     input: dict[str, Any]
@@ -36,7 +36,7 @@ class ServerTool(Tool, frozen=True, eq=False, kw_only=True):
     @property
     def approval(self) -> str:
         """How a person lifts a doubt."""
-        return f"a person's yes, or: {approving(self.server)}"
+        return f"a person's yes, or: {approval_command(self.server)}"
 
     def parse(self, call: ToolCall) -> Struct:
         """The arguments as they are, if they are an object and nothing required is missing."""
@@ -52,21 +52,21 @@ class ServerTool(Tool, frozen=True, eq=False, kw_only=True):
             raise ToolError(f"{self.name}: the arguments hold half a character.") from None
         if size > _LARGEST_INPUT:
             raise ToolError(f"{self.name}: the arguments are larger than {_LARGEST_INPUT:,} bytes.")
-        return Arguments(call.input)
+        return ServerArguments(call.input)
 
 
-class Door:
+class ServerToolFactory:
     """Lets calls through to servers, and notes what was let through in which form.
 
     A tool whose form is in doubt only runs after a question about this very call was shown to a person: the
     preview is made for nobody else.
     """
 
-    def __init__(self, approvals: Approvals) -> None:
+    def __init__(self, approvals: ServerApprovals) -> None:
         self._approvals = approvals
         self._asked: dict[tuple[str, str, str], None] = {}
 
-    def tool(self, server: Server, offered: Offered, name: str, *, reads: bool) -> ServerTool:
+    def tool(self, server: McpServer, offered: OfferedTool, name: str, *, reads: bool) -> ServerTool:
         """A tool of a server under its public name; `reads`: the person said that it only reads."""
 
         def doubts() -> str:
@@ -88,7 +88,7 @@ class Door:
             description=f"[MCP server {server.name}] {offered.description or offered.name}",
             effect="read" if reads and offered.reads else "write",
             function=use,
-            arguments=Arguments,
+            arguments=ServerArguments,
             schema=offered.schema,
             source="mcp",
             server=server.name,
@@ -98,7 +98,7 @@ class Door:
             doubts=doubts,
         )
 
-    def starter(self, server: Server, name: str, approve: Callable[[], Awaitable[str]]) -> ServerTool:
+    def starter(self, server: McpServer, name: str, approve: Callable[[], Awaitable[str]]) -> ServerTool:
         """Stands for a server that is not started before a person has seen how it would be now."""
         why = f"The MCP server {server.name} was not started: {server.why}. {_way(server.name)}"
 
@@ -115,7 +115,7 @@ class Door:
             description=f"{why} Calling this asks the person whether it may run; then its tools appear.",
             effect="write",
             function=use,
-            arguments=Arguments,
+            arguments=ServerArguments,
             schema={"type": "object", "properties": {}},
             source="mcp",
             server=server.name,
@@ -123,7 +123,7 @@ class Door:
             doubts=lambda: why,
         )
 
-    def _doubt(self, server: Server, offered: Offered) -> str:
+    def _doubt(self, server: McpServer, offered: OfferedTool) -> str:
         if self._approvals.covers_tool(server.name, offered.name, offered.digest):
             return ""
         self._approvals.refresh()  # a person may just have approved it elsewhere
@@ -148,7 +148,7 @@ class Door:
         if doubt and not asked:
             raise ToolError(doubt)
 
-    def _note(self, server: Server, offered: Offered) -> None:
+    def _note(self, server: McpServer, offered: OfferedTool) -> None:
         digest = server.definition.digest
         if not self._approvals.knows(server.name):
             whole = {each.name: each.digest for each in server.listing.tools}
@@ -158,4 +158,5 @@ class Door:
 
 
 def _way(server: str) -> str:
-    return f"A person has to approve it, when asked or with `{approving(server)}`; no rule or mode is enough."
+    command = approval_command(server)
+    return f"A person has to approve it, when asked or with `{command}`; no rule or mode is enough."

@@ -8,9 +8,9 @@ import msgspec
 from gencode.core.errors import GenCodeError
 
 LARGEST_MESSAGE = 16 * 1024 * 1024
-MODERN = "2026-07-28"
+STATELESS_VERSION = "2026-07-28"
 """The version without a handshake: every request says on its own who asks and in which version."""
-WITH_HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
 METHOD_NOT_FOUND = -32601
 UNSUPPORTED_VERSION = -32022
@@ -22,7 +22,7 @@ META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 Message = dict[str, Any]
 
 
-class Refused(GenCodeError):
+class RequestRefused(GenCodeError):
     """The server answered a request with an error."""
 
     def __init__(self, message: str, code: int = 0) -> None:
@@ -30,7 +30,7 @@ class Refused(GenCodeError):
         self.code = code
 
 
-class Lost(GenCodeError):
+class ConnectionLost(GenCodeError):
     """There is no connection, or no more; the text says why. `hopeless`: trying again would not help."""
 
     def __init__(self, why: str, *, hopeless: bool = False) -> None:
@@ -38,7 +38,7 @@ class Lost(GenCodeError):
         self.hopeless = hopeless
 
 
-class Listener(Protocol):
+class TransportListener(Protocol):
     """Who hears what a server says."""
 
     def hear(self, message: Message) -> None:
@@ -59,7 +59,7 @@ class Transport(Protocol):
 
     version: str
 
-    async def open(self, listener: Listener) -> None:
+    async def open(self, listener: TransportListener) -> None:
         """Reach the server; Lost when it cannot be."""
         ...
 

@@ -31,7 +31,7 @@ _SHARED = ("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.mode
 _KINDS = {"chat": SpanKind.CLIENT}
 
 
-class Closing(Protocol):
+class Closable(Protocol):
     """A provider of our own, or what sends for it."""
 
     def shutdown(self) -> None:
@@ -39,7 +39,7 @@ class Closing(Protocol):
         ...
 
 
-class Ids(IdGenerator):
+class FixedIds(IdGenerator):
     """Gives the numbers that a story has worked out."""
 
     def __init__(self) -> None:
@@ -55,13 +55,13 @@ class Ids(IdGenerator):
         return self.trace
 
 
-class Exporting:
+class OtelExporter:
     """Hands finished spans on, and counts what they cost."""
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
-        self._own: list[Closing] = []
-        self._exporters: list[Closing] = []
-        self._ids = Ids()
+        self._own: list[Closable] = []
+        self._exporters: list[Closable] = []
+        self._ids = FixedIds()
         provider = trace.get_tracer_provider()
         self._tracer = (provider if isinstance(provider, TracerProvider) else self._tracing()).get_tracer(
             NAME

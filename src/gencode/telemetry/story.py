@@ -31,14 +31,14 @@ from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
 from gencode.runtime.prompt import one_line
-from gencode.telemetry.attributes import Content, agent_words, chat_words, tool_words
+from gencode.telemetry.attributes import Content, agent_attributes, chat_attributes, tool_attributes
 
 LONGEST_NAME = 64
 FURTHEST = 64
 """So many tasks at most lie between one and the root of its tree, whatever a journal says."""
 
 
-class Facts(Protocol):
+class TaskSource(Protocol):
     """Where tasks and facts of other processes are read."""
 
     async def task(self, task: str) -> Task | None:
@@ -72,7 +72,7 @@ class Span(Struct, frozen=True):
         return (moment(self.ended) - moment(self.began)).total_seconds()
 
 
-class Call(Struct):
+class TracedCall(Struct):
     """A call without a result so far."""
 
     name: str
@@ -84,7 +84,7 @@ class Call(Struct):
     denied: bool = False
 
 
-class Run(Struct):
+class TracedRun(Struct):
     """One run of a task: since when, and what it has done."""
 
     seq: int
@@ -94,11 +94,11 @@ class Run(Struct):
     first: bool
     usage: Usage = Usage()
     turns: int = 0
-    calls: dict[str, Call] = {}
+    calls: dict[str, TracedCall] = {}
     again: tuple[str, ...] = ()
 
 
-class Known(Struct):
+class TracedTask(Struct):
     """A task as far as its spans need it."""
 
     id: str
@@ -109,21 +109,21 @@ class Known(Struct):
     session: int
     parent: int
     prompt: str = ""
-    run: Run | None = None
+    run: TracedRun | None = None
     told: list[Message] = []
     """What its model has been told so far; nothing where content is off."""
 
 
-class Story:
+class SpanBuilder:
     """Hears facts in their order and tells which spans have ended with each."""
 
-    def __init__(self, facts: Facts, elsewhere: Callable[[str], bool], *, content: bool = False) -> None:
+    def __init__(self, facts: TaskSource, elsewhere: Callable[[str], bool], *, content: bool = False) -> None:
         """`elsewhere` says whether another process works on a task, which then reports it."""
         self._facts = facts
         self._elsewhere = elsewhere
         self._content = Content(content)
         self._tells = content
-        self._known: dict[str, Known | None] = {}
+        self._known: dict[str, TracedTask | None] = {}
 
     async def hear(self, event: Event) -> Sequence[Span]:
         """The spans that ended with a fact."""
@@ -141,11 +141,11 @@ class Story:
             known.told = transcript_of([event], known.told)
         return spans
 
-    def _ended(self, known: Known, event: Event) -> Iterator[Span]:
+    def _ended(self, known: TracedTask, event: Event) -> Iterator[Span]:
         fact, run = event.fact, known.run
         if isinstance(fact, TaskStarted):
             first = fact.was is Status.PENDING
-            known.run = Run(event.seq or 0, event.at, event.at, fact.model, first, calls={})
+            known.run = TracedRun(event.seq or 0, event.at, event.at, fact.model, first, calls={})
         elif run is None:
             return
         elif isinstance(fact, MessageAdded):
@@ -160,13 +160,13 @@ class Story:
         else:
             _note(run, event)
 
-    def _message(self, known: Known, run: Run, event: Event, fact: MessageAdded) -> Iterator[Span]:
+    def _message(self, known: TracedTask, run: TracedRun, event: Event, fact: MessageAdded) -> Iterator[Span]:
         message = fact.message
         if isinstance(message, AssistantMessage) and not message.again:
             run.turns += 1
             run.usage += message.usage or Usage()
             for call in message.calls:
-                run.calls[call.id] = Call(call.name, event.seq or 0, event.at, event.at, call.input)
+                run.calls[call.id] = TracedCall(call.name, event.seq or 0, event.at, event.at, call.input)
             yield self._chat(known, run, event, message)
         elif isinstance(message, ToolMessage):
             for result in message.results:
@@ -174,14 +174,14 @@ class Story:
                     yield self._tool(known, run, call, result, event.at)
         run.last = event.at
 
-    def _chat(self, known: Known, run: Run, event: Event, reply: AssistantMessage) -> Span:
+    def _chat(self, known: TracedTask, run: TracedRun, event: Event, reply: AssistantMessage) -> Span:
         again, run.again = run.again, ()
-        words = chat_words(known, run.model, known.told, reply, self._content)
+        words = chat_attributes(known, run.model, known.told, reply, self._content)
         return Span(
             f"chat {words['gen_ai.request.model']}",
             "chat",
             known.trace,
-            number(known.id, known.created, "chat", str(event.seq)),
+            span_number(known.id, known.created, "chat", str(event.seq)),
             _run_span(known, run),
             run.last,
             event.at,
@@ -191,7 +191,7 @@ class Story:
             again,
         )
 
-    def _tool(self, known: Known, run: Run, call: Call, result: ToolResult, at: str) -> Span:
+    def _tool(self, known: TracedTask, run: TracedRun, call: TracedCall, result: ToolResult, at: str) -> Span:
         error = "denied" if call.denied else "tool_error" if result.error else ""
         began, ended = call.began, call.ended or at
         if ended <= began:  # both were heard at once, so that only the facts around them tell when it was
@@ -204,17 +204,17 @@ class Story:
             _run_span(known, run),
             began,
             ended,
-            tool_words(known, call, result, self._content),
+            tool_attributes(known, call, result, self._content),
             error,
         )
 
-    def _end(self, known: Known, run: Run, event: Event, fact: TaskEnded) -> Iterator[Span]:
+    def _end(self, known: TracedTask, run: TracedRun, event: Event, fact: TaskEnded) -> Iterator[Span]:
         """What was still going on was cut; then the run itself, and below the root its session."""
         for name, call in run.calls.items():
             cut = ToolResult(name, call.name, "", error=True)
             yield self._tool(known, run, call, cut, event.at)
         error = "" if fact.status is Status.COMPLETED else fact.status.value
-        words = agent_words(known, run, fact, self._content)
+        words = agent_attributes(known, run, fact, self._content)
         name = f"invoke_agent {one_line(known.agent, LONGEST_NAME)}"
         ids = (known.trace, _run_span(known, run), known.parent)
         yield Span(name, "invoke_agent", *ids, run.began, event.at, words, error)
@@ -223,7 +223,7 @@ class Story:
             ids = (known.trace, known.session, 0)
             yield Span("session", "session", *ids, known.created, event.at, session, error)
 
-    async def _learn(self, event: Event) -> Known | None:
+    async def _learn(self, event: Event) -> TracedTask | None:
         """A task that is heard of for the first time here, with its place in its tree."""
         if isinstance(event.fact, TaskCreated):
             fact = event.fact
@@ -235,7 +235,7 @@ class Story:
                 return None
             task, parent, call = found, found.parent, found.call
         root = await self._root(task, parent)
-        trace, session = number(*root, "trace", size=16), number(*root, "session")
+        trace, session = span_number(*root, "trace", size=16), span_number(*root, "session")
         above = session
         if parent is not None and call is not None:
             above = await self._calling(parent, call, task.created_at) or session
@@ -244,7 +244,7 @@ class Story:
             told = transcript_of(
                 each for each in await self._facts.events(task.id) if (each.seq or 0) < event.seq
             )
-        return Known(
+        return TracedTask(
             *(task.id, task.created_at, task.agent, root[0], trace, session, above, task.prompt), told=told
         )
 
@@ -276,7 +276,7 @@ class Story:
         return tool_span(parent, events[0].at, call, replies[-1]) if replies else 0
 
 
-def _note(run: Run, event: Event) -> None:
+def _note(run: TracedRun, event: Event) -> None:
     """Passing facts only make the times of what is going on more exact."""
     match event.fact:
         case CallStarted(call=call) if call in run.calls:
@@ -291,16 +291,16 @@ def _note(run: Run, event: Event) -> None:
             pass
 
 
-def _run_span(known: Known, run: Run) -> int:
-    return number(known.id, known.created, "run", str(run.seq))
+def _run_span(known: TracedTask, run: TracedRun) -> int:
+    return span_number(known.id, known.created, "run", str(run.seq))
 
 
 def tool_span(task: str, created: str, call: str, reply: int) -> int:
     """The number of a call's span: some models number their calls anew in each reply."""
-    return number(task, created, "call", call, str(reply))
+    return span_number(task, created, "call", call, str(reply))
 
 
-def number(*parts: str, size: int = 8) -> int:
+def span_number(*parts: str, size: int = 8) -> int:
     """A number of so many bytes, never 0, that is the same wherever it is computed."""
     digest = blake2b("\0".join(parts).encode(errors="replace"), digest_size=size, person=b"gencode").digest()
     return int.from_bytes(digest, "big") or 1

@@ -15,8 +15,8 @@ from gencode.runtime.bus import Bus, Listener
 from gencode.runtime.traces import ENDPOINTS, installed
 
 if TYPE_CHECKING:
-    from gencode.telemetry.exporting import Exporting
-    from gencode.telemetry.story import Facts, Story
+    from gencode.telemetry.exporting import OtelExporter
+    from gencode.telemetry.story import SpanBuilder, TaskSource
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ PATIENCE = 1.0
 """Seconds that closing waits at most for a collector."""
 
 
-class Telling:
+class Telemetry:
     """Tells an operator's tools what happens while it is entered, if that is switched on.
 
     `wanted` is the setting. An endpoint in the environment switches it on as well, where the extra is there:
@@ -45,25 +45,25 @@ class Telling:
                 )
             self.on = False
         self._content = content or environ.get(CONTENT, "").casefold() == "true"
-        self._exporting: Exporting | None = None
+        self._exporting: OtelExporter | None = None
         self._listener: Listener | None = None
         self._hearing: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> "Telling":
+    async def __aenter__(self) -> "Telemetry":
         if self.on:
-            from gencode.telemetry.exporting import Exporting
+            from gencode.telemetry.exporting import OtelExporter
 
-            self._exporting = Exporting()
+            self._exporting = OtelExporter()
         return self
 
-    def follow(self, bus: Bus, facts: "Facts", elsewhere: Callable[[str], bool]) -> None:
+    def follow(self, bus: Bus, facts: "TaskSource", elsewhere: Callable[[str], bool]) -> None:
         """Hear everything from now on but what `elsewhere` says that another process does."""
         if self._exporting is None:
             return
-        from gencode.telemetry.story import Story
+        from gencode.telemetry.story import SpanBuilder
 
         self._listener = bus.listen(ROOM)
-        story = Story(facts, elsewhere, content=self._content)
+        story = SpanBuilder(facts, elsewhere, content=self._content)
         self._hearing = asyncio.create_task(_hear(self._listener, story, self._exporting))
 
     async def __aexit__(self, *_: object) -> None:
@@ -76,7 +76,7 @@ class Telling:
             await asyncio.to_thread(self._exporting.close, PATIENCE)
 
 
-async def _hear(listener: Listener, story: "Story", exporting: "Exporting") -> None:
+async def _hear(listener: Listener, story: "SpanBuilder", exporting: "OtelExporter") -> None:
     async for event in listener:
         try:
             spans = await story.hear(event)

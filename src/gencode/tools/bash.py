@@ -55,12 +55,12 @@ async def KILL_SHELL(
     """Stop a command that runs in the background, with everything it started."""
     shell = ctx.shells().find(shell_id)
     if shell.over:
-        return told_end(shell, f"{shell_id} had already ended. {shell.verdict}")
+        return shell_ended(shell, f"{shell_id} had already ended. {shell.verdict}")
     await shell.running.stop()
-    return told_end(shell, f"{shell_id} was stopped. {shell.verdict}")
+    return shell_ended(shell, f"{shell_id} was stopped. {shell.verdict}")
 
 
-def told_end(shell: "Shell", text: str) -> ToolOutput:
+def shell_ended(shell: "Shell", text: str) -> ToolOutput:
     """An answer that tells the end of a command in the background, which is then not told again."""
     return ToolOutput(
         f"{text} Its output is in {shell.file}.", Trace(commands=(shell.run,), delivered=(shell.id,))

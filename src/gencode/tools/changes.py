@@ -15,15 +15,15 @@ from gencode.runtime.recalling import as_text
 from gencode.runtime.toolbox import ToolContext
 from gencode.tools.files import relative
 
-Answer = TypeVar("Answer")
+ChangeResult = TypeVar("ChangeResult")
 LARGEST_HASHED = 50_000_000
 
 
-class Cut(ToolError):
+class ChangeCancelled(ToolError):
     """Nobody waits for the change any more; it was not made."""
 
 
-class Stale(ToolError):
+class StaleFile(ToolError):
     """A file is not as the agent has seen it; `path` and `sha256` are what it is now."""
 
     def __init__(self, path: str, sha256: str, text: str) -> None:
@@ -32,7 +32,7 @@ class Stale(ToolError):
         self.sha256 = sha256
 
 
-class Wanted:
+class CancelFlag:
     """Whether somebody still waits for a change."""
 
     def __init__(self) -> None:
@@ -41,27 +41,27 @@ class Wanted:
     def check(self) -> None:
         """Raise when nobody does."""
         if self._gone.is_set():
-            raise Cut("The call was stopped before it changed anything.")
+            raise ChangeCancelled("The call was stopped before it changed anything.")
 
     def drop(self) -> None:
         """Nobody does any more."""
         self._gone.set()
 
 
-async def changing(ctx: ToolContext, work: Callable[[Wanted], Answer]) -> Answer:
+async def apply_change(ctx: ToolContext, work: Callable[[CancelFlag], ChangeResult]) -> ChangeResult:
     """Run work that changes a file; a file that another agent changed meanwhile is told with that agent."""
     try:
-        return await to_the_end(work)
-    except Stale as stale:
+        return await run_to_completion(work)
+    except StaleFile as stale:
         who = await ctx.delegate.author(stale.path, stale.sha256) if ctx.delegate else ""
         if not who:
             raise
         raise ToolError(f"{stale.path} changed since it was read (by {who}); Read it again first.") from None
 
 
-async def to_the_end(work: Callable[[Wanted], Answer]) -> Answer:
+async def run_to_completion(work: Callable[[CancelFlag], ChangeResult]) -> ChangeResult:
     """Run blocking work in a thread. Whoever is stopped waits for it: nothing is changed behind his back."""
-    wanted = Wanted()
+    wanted = CancelFlag()
     running = asyncio.ensure_future(asyncio.to_thread(work, wanted))
     try:
         return await asyncio.shield(running)
@@ -79,26 +79,26 @@ def as_seen(ctx: ToolContext, place: Resolved, file: BinaryIO) -> Identity:
     if seen is None:
         raise ToolError(f"{shown} exists and was not read in this task; Read it first, then change it.")
     if seen != now:
-        digest = hashed(file, LARGEST_HASHED)
+        digest = hash_of(file, LARGEST_HASHED)
         if ctx.seen.has_seen(place.real, digest):
             ctx.seen.note(place.real, now, digest)
             return now
-        if who := by(ctx, place):
+        if who := author_note(ctx, place):
             raise ToolError(f"{shown} changed since it was read{who}; Read it again first.")
-        raise Stale(shown, digest, f"{shown} changed since it was read; Read it again first.")
+        raise StaleFile(shown, digest, f"{shown} changed since it was read; Read it again first.")
     return now
 
 
 def check_missing(ctx: ToolContext, place: Resolved) -> None:
     """ToolError, once, for a file that is not there because another agent deleted it since it was read."""
-    who = by(ctx, place) if ctx.seen.state(place.real) else ""
+    who = author_note(ctx, place) if ctx.seen.state(place.real) else ""
     if who:
         shown = relative(ctx.workspace, place.real)
         ctx.seen.forget(place.real)
         raise ToolError(f"{shown} was deleted since it was read{who}; if it should be there, Write it again.")
 
 
-def hashed(file: BinaryIO, most: int) -> str:
+def hash_of(file: BinaryIO, most: int) -> str:
     """The hash of what is in an open file, which is then at its beginning again; empty for a larger one."""
     if os.fstat(file.fileno()).st_size > most:
         return ""
@@ -107,7 +107,7 @@ def hashed(file: BinaryIO, most: int) -> str:
     return hashlib.sha256(data).hexdigest() if len(data) <= most else ""
 
 
-def by(ctx: ToolContext, place: Resolved) -> str:
+def author_note(ctx: ToolContext, place: Resolved) -> str:
     """Which agent changed a file, in words; nothing when that is not known."""
     who = ctx.seen.author(place.real)
     return f" (by {who})" if who else ""
@@ -119,9 +119,9 @@ def change(ctx: ToolContext, place: Resolved, data: bytes, expected: Expected) -
     try:
         ctx.seen.wrote(place.real, replace_file(place, data, expected=expected), digest)
     except Changed as error:
-        if who := by(ctx, place):
+        if who := author_note(ctx, place):
             raise ToolError(f"{shown} changed since it was read{who}; Read it again first.") from None
-        raise Stale(shown, _hash_now(place), str(error)) from None
+        raise StaleFile(shown, _hash_now(place), str(error)) from None
     return Trace(changed=(FileChange(shown, digest),), seen=known_as(shown, place.real, digest))
 
 
@@ -129,7 +129,7 @@ def _hash_now(place: Resolved) -> str:
     """The hash of what is at a path by now, if that can be read."""
     try:
         with open_for_reading(place) as file:
-            return hashed(file, LARGEST_HASHED)
+            return hash_of(file, LARGEST_HASHED)
     except (ToolError, OSError):
         return ""
 

@@ -11,7 +11,7 @@ from gencode.core.errors import ToolError
 from gencode.permissions.paths import Resolved
 from gencode.runtime.openers import NotThere, open_for_reading
 from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
-from gencode.tools.changes import Wanted, as_seen, change, changing, check_missing
+from gencode.tools.changes import CancelFlag, apply_change, as_seen, change, check_missing
 from gencode.tools.diffs import difference
 from gencode.tools.files import missing, relative
 from gencode.tools.replacing import Edit, Edited, Span, edited
@@ -55,7 +55,7 @@ async def EDIT(
     Give enough lines to name one place. An empty old_string fills a new file.
     """
     asked = _asked(old_string, new_string, replace_all, edits)
-    return await changing(ctx, lambda wanted: _edit(ctx, file_path, asked, wanted))
+    return await apply_change(ctx, lambda wanted: _edit(ctx, file_path, asked, wanted))
 
 
 def _asked(old: _Text, new: _Text, replace_all: bool, edits: _Edits) -> Sequence[Edit]:
@@ -68,7 +68,7 @@ def _asked(old: _Text, new: _Text, replace_all: bool, edits: _Edits) -> Sequence
     return (Edit(old, new, replace_all),)
 
 
-def _edit(ctx: ToolContext, file_path: str, edits: Sequence[Edit], wanted: Wanted) -> ToolOutput:
+def _edit(ctx: ToolContext, file_path: str, edits: Sequence[Edit], wanted: CancelFlag) -> ToolOutput:
     place = ctx.place(file_path)
     shown = relative(ctx.workspace, place.real)
     try:

@@ -13,10 +13,10 @@ from gencode.runtime.toolbox import Param, ToolContext, tool
 from gencode.tools.files import names_from, open_file, relative, spoken
 from gencode.tools.filetypes import TYPES
 from gencode.tools.globs import BadGlob, PathFilter, split_list
-from gencode.tools.hits import Hit, Search
-from gencode.tools.kinds import HEAD, not_text
-from gencode.tools.listing import Listing, Place, place_of
-from gencode.tools.paging import Page
+from gencode.tools.hits import FileSearch, SearchMatch
+from gencode.tools.kinds import HEAD, binary_kind
+from gencode.tools.listing import SearchListing, SearchRoot, search_root
+from gencode.tools.paging import OutputPage
 from gencode.tools.search import Searcher, searcher_for
 
 LONGEST_LINE = 500
@@ -50,7 +50,7 @@ async def GREP(
     files, links, files over 50 MB, secrets and what ignore files (.gitignore, .ignore) name are passed over.
     """
     searcher = searcher_for(ctx.workspace.root)
-    search = Search(
+    search = FileSearch(
         base="",
         start="",
         shape=output_mode,
@@ -62,19 +62,19 @@ async def GREP(
         type=type or "",
     )
     request = GrepRequest(search, path or ".", glob or "", numbers)
-    return await grep_files(ctx, searcher, request, Page(offset, head_limit))
+    return await grep_files(ctx, searcher, request, OutputPage(offset, head_limit))
 
 
 class GrepRequest(NamedTuple):
     """What is searched for, where, and how lines are shown."""
 
-    search: Search
+    search: FileSearch
     path: str = "."
     glob: str = ""
     numbers: bool = True
 
 
-async def grep_files(ctx: ToolContext, searcher: Searcher, request: GrepRequest, page: Page) -> str:
+async def grep_files(ctx: ToolContext, searcher: Searcher, request: GrepRequest, page: OutputPage) -> str:
     """Grep with a searcher of one's choice."""
     if not request.search.multiline and _LINE_BREAK.search(request.search.pattern):
         raise ToolError("The pattern has a line break in it; set multiline=true to let a match span lines.")
@@ -88,7 +88,7 @@ async def grep_files(ctx: ToolContext, searcher: Searcher, request: GrepRequest,
     if kind:
         return f"{where} is not text and is not searched: {kind}."
     search = _placed(request.search, place, fits)
-    listing = Listing(page, _writer(shown, place, request), parted=bool(search.before or search.after))
+    listing = SearchListing(page, _writer(shown, place, request), parted=bool(search.before or search.after))
     notes = list[str]()
     if not place.is_file:
         if request.glob:
@@ -102,18 +102,18 @@ async def grep_files(ctx: ToolContext, searcher: Searcher, request: GrepRequest,
     return listing.text(f"No matches for {search.pattern!r} in {where}.", *notes)
 
 
-def _place(ctx: ToolContext, path: str) -> tuple[Place, str]:
+def _place(ctx: ToolContext, path: str) -> tuple[SearchRoot, str]:
     """Where to search, and what a named file is when it is not text."""
     resolved = ctx.place(path)
-    place = place_of(ctx.workspace, resolved)
+    place = search_root(ctx.workspace, resolved)
     if not place.is_file:
         return place, ""
     with open_file(resolved, relative(ctx.workspace, resolved.real)) as file:
-        kind = not_text(file.fileno(), file.read(HEAD))
+        kind = binary_kind(file.fileno(), file.read(HEAD))
     return place, kind.name if kind else ""
 
 
-def _placed(search: Search, place: Place, fits: PathFilter) -> Search:
+def _placed(search: FileSearch, place: SearchRoot, fits: PathFilter) -> FileSearch:
     """The search at its place. A type we know ourselves means the same files to every searcher."""
     own = TYPES.get(search.type.casefold())
     return replace(
@@ -126,11 +126,13 @@ def _placed(search: Search, place: Place, fits: PathFilter) -> Search:
     )
 
 
-def _writer(named: Callable[[str], str], place: Place, request: GrepRequest) -> Callable[[Hit], str]:
+def _writer(
+    named: Callable[[str], str], place: SearchRoot, request: GrepRequest
+) -> Callable[[SearchMatch], str]:
     """How one finding is written."""
     shape, last, shown = request.search.shape, b"", ""
 
-    def write(hit: Hit) -> str:
+    def write(hit: SearchMatch) -> str:
         nonlocal last, shown
         if hit.path != last:
             last, shown = hit.path, named(place.absolute(hit.path))
@@ -154,7 +156,7 @@ def _line(raw: bytes) -> str:
     return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]} [… the line goes on]"
 
 
-def _mistake(search: Search, complaint: str) -> ToolError:
+def _mistake(search: FileSearch, complaint: str) -> ToolError:
     """What the searcher found wrong, with a way out."""
     if "unrecognized file type" in complaint:
         return ToolError(

@@ -1,7 +1,7 @@
 """tools: what a search asks for and what it finds, the same whoever searches.
 
-A searcher writes paths below `Search.base`, each ended by a NUL; `count` and `content` go on to the end of
-the line with the number, or with the line's number, `:` or `-` (a line around a match) and its text.
+A searcher writes paths below `FileSearch.base`, each ended by a NUL; `count` and `content` go on to the end
+of the line with the number, or with the line's number, `:` or `-` (a line around a match) and its text.
 """
 
 import re
@@ -10,13 +10,13 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-Shape = Literal["paths", "files_with_matches", "count", "content"]
+SearchOutput = Literal["paths", "files_with_matches", "count", "content"]
 LONGEST_RECORD = 64 * 1024
 LARGEST_WALKED = 50 * 1024 * 1024
 """Bigger files are only searched when they are named, so that a line of gigabytes cannot fill the memory."""
 
 
-class Search(Struct, frozen=True, kw_only=True):
+class FileSearch(Struct, frozen=True, kw_only=True):
     """One search: where, for what, and what is wanted back.
 
     `start` is the file or folder below `base`, "." for `base` itself. `names` are patterns for file names (a
@@ -25,7 +25,7 @@ class Search(Struct, frozen=True, kw_only=True):
 
     base: str
     start: str
-    shape: Shape
+    shape: SearchOutput
     pattern: str = ""
     ignore_case: bool = False
     multiline: bool = False
@@ -36,7 +36,7 @@ class Search(Struct, frozen=True, kw_only=True):
     outer: str = ""
 
 
-class Hit(NamedTuple):
+class SearchMatch(NamedTuple):
     """A path with nothing else, with a count, or with one line (`matches`: not just around a match)."""
 
     path: bytes
@@ -49,19 +49,19 @@ _LINE = re.compile(rb"(\d+)([:-])(.*)", re.DOTALL)
 _BINARY_NOTE = re.compile(rb"\./[^\0]*?: WARNING: stopped searching binary file [^\n]*\n(?=\./)")
 
 
-class Hits:
+class MatchParser:
     """Takes a searcher's output apart as it comes in, in constant memory."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: SearchOutput) -> None:
         self._shape = shape
         self._left = b""
         self._overlong = False
 
-    def feed(self, chunk: bytes) -> Iterator[Hit]:
+    def feed(self, chunk: bytes) -> Iterator[SearchMatch]:
         """The findings that are whole with this piece."""
         if self._shape in ("paths", "files_with_matches"):
             *paths, self._left = (self._left + chunk).split(b"\0")
-            yield from (Hit(path.removeprefix(b"./")) for path in paths)
+            yield from (SearchMatch(path.removeprefix(b"./")) for path in paths)
             return
         if self._overlong:
             end = chunk.find(b"\n")
@@ -76,11 +76,11 @@ class Hits:
         self._left = buffer[at : at + LONGEST_RECORD]
         self._overlong = len(buffer) - at > LONGEST_RECORD
 
-    def _hit(self, path: bytes, rest: bytes) -> Hit | None:
+    def _hit(self, path: bytes, rest: bytes) -> SearchMatch | None:
         if b"\n" in path:
             path = _BINARY_NOTE.sub(b"", path)
         path = path.removeprefix(b"./")
         if self._shape == "count":
-            return Hit(path, int(rest)) if rest.isdigit() else None
+            return SearchMatch(path, int(rest)) if rest.isdigit() else None
         found = _LINE.match(rest)
-        return Hit(path, int(found[1]), found[3], found[2] == b":") if found else None
+        return SearchMatch(path, int(found[1]), found[3], found[2] == b":") if found else None

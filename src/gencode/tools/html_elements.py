@@ -2,7 +2,7 @@
 
 import re
 
-from gencode.tools.html_tokens import Start
+from gencode.tools.html_tokens import StartTag
 
 VOID = frozenset(
     {
@@ -61,7 +61,7 @@ _GONE_STYLE = re.compile(
 _LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source)-([A-Za-z0-9_+#.-]{1,20})")
 
 
-def is_hidden(tag: Start) -> bool:
+def is_hidden(tag: StartTag) -> bool:
     """Whether a person does not see what is inside."""
     if tag.name in _GONE or (tag.name == "dialog" and "open" not in tag.attributes):
         return True
@@ -73,13 +73,13 @@ def is_hidden(tag: Start) -> bool:
     return bool(style) and _GONE_STYLE.search(style) is not None
 
 
-def language_of(tag: Start) -> str:
+def language_of(tag: StartTag) -> str:
     """The programming language that the class of an element names."""
     found = _LANGUAGE.search(tag.get("class"))
     return found[1] if found else ""
 
 
-def list_start(tag: Start) -> int:
+def list_start(tag: StartTag) -> int:
     """The number of a list's first item."""
     text = tag.get("start")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 1

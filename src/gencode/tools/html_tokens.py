@@ -29,7 +29,7 @@ _UNSHOWN = frozenset({"script", "style", "iframe", "noembed", "noframes"})
 _PLAIN = frozenset({"title", "textarea", "xmp"})
 
 
-class Start(Struct, frozen=True, gc=False):
+class StartTag(Struct, frozen=True, gc=False):
     """A tag that opens something. `closed`: it ends in `/>`, which only counts inside drawings."""
 
     name: str
@@ -41,13 +41,13 @@ class Start(Struct, frozen=True, gc=False):
         return self.attributes.get(name, "")
 
 
-class End(Struct, frozen=True, gc=False):
+class EndTag(Struct, frozen=True, gc=False):
     """A tag that closes something."""
 
     name: str
 
 
-Token = str | Start | End
+Token = str | StartTag | EndTag
 
 
 def tokens(page: str) -> Iterator[Token]:
@@ -71,9 +71,9 @@ def tokens(page: str) -> Iterator[Token]:
         if not at:
             return
         if page[opening + 1] == "/":
-            yield End(name)
+            yield EndTag(name)
             continue
-        yield Start(name, attributes, page[at - 2] == "/")
+        yield StartTag(name, attributes, page[at - 2] == "/")
         if name == "plaintext":
             yield page[at:]
             return

@@ -13,26 +13,26 @@ from typing import NamedTuple
 
 from gencode.tools.globs import BadGlob, compile_glob
 
-NAMES = (".rgignore", ".ignore", ".gitignore")
+IGNORE_FILES = (".rgignore", ".ignore", ".gitignore")
 """Strongest first: whatever `.ignore` says, at any level, beats every `.gitignore`."""
 
 LARGEST = 256 * 1024
 
 
-class _Line(NamedTuple):
+class _IgnoreLine(NamedTuple):
     body: str
     negated: bool
     folders_only: bool
     anchored: bool
 
 
-class _Pattern(NamedTuple):
+class _IgnorePattern(NamedTuple):
     regex: re.Pattern[str]
     negated: bool
     folders_only: bool
 
 
-class Ignores:
+class IgnoreRules:
     """The rules of one ignore file; paths are relative to its folder."""
 
     def __init__(self, text: str) -> None:
@@ -59,7 +59,7 @@ def read_rules(folder: str, name: str) -> str:
         return file.read(LARGEST).decode("utf-8", "replace").removeprefix("\ufeff")
 
 
-def ground(folder: str, root: str) -> str:
+def outermost_folder(folder: str, root: str) -> str:
     """The folder whose ignore files are the outermost that count for a search in `folder`."""
     for above in (Path(folder), *Path(folder).parents):
         if os.path.lexists(above / ".git"):
@@ -76,23 +76,23 @@ def outer_rules(base: str, folder: str) -> str:
     levels = ["/".join(below[:depth]) for depth in range(len(below))]
     lines = [
         line
-        for name in reversed(NAMES)
+        for name in reversed(IGNORE_FILES)
         for level in levels
         for text in read_rules(f"{base}/{level}", name).split("\n")
         if (line := _rebased(text, level))
     ]
-    rules = Ignores("\n".join(lines))
+    rules = IgnoreRules("\n".join(lines))
     named = ("/".join(below[: depth + 1]) for depth in range(len(below)))
     return "" if any(rules.verdict(each, True) for each in named) else "\n".join(lines)
 
 
 def is_ignored(folder: str, root: str, entries: Iterable[tuple[str, bool]]) -> set[str]:
     """Which of a folder's entries (name, whether it is a folder) ignore files leave out."""
-    base = ground(folder, root)
+    base = outermost_folder(folder, root)
     inside = str(Path(folder).relative_to(base))
     prefix = "" if inside == "." else f"{inside}/"
-    own = [Ignores(read_rules(folder, name)) for name in NAMES]
-    outer = Ignores(outer_rules(base, folder))
+    own = [IgnoreRules(read_rules(folder, name)) for name in IGNORE_FILES]
+    outer = IgnoreRules(outer_rules(base, folder))
 
     def ignored(name: str, is_folder: bool) -> bool:
         verdicts = (
@@ -104,7 +104,7 @@ def is_ignored(folder: str, root: str, entries: Iterable[tuple[str, bool]]) -> s
     return {name for name, is_folder in entries if ignored(name, is_folder)}
 
 
-def _parse(line: str) -> _Line | None:
+def _parse(line: str) -> _IgnoreLine | None:
     if line.startswith("#"):
         return None
     line = line.removesuffix("\r")
@@ -118,15 +118,15 @@ def _parse(line: str) -> _Line | None:
     body = body.removesuffix("/")
     anchored = "/" in body
     body = body.removeprefix("/")
-    return _Line(body, negated, folders_only, anchored) if body else None
+    return _IgnoreLine(body, negated, folders_only, anchored) if body else None
 
 
-def _pattern(line: str) -> _Pattern | None:
+def _pattern(line: str) -> _IgnorePattern | None:
     if not (parsed := _parse(line)):
         return None
     body = parsed.body if parsed.anchored else f"**/{parsed.body}"
     try:
-        return _Pattern(compile_glob(body), parsed.negated, parsed.folders_only)
+        return _IgnorePattern(compile_glob(body), parsed.negated, parsed.folders_only)
     except BadGlob:
         return None
 

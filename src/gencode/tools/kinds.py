@@ -46,19 +46,19 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _ODD = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b")) + b"\x7f"
 
 
-class Kind(NamedTuple):
+class BinaryKind(NamedTuple):
     """What a file that is not text is; an image also has a width and a height where they could be read."""
 
     name: str
     pixels: tuple[int, int] | None = None
 
 
-def not_text(handle: int, head: bytes) -> Kind | None:
+def binary_kind(handle: int, head: bytes) -> BinaryKind | None:
     """What the file is, or None when it is text. `head` is its beginning, at most `HEAD` bytes."""
     if not _is_binary(head):
         return None
     name = next((name for at, magic, name in _MAGIC if head[at : at + len(magic)] == magic), "binary file")
-    return Kind(name, _pixels(name, handle, head))
+    return BinaryKind(name, _pixels(name, handle, head))
 
 
 def _is_binary(head: bytes) -> bool:

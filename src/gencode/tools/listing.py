@@ -12,16 +12,16 @@ from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
 from gencode.permissions.paths import Resolved
 from gencode.tools.files import is_folder, open_file, open_folder, relative
-from gencode.tools.hits import Hit, Search
-from gencode.tools.ignores import ground, outer_rules
-from gencode.tools.paging import Page
-from gencode.tools.search import SECONDS, Ended, Searcher, find, find_in_order
+from gencode.tools.hits import FileSearch, SearchMatch
+from gencode.tools.ignores import outer_rules, outermost_folder
+from gencode.tools.paging import OutputPage
+from gencode.tools.search import SECONDS, SearchEnd, Searcher, find, find_in_order
 
 _BREATH = 200
 """Files that are judged in one go before others get a turn on the loop."""
 
 
-class Place(NamedTuple):
+class SearchRoot(NamedTuple):
     """A file or folder to search: `start` below `base`, and the ignore rules above it."""
 
     base: str
@@ -44,7 +44,7 @@ class Place(NamedTuple):
         return name if self.start == "." else name.removeprefix(f"{self.start}/")
 
 
-def place_of(workspace: Workspace, resolved: Resolved) -> Place:
+def search_root(workspace: Workspace, resolved: Resolved) -> SearchRoot:
     """Where a search in a judged file or folder starts.
 
     What remains: the searcher opens by path once more, so whoever swaps a folder for a link at that moment
@@ -56,28 +56,28 @@ def place_of(workspace: Workspace, resolved: Resolved) -> Place:
     if not is_folder(resolved):
         open_file(resolved, shown).close()
         folder, name = os.path.split(path)
-        return Place(folder, name, "", is_file=True)
+        return SearchRoot(folder, name, "", is_file=True)
     os.close(open_folder(resolved, shown))
     if not os.access(path, os.X_OK):
         raise ToolError(f"{shown} may not be read: the system refuses it (permission denied).")
-    base = ground(path, os.path.realpath(workspace.root))
-    return Place(base, str(Path(path).relative_to(base)), outer_rules(base, path), is_file=False)
+    base = outermost_folder(path, os.path.realpath(workspace.root))
+    return SearchRoot(base, str(Path(path).relative_to(base)), outer_rules(base, path), is_file=False)
 
 
-class Listing(Struct, eq=False):
+class SearchListing(Struct, eq=False):
     """Takes findings in order, leaves out what may not be shown and writes the rest on a page."""
 
-    page: Page
-    write: Callable[[Hit], str]
+    page: OutputPage
+    write: Callable[[SearchMatch], str]
     wanted: Callable[[bytes], bool] = lambda _: True
     allowed: Callable[[bytes], bool] = lambda _: True
     parted: bool = False
     more: int | None = 0
-    ended: Ended = Ended()
-    _last: Hit | None = None
+    ended: SearchEnd = SearchEnd()
+    _last: SearchMatch | None = None
     _judged: tuple[bytes, bool] = (b"", False)
 
-    async def fill(self, searcher: Searcher, search: Search) -> None:
+    async def fill(self, searcher: Searcher, search: FileSearch) -> None:
         """Search, and once more in order when there is too much to sort."""
         findings = await find(searcher, search, self.wanted)
         self.ended = findings.ended
@@ -97,7 +97,7 @@ class Listing(Struct, eq=False):
             notes += (f"the search was stopped after {SECONDS:.0f} seconds; search a smaller part",)
         return self.page.text(self.more, nothing, *notes)
 
-    def _take(self, hit: Hit) -> bool:
+    def _take(self, hit: SearchMatch) -> bool:
         if hit.path != self._judged[0]:
             self._judged = (hit.path, self.wanted(hit.path) and self.allowed(hit.path))
         if self._judged[1] and not self._offer(hit):
@@ -105,7 +105,7 @@ class Listing(Struct, eq=False):
             return False
         return True
 
-    def _offer(self, hit: Hit) -> bool:
+    def _offer(self, hit: SearchMatch) -> bool:
         last, self._last = self._last, hit
         if self.page.skips():
             return True

@@ -12,7 +12,7 @@ from gencode.runtime.toolbox import ToolContext, tool
 from gencode.tools.files import kind_text, open_folder, printable, relative, size_text, spoken
 from gencode.tools.globs import BadGlob, PathFilter
 from gencode.tools.ignores import is_ignored
-from gencode.tools.paging import Page
+from gencode.tools.paging import OutputPage
 
 _NAMED = 10
 """So many of the ignored entries are named."""
@@ -30,10 +30,10 @@ async def LS(
 
     What ignore files name is left out and told at the end. Glob finds files at any depth.
     """
-    return await asyncio.to_thread(_list, ctx, path or ".", ignore or [], Page(offset, head_limit))
+    return await asyncio.to_thread(_list, ctx, path or ".", ignore or [], OutputPage(offset, head_limit))
 
 
-def _list(ctx: ToolContext, path: str, ignore: list[str], page: Page) -> str:
+def _list(ctx: ToolContext, path: str, ignore: list[str], page: OutputPage) -> str:
     try:
         unwanted = PathFilter(f"!{each}" for each in ignore)
     except BadGlob as error:

@@ -25,9 +25,9 @@ from gencode.tools.html_elements import (
     language_of,
     list_start,
 )
-from gencode.tools.html_tokens import End, Start, tokens
-from gencode.tools.markdown_boxes import Block, Box, fenced, joined
-from gencode.tools.markdown_line import Line
+from gencode.tools.html_tokens import EndTag, StartTag, tokens
+from gencode.tools.markdown_boxes import MarkdownBlock, MarkdownBox, fenced, joined
+from gencode.tools.markdown_line import MarkdownLine
 
 MOST_TEXT = 8 * 1024 * 1024
 """More characters than that are not written, whatever a page multiplies."""
@@ -58,7 +58,7 @@ def never() -> bool:
 
 def to_markdown(page: str, url: str, give_up: Callable[[], bool] = never) -> Markdown:
     """A page of HTML as Markdown. `url` is where it was found; it ends early when `give_up` says so."""
-    walk = _Walk(url)
+    walk = _MarkdownWriter(url)
     whole = True
     for number, token in enumerate(tokens(page.replace("\0", "").replace("\r\n", "\n").replace("\r", "\n"))):
         if number % _BETWEEN_LOOKS == 0 and (walk.size > MOST_TEXT or give_up()):
@@ -66,14 +66,14 @@ def to_markdown(page: str, url: str, give_up: Callable[[], bool] = never) -> Mar
             break
         if isinstance(token, str):
             walk.text(token)
-        elif isinstance(token, Start):
+        elif isinstance(token, StartTag):
             walk.start(token)
         else:
             walk.end(token)
     return walk.finished(whole=whole)
 
 
-class _Walk:
+class _MarkdownWriter:
     """The page so far: the open elements, the boxes they made, and the line that is being written."""
 
     def __init__(self, url: str) -> None:
@@ -82,9 +82,9 @@ class _Walk:
         self._open: list[tuple[str, _Kind]] = []
         self._places: dict[str, list[int]] = {}
         self._barriers = [-1]
-        self._boxes = [Box("page")]
-        self._main: list[Block] = []
-        self._line = Line()
+        self._boxes = [MarkdownBox("page")]
+        self._main: list[MarkdownBlock] = []
+        self._line = MarkdownLine()
         self._heading = 0
         self._hidden = False
         self._code: list[str] | None = None
@@ -108,7 +108,7 @@ class _Walk:
         else:
             self._line.words(text)
 
-    def start(self, tag: Start) -> None:
+    def start(self, tag: StartTag) -> None:
         """A tag opens."""
         name = tag.name
         self._make_room(name)
@@ -123,11 +123,11 @@ class _Walk:
             self._barriers.append(len(self._open))
         self._open.append((name, kind))
 
-    def end(self, tag: End) -> None:
+    def end(self, tag: EndTag) -> None:
         """A tag closes, and with it everything that is open inside."""
         name = tag.name
         if name == "br" or (name == "p" and not self._places.get("p")):
-            self.start(Start(name, {}))
+            self.start(StartTag(name, {}))
         if name == "table":
             border = -1
         elif name in TABLE_PARTS:
@@ -176,7 +176,7 @@ class _Walk:
             if kind:
                 self._closed(kind)
 
-    def _opened(self, tag: Start) -> _Kind:
+    def _opened(self, tag: StartTag) -> _Kind:
         """Begin what an element means for the text."""
         name = tag.name
         if self._hidden:
@@ -201,7 +201,7 @@ class _Walk:
         self._flush()
         return self._open_block(tag)
 
-    def _open_block(self, tag: Start) -> _Kind:
+    def _open_block(self, tag: StartTag) -> _Kind:
         name, inside = tag.name, self._boxes[-1]
         if name in CODE_BLOCKS:
             self._code, self._language = [], language_of(tag)
@@ -217,22 +217,22 @@ class _Walk:
         self._boxes.append(box)
         return "box"
 
-    def _box_for(self, tag: Start) -> Box | None:
+    def _box_for(self, tag: StartTag) -> MarkdownBox | None:
         name, inside = tag.name, self._boxes[-1]
         if name in ("main", "article") or tag.get("role") == "main":
-            return Box("main") if inside.kind == "page" else None
+            return MarkdownBox("main") if inside.kind == "page" else None
         if name == "table":
-            return Box("table")
+            return MarkdownBox("table")
         if name in ("td", "th"):
-            return Box("cell") if inside.kind == "table" else None
+            return MarkdownBox("cell") if inside.kind == "table" else None
         if name == "blockquote":
-            return Box("quote")
+            return MarkdownBox("quote")
         if name in LISTS:
-            return Box("list", ordered=name == "ol", number=list_start(tag))
+            return MarkdownBox("list", ordered=name == "ol", number=list_start(tag))
         if name == "dd":
-            return Box("item", ": ")
+            return MarkdownBox("item", ": ")
         if name == "li":
-            return Box("item", inside.next_marker())
+            return MarkdownBox("item", inside.next_marker())
         return None
 
     def _closed(self, kind: _Kind) -> None:
@@ -260,7 +260,7 @@ class _Walk:
             self._extra += sum(block.text.count("\n") + 1 for block in blocks) * (len(box.marker) or 2)
         (self._main if box.kind == "main" else inside.blocks).extend(blocks)
 
-    def _single(self, tag: Start) -> None:
+    def _single(self, tag: StartTag) -> None:
         """An element without content."""
         if tag.name == "base" and not self._places.get("body"):
             self._base = self._absolute(tag.get("href")) or self._base
@@ -276,7 +276,7 @@ class _Walk:
                 self._line.newline()
         elif tag.name == "hr":
             self._flush()
-            self._boxes[-1].blocks.append(Block("---"))
+            self._boxes[-1].blocks.append(MarkdownBlock("---"))
         elif tag.name == "img" and (alt := " ".join(tag.get("alt").split())):
             url = self._absolute(tag.get("src"))
             self._line.words(f"![{alt}]({url})" if url else f"![{alt}]")
@@ -289,7 +289,7 @@ class _Walk:
         if text and self._heading:
             text = f"{'#' * self._heading} {' '.join(text.split())}"
         if text:
-            self._boxes[-1].blocks.append(Block(text))
+            self._boxes[-1].blocks.append(MarkdownBlock(text))
 
     def _break_code(self, name: str) -> None:
         if name in BLOCKS and self._code and not self._code[-1].endswith("\n"):
@@ -299,7 +299,7 @@ class _Walk:
         code = "".join(self._code or ()).removeprefix("\n").rstrip()
         self._code = None
         if code:
-            self._boxes[-1].blocks.append(Block(fenced(code, self._language)))
+            self._boxes[-1].blocks.append(MarkdownBlock(fenced(code, self._language)))
 
     def _absolute(self, link: str) -> str:
         """Where a link leads; empty when it leads nowhere a reader could follow."""

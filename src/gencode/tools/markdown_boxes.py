@@ -6,25 +6,25 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-BoxKind = Literal["page", "main", "quote", "list", "item", "table", "cell"]
+MarkdownBoxKind = Literal["page", "main", "quote", "list", "item", "table", "cell"]
 
 _BACKTICKS = re.compile("`+")
 
 
-class Block(NamedTuple):
+class MarkdownBlock(NamedTuple):
     """A paragraph, a heading, a whole list. `tight`: no empty line parts it from the block above."""
 
     text: str
     tight: bool = False
 
 
-class Box(Struct):
+class MarkdownBox(Struct):
     """Blocks that belong together. `marker` stands before an item; a table also has rows of cells."""
 
-    kind: BoxKind
+    kind: MarkdownBoxKind
     marker: str = ""
-    blocks: list[Block] = []
-    rows: list[list[list[Block]]] = []
+    blocks: list[MarkdownBlock] = []
+    rows: list[list[list[MarkdownBlock]]] = []
     ordered: bool = False
     number: int = 1
 
@@ -35,7 +35,7 @@ class Box(Struct):
         self.number += 1
         return f"{self.number - 1}. "
 
-    def rendered(self, inside: "Box") -> list[Block]:
+    def rendered(self, inside: "MarkdownBox") -> list[MarkdownBlock]:
         """What the box becomes in the box around it."""
         match self.kind:
             case "table":
@@ -54,14 +54,14 @@ class Box(Struct):
             return []
         match self.kind:
             case "quote":
-                return [Block(_prefixed(text, "> ", "> "))]
+                return [MarkdownBlock(_prefixed(text, "> ", "> "))]
             case "item":
-                return [Block(_prefixed(text, self.marker, " " * len(self.marker)), tight=True)]
+                return [MarkdownBlock(_prefixed(text, self.marker, " " * len(self.marker)), tight=True)]
             case _:
-                return [Block(text, tight=inside.kind in ("item", "list"))]
+                return [MarkdownBlock(text, tight=inside.kind in ("item", "list"))]
 
 
-def joined(blocks: Iterable[Block]) -> str:
+def joined(blocks: Iterable[MarkdownBlock]) -> str:
     """Blocks one below the other."""
     pieces: list[str] = []
     for block in blocks:
@@ -93,7 +93,7 @@ def _prefixed(text: str, first: str, others: str) -> str:
     return "\n".join([first + lines[0], *below])
 
 
-def _table(rows: Sequence[Sequence[Sequence[Block]]]) -> list[Block]:
+def _table(rows: Sequence[Sequence[Sequence[MarkdownBlock]]]) -> list[MarkdownBlock]:
     """A table with columns as one; what only arranges a page with table tags is written row by row."""
     rows = [row for row in rows if any(row)]
     if not rows:
@@ -101,19 +101,19 @@ def _table(rows: Sequence[Sequence[Sequence[Block]]]) -> list[Block]:
     if max(map(len, rows)) > 1 and all(_is_plain(cell) for row in rows for cell in row):
         lines = [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
         lines.insert(1, "|" + " --- |" * len(rows[0]))
-        return [Block("\n".join(lines))]
-    blocks: list[Block] = []
+        return [MarkdownBlock("\n".join(lines))]
+    blocks: list[MarkdownBlock] = []
     for row in rows:
         if all(_is_plain(cell) for cell in row):
-            blocks.append(Block(" ".join(cell[0].text for cell in row if cell)))
+            blocks.append(MarkdownBlock(" ".join(cell[0].text for cell in row if cell)))
         else:
             blocks.extend(block for cell in row for block in cell)
     return blocks
 
 
-def _is_plain(cell: Sequence[Block]) -> bool:
+def _is_plain(cell: Sequence[MarkdownBlock]) -> bool:
     return not cell or (len(cell) == 1 and "\n" not in cell[0].text)
 
 
-def _cell(cell: Sequence[Block]) -> str:
+def _cell(cell: Sequence[MarkdownBlock]) -> str:
     return cell[0].text.replace("|", "\\|") if cell else ""

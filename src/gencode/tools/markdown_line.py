@@ -11,7 +11,7 @@ _MANY_LINES = re.compile(r"\n{3,}")
 _AROUND_NEWLINE = re.compile(r" ?\n ?")
 
 
-class _Mark(Struct):
+class _OpenMark(Struct):
     """An emphasis, a code span or a link that is still open, and where it began in the line."""
 
     sign: str
@@ -19,14 +19,14 @@ class _Mark(Struct):
     url: str = ""
 
 
-class Line:
+class MarkdownLine:
     """Pieces of text with open marks. `size` counts every character that was ever written."""
 
     def __init__(self) -> None:
         self.size = 0
         self._pieces: list[str] = []
         self._gap = False
-        self._marks: list[_Mark] = []
+        self._marks: list[_OpenMark] = []
 
     def words(self, text: str) -> None:
         """Text whose white space only parts words."""
@@ -57,7 +57,7 @@ class Line:
         if not (sign or url) or "`" in known or sign in known or len(known) >= MOST_MARKS:
             return False
         self._write_gap()
-        self._marks.append(_Mark(sign, len(self._pieces), url))
+        self._marks.append(_OpenMark(sign, len(self._pieces), url))
         return True
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class Line:
             self._pieces.append(" ")
         self._gap = False
 
-    def _wrap(self, mark: _Mark) -> None:
+    def _wrap(self, mark: _OpenMark) -> None:
         """Put the signs around what was written since a mark was opened."""
         written = "".join(self._pieces[mark.at :])
         said = written.strip()

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import TextIO
 
-from gencode.tools.hits import LARGEST_WALKED, Search
+from gencode.tools.hits import LARGEST_WALKED, FileSearch
 
-LONGEST_LINE = 1024 * 1024
+LONGEST_MATCHED_LINE = 1024 * 1024
 
 
-class FileSearcher:
+class LineMatcher:
     """Searches file after file for one pattern."""
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: FileSearch) -> None:
         self._search = search
         flags = re.IGNORECASE if search.ignore_case else re.NOFLAG
         if search.multiline:
@@ -48,7 +48,7 @@ class FileSearcher:
     def _lines(self, file: TextIO) -> Iterator[tuple[int, bool, str]]:
         """Every line with its number and whether it matches; a line of megabytes counts by its beginning."""
         number, inside = 0, False
-        while piece := file.readline(LONGEST_LINE):
+        while piece := file.readline(LONGEST_MATCHED_LINE):
             if not inside:
                 number += 1
                 line = piece.removesuffix("\n").rstrip("\r")

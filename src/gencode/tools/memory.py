@@ -10,9 +10,9 @@ from msgspec import Meta
 
 from gencode.core.errors import ToolError
 from gencode.runtime.toolbox import Param, Tool, ToolContext, tool
-from gencode.tools.changes import to_the_end
+from gencode.tools.changes import run_to_completion
 from gencode.tools.files import size_text
-from gencode.tools.notes import LARGEST, Folder, Scope, clean_name, folder_of
+from gencode.tools.notes import LARGEST, NoteFolder, Scope, clean_name, folder_of
 from gencode.tools.replacing import Edit, edited
 from gencode.tools.textfile import TextFile, checked, counted
 
@@ -110,18 +110,18 @@ def memory_append(home: Home) -> Tool:
     return run
 
 
-def _folder(ctx: ToolContext, home: Home, scope: Scope) -> Folder:
+def _folder(ctx: ToolContext, home: Home, scope: Scope) -> NoteFolder:
     return folder_of(home(), scope, ctx.workspace, ctx.agent)
 
 
-async def _changed(folder: Folder, title: str, scope: Scope, make: Callable[[str | None], str]) -> str:
+async def _changed(folder: NoteFolder, title: str, scope: Scope, make: Callable[[str | None], str]) -> str:
     existed: list[bool] = []
 
     def remembering(before: str | None) -> str:
         existed.append(before is not None)
         return make(before)
 
-    text = await to_the_end(lambda _: folder.change(title, remembering))
+    text = await run_to_completion(lambda _: folder.change(title, remembering))
     done = "Changed" if existed[0] else "Began"
     return f"{done} the note {title} ({scope}): {size_text(len(text.encode()))}."
 
@@ -137,6 +137,6 @@ def _listed(ctx: ToolContext, home: Path, scopes: tuple[Scope, ...]) -> str:
     return "\n".join(lines)
 
 
-def _missing(folder: Folder, title: str, scope: Scope) -> ToolError:
+def _missing(folder: NoteFolder, title: str, scope: Scope) -> ToolError:
     names = ", ".join(note.name for note in folder.notes()) or "none"
     return ToolError(f"There is no note {title} for the scope {scope}. There are: {names}.")

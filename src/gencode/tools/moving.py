@@ -9,7 +9,7 @@ from gencode.core.messages import FileChange, FileSeen, Trace
 from gencode.permissions.paths import Resolved
 from gencode.runtime.openers import identity_of, move_file, remove_file
 from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
-from gencode.tools.changes import Wanted, as_seen, changing, known_as, to_the_end
+from gencode.tools.changes import CancelFlag, apply_change, as_seen, known_as, run_to_completion
 from gencode.tools.files import open_file, relative, size_text
 
 GONE = ""
@@ -17,26 +17,26 @@ GONE = ""
 _CHUNK = 1024 * 1024
 
 
-async def shown_delete(ctx: ToolContext, path: str) -> str:
+async def preview_delete(ctx: ToolContext, path: str) -> str:
     """What would be deleted."""
-    return await to_the_end(lambda _: f"The file is deleted: {_described(ctx, path)}.")
+    return await run_to_completion(lambda _: f"The file is deleted: {_described(ctx, path)}.")
 
 
-async def shown_move(ctx: ToolContext, source: str, destination: str) -> str:
+async def preview_move(ctx: ToolContext, source: str, destination: str) -> str:
     """What would be moved, and where to."""
     there = ctx.place(destination).real
-    return await to_the_end(
+    return await run_to_completion(
         lambda _: f"The file is moved: {_described(ctx, source)} to {relative(ctx.workspace, there)}."
     )
 
 
-@tool(effect="write", name="delete_file", preview=shown_delete, on_request=True)
+@tool(effect="write", name="delete_file", preview=preview_delete, on_request=True)
 async def DELETE_FILE(ctx: ToolContext, path: Annotated[str, Param(also=("file_path",))]) -> ToolOutput:
     """Delete one file that you have Read. It cannot be brought back."""
-    return await changing(ctx, lambda wanted: _delete(ctx, path, wanted))
+    return await apply_change(ctx, lambda wanted: _delete(ctx, path, wanted))
 
 
-@tool(effect="write", name="move_file", preview=shown_move, on_request=True)
+@tool(effect="write", name="move_file", preview=preview_move, on_request=True)
 async def MOVE_FILE(
     ctx: ToolContext,
     source: Annotated[str, Param("The file as it is called now", also=("from", "src", "source_path"))],
@@ -45,10 +45,10 @@ async def MOVE_FILE(
     ],
 ) -> ToolOutput:
     """Move or rename one file. Missing folders are made."""
-    return await to_the_end(lambda wanted: _move(ctx, source, destination, wanted))
+    return await run_to_completion(lambda wanted: _move(ctx, source, destination, wanted))
 
 
-def _delete(ctx: ToolContext, path: str, wanted: Wanted) -> ToolOutput:
+def _delete(ctx: ToolContext, path: str, wanted: CancelFlag) -> ToolOutput:
     place, shown = _own_place(ctx, path)
     with open_file(place, shown) as file:
         state = as_seen(ctx, place, file)
@@ -58,7 +58,7 @@ def _delete(ctx: ToolContext, path: str, wanted: Wanted) -> ToolOutput:
     return ToolOutput(f"Deleted {shown}.", Trace(changed=(FileChange(shown, GONE),)))
 
 
-def _move(ctx: ToolContext, source: str, destination: str, wanted: Wanted) -> ToolOutput:
+def _move(ctx: ToolContext, source: str, destination: str, wanted: CancelFlag) -> ToolOutput:
     here, old = _own_place(ctx, source)
     there, new = _own_place(ctx, destination)
     if os.path.lexists(there.real):
@@ -93,7 +93,7 @@ def _described(ctx: ToolContext, path: str) -> str:
         return f"{shown}, {size_text(os.fstat(file.fileno()).st_size)}"
 
 
-def _hash(file: BinaryIO, wanted: Wanted) -> str:
+def _hash(file: BinaryIO, wanted: CancelFlag) -> str:
     digest = hashlib.sha256()
     while chunk := file.read(_CHUNK):
         wanted.check()

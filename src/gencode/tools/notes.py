@@ -32,7 +32,7 @@ LOCK_SECONDS = 10.0
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 _SUFFIX = ".md"
-_LOCK = ".lock"
+_LOCK_FILE = ".lock"
 _PATIENCE = 0.02
 
 
@@ -44,7 +44,7 @@ class Note(Struct, frozen=True):
     changed: float
 
 
-class Folder:
+class NoteFolder:
     """The notes of one scope. These calls block; call them in a thread."""
 
     def __init__(self, path: Path) -> None:
@@ -108,7 +108,7 @@ class Folder:
     def _alone(self) -> Generator[None]:
         flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
-            handle = os.open(self.path / _LOCK, flags, 0o600)
+            handle = os.open(self.path / _LOCK_FILE, flags, 0o600)
         except OSError as error:
             raise self._trouble(error) from None
         try:
@@ -121,17 +121,17 @@ class Folder:
         return ToolError(f"Notes cannot be kept in {self.path}: {error.strerror}.")
 
 
-def folder_of(home: Path, scope: Scope, workspace: Workspace, agent: str) -> Folder:
+def folder_of(home: Path, scope: Scope, workspace: Workspace, agent: str) -> NoteFolder:
     """The notes of the user, of this workspace, or of every agent with this name."""
     memory = home / "memory"
     match scope:
         case "user":
-            return Folder(memory / "user")
+            return NoteFolder(memory / "user")
         case "project":
             root = os.path.realpath(workspace.root)
-            return Folder(memory / "project" / _key(Path(root).name, root))
+            return NoteFolder(memory / "project" / _key(Path(root).name, root))
         case "agent":
-            return Folder(memory / "agent" / _key(agent, same_name(agent)))
+            return NoteFolder(memory / "agent" / _key(agent, same_name(agent)))
 
 
 def clean_name(name: str) -> str:

@@ -6,7 +6,7 @@ NOTE_ROOM = 600
 """Kept free for the bracketed lines at the end."""
 
 
-class Page:
+class OutputPage:
     """Skips `offset` entries, then takes `limit` of them (0: any number) as far as they fit."""
 
     def __init__(self, offset: int, limit: int) -> None:

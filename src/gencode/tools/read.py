@@ -15,9 +15,9 @@ from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
 from gencode.runtime.openers import identity_of
 from gencode.runtime.toolbox import CLIP, Param, ToolContext, ToolOutput, tool
-from gencode.tools.changes import hashed, known_as
+from gencode.tools.changes import hash_of, known_as
 from gencode.tools.files import open_file, relative, size_text
-from gencode.tools.kinds import HEAD, not_text
+from gencode.tools.kinds import HEAD, binary_kind
 from gencode.tools.paging import NOTE_ROOM
 from gencode.tools.textfile import marked
 
@@ -102,7 +102,7 @@ def _read(ctx: ToolContext, file_path: str, wanted: _Range) -> ToolOutput:
         # As it was before it was read: whatever changes it meanwhile shows when it is to be edited.
         state = identity_of(file)
         try:
-            digest = hashed(file, LARGEST_HASHED)
+            digest = hash_of(file, LARGEST_HASHED)
             ctx.seen.note(place.real, state, digest)
             trace = Trace(read=(shown,), seen=known_as(shown, place.real, digest, state))
             return ToolOutput(_told(shown, file.fileno(), wanted), trace)
@@ -115,7 +115,7 @@ def _told(shown: str, handle: int, wanted: _Range) -> str:
     if not head:
         return f"{shown} is empty."
     mark, codec = marked(head)
-    kind = None if mark else not_text(handle, head)
+    kind = None if mark else binary_kind(handle, head)
     if kind is None:
         return _text(shown, handle, wanted, (len(mark), codec))
     pixels = f", {kind.pixels[0]:,} × {kind.pixels[1]:,} pixels" if kind.pixels else ""

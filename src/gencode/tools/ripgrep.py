@@ -6,7 +6,7 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
-from gencode.tools.hits import LARGEST_WALKED, Search
+from gencode.tools.hits import LARGEST_WALKED, FileSearch
 
 OWN_TYPE = "wantednames"
 
@@ -26,7 +26,7 @@ def _is_safe(entry: str, root: Path) -> bool:
     return entry.startswith("/") and not Path(entry).resolve().is_relative_to(root.resolve())
 
 
-def ripgrep_command(program: str, search: Search, outer_file: str, *, in_order: bool) -> list[str]:
+def ripgrep_command(program: str, search: FileSearch, outer_file: str, *, in_order: bool) -> list[str]:
     """The command line; its output is what `Hits` takes apart."""
     command = [
         program,
@@ -57,7 +57,7 @@ def ripgrep_command(program: str, search: Search, outer_file: str, *, in_order: 
     return [*command, *_matching(search), "-e", search.pattern, "--", start]
 
 
-def _matching(search: Search) -> list[str]:
+def _matching(search: FileSearch) -> list[str]:
     options = ["--with-filename", "--no-heading", "--crlf", "--engine=auto"]
     options.append("--ignore-case" if search.ignore_case else "--case-sensitive")
     if search.multiline:

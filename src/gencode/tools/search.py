@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct
 
 from gencode.core.errors import ToolError
-from gencode.tools.hits import Hit, Hits, Search
+from gencode.tools.hits import FileSearch, MatchParser, SearchMatch
 from gencode.tools.ripgrep import find_ripgrep, ripgrep_command
 from gencode.tools.walk import walk_command
 
@@ -35,34 +35,34 @@ _MISTAKE = 2
 class Searcher(Protocol):
     """Who searches: gives the command line for a search, with a file of ignore rules or nothing."""
 
-    def __call__(self, search: Search, outer_file: str, *, in_order: bool) -> list[str]: ...
+    def __call__(self, search: FileSearch, outer_file: str, *, in_order: bool) -> list[str]: ...
 
 
-class Ended(Struct, frozen=True):
+class SearchEnd(Struct, frozen=True):
     """How a search ended; `complaint` is what was wrong with it."""
 
     timed_out: bool = False
     complaint: str = ""
 
 
-class Findings(Struct):
+class SearchFindings(Struct):
     """What was found, file by file in the order of paths. `some`: it is too much, this is only a part."""
 
-    ended: Ended
-    files: dict[bytes, list[Hit]] = {}
+    ended: SearchEnd
+    files: dict[bytes, list[SearchMatch]] = {}
     some: bool = False
 
 
 def ripgrep_searcher(program: str) -> Searcher:
     """ripgrep at this place."""
 
-    def command(search: Search, outer_file: str, *, in_order: bool) -> list[str]:
+    def command(search: FileSearch, outer_file: str, *, in_order: bool) -> list[str]:
         return ripgrep_command(program, search, outer_file, in_order=in_order)
 
     return command
 
 
-def python_searcher(search: Search, outer_file: str, *, in_order: bool) -> list[str]:
+def python_searcher(search: FileSearch, outer_file: str, *, in_order: bool) -> list[str]:
     """Plain Python; it is always in order."""
     del in_order
     return walk_command(search, outer_file)
@@ -74,10 +74,10 @@ def searcher_for(root: Path) -> Searcher:
     return ripgrep_searcher(program) if program else python_searcher
 
 
-async def find(searcher: Searcher, search: Search, wanted: Callable[[bytes], bool]) -> Findings:
+async def find(searcher: Searcher, search: FileSearch, wanted: Callable[[bytes], bool]) -> SearchFindings:
     """Everything that is found in wanted files, as far as it can be kept."""
-    hits, size, count = Hits(search.shape), 0, 0
-    findings = Findings(Ended())
+    hits, size, count = MatchParser(search.shape), 0, 0
+    findings = SearchFindings(SearchEnd())
 
     def take(chunk: bytes) -> bool:
         nonlocal size, count
@@ -96,9 +96,11 @@ async def find(searcher: Searcher, search: Search, wanted: Callable[[bytes], boo
     return findings
 
 
-async def find_in_order(searcher: Searcher, search: Search, take: Callable[[Hit], bool]) -> Ended:
+async def find_in_order(
+    searcher: Searcher, search: FileSearch, take: Callable[[SearchMatch], bool]
+) -> SearchEnd:
     """Hand over every finding in the order of paths, until `take` has enough and says False."""
-    hits = Hits(search.shape)
+    hits = MatchParser(search.shape)
     return await _run(searcher, search, lambda chunk: all(map(take, hits.feed(chunk))), in_order=True)
 
 
@@ -107,7 +109,9 @@ def _order(path: bytes) -> bytes:
     return path.replace(b"/", b"\0")
 
 
-async def _run(searcher: Searcher, search: Search, take: Callable[[bytes], bool], *, in_order: bool) -> Ended:
+async def _run(
+    searcher: Searcher, search: FileSearch, take: Callable[[bytes], bool], *, in_order: bool
+) -> SearchEnd:
     for text in (search.pattern, search.type, *search.names):
         if "\0" in text or not _encodable(text):
             raise ToolError("The pattern has a character in it that no file can be searched for.")
@@ -132,7 +136,7 @@ async def _run(searcher: Searcher, search: Search, take: Callable[[bytes], bool]
             return await _listen(process, take)
 
 
-async def _listen(process: Process, take: Callable[[bytes], bool]) -> Ended:
+async def _listen(process: Process, take: Callable[[bytes], bool]) -> SearchEnd:
     """Read until the process is done, has said enough, or its time is over; then it is gone for sure."""
     complaint, done = b"", False
     try:
@@ -141,7 +145,7 @@ async def _listen(process: Process, take: Callable[[bytes], bool]) -> Ended:
             await process.wait()
             done = True
     except TimeoutError:
-        return Ended(timed_out=True)
+        return SearchEnd(timed_out=True)
     finally:
         if not done:
             _kill(process)
@@ -149,7 +153,7 @@ async def _listen(process: Process, take: Callable[[bytes], bool]) -> Ended:
             await _beginning(process.stderr)
             await process.wait()
     wrong = process.returncode == _MISTAKE
-    return Ended(complaint=complaint.decode("utf-8", "replace").strip() if wrong else "")
+    return SearchEnd(complaint=complaint.decode("utf-8", "replace").strip() if wrong else "")
 
 
 async def _feed(process: Process, take: Callable[[bytes], bool]) -> None:

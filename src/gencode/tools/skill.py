@@ -1,7 +1,7 @@
 """Skill: load the instructions of a skill, or have the agent it is for do the work.
 
 The tool is made for a registry of skills, which is asked anew at each call. A skill that names an agent is
-like a call of Task, so the gate has to judge it as one: `amounts_to` is that call. Where the gate does not,
+like a call of Task, so the gate has to judge it as one: `as_task_call` is that call. Where the gate does not,
 the tool sends nobody and tells the model to make the call itself.
 """
 
@@ -71,7 +71,7 @@ def skill_tool(skills: Callable[[], SkillSource], *, delegates: bool) -> Tool:
     return use
 
 
-def amounts_to(call: ToolCall, skills: Callable[[], SkillSource]) -> ToolCall | None:
+def as_task_call(call: ToolCall, skills: Callable[[], SkillSource]) -> ToolCall | None:
     """The call of Task that a call of Skill amounts to, for the gate; None when it sends nobody."""
     name = call.input.get("skill")
     if not isinstance(name, str) or same_name(call.name) != same_name(NAME):

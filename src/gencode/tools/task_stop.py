@@ -10,13 +10,13 @@ from gencode.core.outcome import report_lines
 from gencode.core.status import Status
 from gencode.runtime.ports import Sent, Struck, Verb
 from gencode.runtime.toolbox import ToolContext, ToolOutput, tool
-from gencode.tools.bash import told_end
+from gencode.tools.bash import shell_ended
 from gencode.tools.task_output import delegate_of, in_foreground
 
 MOST_NAMED = 8
 
 
-async def would_hit(ctx: ToolContext, task_id: str, how: Verb) -> str:
+async def preview_stop(ctx: ToolContext, task_id: str, how: Verb) -> str:
     """What a stop hits, for who is asked about it or watches; nothing of a command, which the call names."""
     if task_id.startswith(SHELL):
         return ""
@@ -25,7 +25,7 @@ async def would_hit(ctx: ToolContext, task_id: str, how: Verb) -> str:
     return f"{does} {_named(hit)}" if hit else f"{does} nothing"
 
 
-@tool(effect="delegate", name="TaskStop", timeout=90.0, preview=would_hit)
+@tool(effect="delegate", name="TaskStop", timeout=90.0, preview=preview_stop)
 async def TASK_STOP(
     ctx: ToolContext,
     task_id: Annotated[str, "The id that Task or Bash gave"],
@@ -39,7 +39,7 @@ async def TASK_STOP(
     before = await delegate_of(ctx).look(task_id, 0.0)
     if not before.background and not before.status.ended:
         raise ToolError(in_foreground(before))
-    ctx.progress(await would_hit(ctx, task_id, how))
+    ctx.progress(await preview_stop(ctx, task_id, how))
     with ctx.parked():  # who reports may need the place
         struck = await delegate_of(ctx).strike(task_id, how)
     outcome = struck.outcome
@@ -56,9 +56,9 @@ async def _stop_shell(ctx: ToolContext, name: str, how: Verb) -> ToolOutput:
     if how == "interrupt":
         raise ToolError(f"{name} is a command: it can be stopped, and does not go on after that.")
     if shell.over:
-        return told_end(shell, f"{name} had already ended. {shell.verdict}")
+        return shell_ended(shell, f"{name} had already ended. {shell.verdict}")
     await shell.running.stop()
-    return told_end(shell, f"{name} was stopped, with all it had started.")
+    return shell_ended(shell, f"{name} was stopped, with all it had started.")
 
 
 def _told(struck: Struck, how: Verb) -> str:

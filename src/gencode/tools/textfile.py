@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gencode.core.errors import ToolError
 from gencode.tools.files import size_text
-from gencode.tools.kinds import HEAD, not_text
+from gencode.tools.kinds import HEAD, binary_kind
 
 LARGEST = 8_000_000
 """Bigger files are neither edited nor compared."""
@@ -25,7 +25,7 @@ _MARKS = (
 )
 
 
-class NoText(ToolError):
+class NotText(ToolError):
     """A file that cannot be taken as text."""
 
 
@@ -55,17 +55,17 @@ def read_text(file: BinaryIO, shown: str) -> TextFile:
     """An open file as text; NoText says why it is none, or that it is too big."""
     data = file.read(LARGEST + 1)
     if len(data) > LARGEST:
-        raise NoText(f"{shown} is bigger than {size_text(LARGEST)}, which is too big to edit.")
+        raise NotText(f"{shown} is bigger than {size_text(LARGEST)}, which is too big to edit.")
     mark, codec = marked(data)
-    if not mark and (kind := not_text(file.fileno(), data[:HEAD])):
-        raise NoText(f"{shown} is not text and cannot be edited: {kind.name}.")
+    if not mark and (kind := binary_kind(file.fileno(), data[:HEAD])):
+        raise NotText(f"{shown} is not text and cannot be edited: {kind.name}.")
     body = data[len(mark) :]
     try:
         return TextFile(body.decode(codec, _errors(codec)), codec, mark)
     except UnicodeDecodeError:
         if codec == "utf-8":
             return TextFile(body.decode("latin-1"), "latin-1", mark)
-        raise NoText(f"{shown} begins like {codec.upper()} but is not; it cannot be edited.") from None
+        raise NotText(f"{shown} begins like {codec.upper()} but is not; it cannot be edited.") from None
 
 
 def _errors(codec: str) -> str:

@@ -1,7 +1,7 @@
 """tools: the searcher in plain Python, for machines without ripgrep.
 
 It runs as a process of its own, because a hostile pattern can keep Python's `re` busy for ever and only a
-process can be killed. It reads one `Search` as JSON, honours the same ignore files and writes the same
+process can be killed. It reads one `FileSearch` as JSON, honours the same ignore files and writes the same
 output as ripgrep, in the order of the paths.
 """
 
@@ -18,12 +18,12 @@ import msgspec
 from msgspec.structs import replace
 
 from gencode.tools.globs import compile_plain
-from gencode.tools.hits import LARGEST_WALKED, Search
-from gencode.tools.ignores import NAMES, Ignores, read_rules
-from gencode.tools.matching import FileSearcher
+from gencode.tools.hits import LARGEST_WALKED, FileSearch
+from gencode.tools.ignores import IGNORE_FILES, IgnoreRules, read_rules
+from gencode.tools.matching import LineMatcher
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_HEAD = 64 * 1024
+_SNIFFED_BYTES = 64 * 1024
 
 
 class UnknownType(Exception):
@@ -31,20 +31,20 @@ class UnknownType(Exception):
 
 
 @dataclass(slots=True)
-class _Level:
+class _OpenFolder:
     """An open folder of the walk and the rules it brought."""
 
     path: str
     entries: Iterator["os.DirEntry[str]"]
-    rules: dict[str, Ignores]
+    rules: dict[str, IgnoreRules]
 
 
-class Walk:
+class FolderWalk:
     """Every regular file below a folder that ignore files leave, by path; links are never followed."""
 
     def __init__(self, start: str, outer: str) -> None:
-        self._outer = Ignores(outer)
-        self._levels: list[_Level] = []
+        self._outer = IgnoreRules(outer)
+        self._levels: list[_OpenFolder] = []
         self._start = start
 
     def __iter__(self) -> Iterator[str]:
@@ -71,11 +71,11 @@ class Walk:
         except OSError:
             return
         present = {entry.name for entry in entries}
-        rules = {name: Ignores(read_rules(path, name)) for name in NAMES if name in present}
-        self._levels.append(_Level(path, iter(entries), rules))
+        rules = {name: IgnoreRules(read_rules(path, name)) for name in IGNORE_FILES if name in present}
+        self._levels.append(_OpenFolder(path, iter(entries), rules))
 
     def _ignored(self, path: str, is_folder: bool) -> bool:
-        for name in NAMES:
+        for name in IGNORE_FILES:
             for level in reversed(self._levels):
                 if rules := level.rules.get(name):
                     inside = path if level.path == "." else path[len(level.path) + 1 :]
@@ -84,15 +84,15 @@ class Walk:
         return bool(self._outer.verdict(path, is_folder))
 
 
-def run(search: Search) -> None:
+def run(search: FileSearch) -> None:
     """Search from the current folder and write what is found to standard output."""
-    out = os.fdopen(1, "wb", buffering=_HEAD, closefd=False)
-    searcher = None if search.shape == "paths" else FileSearcher(search)
+    out = os.fdopen(1, "wb", buffering=_SNIFFED_BYTES, closefd=False)
+    searcher = None if search.shape == "paths" else LineMatcher(search)
     if search.type:
         raise UnknownType(f"unrecognized file type: {search.type}")
     wanted = compile_plain(search.names) if search.names else None
     if os.path.isdir(search.start):  # noqa: PTH112 – paths stay text here, bytes that are not UTF-8 included
-        files: Iterator[str] = iter(Walk(search.start, search.outer))
+        files: Iterator[str] = iter(FolderWalk(search.start, search.outer))
         most = LARGEST_WALKED
     else:
         files, most, wanted = iter([search.start]), sys.maxsize, None
@@ -114,7 +114,11 @@ def _text_file(path: str, most: int) -> TextIO | None:
     except OSError:
         return None
     status = os.fstat(handle)
-    head = os.pread(handle, _HEAD, 0) if stat.S_ISREG(status.st_mode) and status.st_size <= most else b"\0"
+    head = (
+        os.pread(handle, _SNIFFED_BYTES, 0)
+        if stat.S_ISREG(status.st_mode) and status.st_size <= most
+        else b"\0"
+    )
     wide = head.startswith((b"\xff\xfe", b"\xfe\xff"))
     if b"\0" in head and not wide:
         os.close(handle)
@@ -132,7 +136,7 @@ def main() -> int:
     text, start, outer_file = sys.argv[1:]
     outer = Path(outer_file).read_text("utf-8", "replace") if outer_file else ""
     try:
-        run(replace(msgspec.json.decode(text, type=Search), start=start, outer=outer))
+        run(replace(msgspec.json.decode(text, type=FileSearch), start=start, outer=outer))
     except (UnknownType, re.error) as error:
         sys.stderr.write(f"rg: {error}\n")
         return 2
@@ -141,7 +145,7 @@ def main() -> int:
     return 0
 
 
-def walk_command(search: Search, outer_file: str) -> list[str]:
+def walk_command(search: FileSearch, outer_file: str) -> list[str]:
     """The command line that runs this file as a process; its folder is the search's base.
 
     It is an isolated Python that finds this package where it is now. `start` travels beside the JSON because

@@ -24,7 +24,7 @@ _ACCEPT = "text/html, text/markdown, text/plain;q=0.9, application/json;q=0.9, *
 _LONGEST_PROMPT = 500
 
 
-class Page(Struct, frozen=True):
+class WebPage(Struct, frozen=True):
     """A fetched page as text. `mark` is a word the page could not know, which shows where its text ends."""
 
     url: str
@@ -35,7 +35,7 @@ class Page(Struct, frozen=True):
     mark: str = ""
 
 
-async def fetched_page(target: Target, internet: Internet) -> tuple[Page, bool]:
+async def fetch_page(target: Target, internet: Internet) -> tuple[WebPage, bool]:
     """A page, and whether a copy of it may be kept."""
 
     async def follow(to: Target) -> None:
@@ -58,7 +58,7 @@ async def fetched_page(target: Target, internet: Internet) -> tuple[Page, bool]:
     return page, whole and 200 <= fetched.status < 300 and fetched.cut != "seconds" and not no_store
 
 
-def _read(fetched: Fetched, give_up: Callable[[], bool]) -> tuple[Page, bool]:
+def _read(fetched: Fetched, give_up: Callable[[], bool]) -> tuple[WebPage, bool]:
     """The page of an answer, and whether all that arrived was read."""
     content_type = fetched.headers.get("content-type", "")
     kind = media_type(content_type) or "no stated type"
@@ -68,7 +68,7 @@ def _read(fetched: Fetched, give_up: Callable[[], bool]) -> tuple[Page, bool]:
     mark = secrets.token_hex(4)
     if shape == "other":
         note = "it is not text and is not shown" if fetched.body else "it is empty"
-        return Page(fetched.url, fetched.status, about, "", (note,), mark), True
+        return WebPage(fetched.url, fetched.status, about, "", (note,), mark), True
     text, notes, whole = decoded(fetched.body, content_type, shape), _cut_notes(fetched), True
     if shape == "html":
         found = to_markdown(text, fetched.url, give_up)
@@ -81,7 +81,7 @@ def _read(fetched: Fetched, give_up: Callable[[], bool]) -> tuple[Page, bool]:
             *notes,
             "it has no text; what needs JavaScript is not there" if shape == "html" else "it is empty",
         )
-    return Page(fetched.url, fetched.status, about, text.strip("\n"), notes, mark), whole
+    return WebPage(fetched.url, fetched.status, about, text.strip("\n"), notes, mark), whole
 
 
 def _cut_notes(fetched: Fetched) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ def _cut_notes(fetched: Fetched) -> tuple[str, ...]:
             return ()
 
 
-def told(page: Page, age: float, prompt: str, number: int) -> ToolOutput:
+def render_page(page: WebPage, age: float, prompt: str, number: int) -> ToolOutput:
     """One part of a page, with its text between lines that are ours."""
     parts = _parts(page.text)
     if number > len(parts):

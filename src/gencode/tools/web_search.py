@@ -11,7 +11,7 @@ from gencode.core.errors import ToolError
 from gencode.runtime.toolbox import Param, Tool, ToolContext, tool
 
 if TYPE_CHECKING:
-    from gencode.tools.search_engines.port import Query, SearchEngine
+    from gencode.tools.search_engines.port import SearchEngine, WebQuery
 
 _DOMAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9-]{2,63}")
 
@@ -30,19 +30,19 @@ def web_search(engine: "SearchEngine | None" = None) -> Tool:
         blocked_domains: Annotated[Domains | None, "None of these"] = None,
     ) -> str:
         """Search the web: titles, addresses and snippets, to be opened with WebFetch."""
-        from gencode.tools.search_engines.choose import engine_in
-        from gencode.tools.search_engines.port import Query
+        from gencode.tools.search_engines.choose import choose_engine
+        from gencode.tools.search_engines.port import WebQuery
 
         text = " ".join(query.split())
         if not text:
             raise ToolError("The query is empty; say what to look for.")
-        wanted = Query(text, max_results, _domains(allowed_domains), _domains(blocked_domains))
-        return await _found(wanted, engine or engine_in(os.environ))
+        wanted = WebQuery(text, max_results, _domains(allowed_domains), _domains(blocked_domains))
+        return await _found(wanted, engine or choose_engine(os.environ))
 
     return run
 
 
-async def _found(query: "Query", engine: "SearchEngine") -> str:
+async def _found(query: "WebQuery", engine: "SearchEngine") -> str:
     every = {each.url: each for each in await engine.search(query)}
     wanted = [each for each in every.values() if query.wants(each.host)][: query.most]
     if not wanted:

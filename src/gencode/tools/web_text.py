@@ -4,7 +4,7 @@ import codecs
 import re
 from typing import Literal
 
-from gencode.tools.html_tokens import Start, tokens
+from gencode.tools.html_tokens import StartTag, tokens
 
 Shape = Literal["html", "text", "other"]
 
@@ -101,7 +101,7 @@ def _known(label: str) -> str:
 def _own_word(body: bytes) -> str:
     """What the first `meta` of a page says about its characters."""
     for token in tokens(body[:_SNIFFED].decode("ascii", "replace")):
-        if isinstance(token, Start) and token.name == "meta":
+        if isinstance(token, StartTag) and token.name == "meta":
             if label := token.get("charset").strip():
                 return _utf8_if_wide(label)
             if token.get("http-equiv").lower() == "content-type" and (

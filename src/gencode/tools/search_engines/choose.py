@@ -7,13 +7,13 @@ from gencode.tools.search_engines.duckduckgo import DuckDuckGo
 from gencode.tools.search_engines.port import SearchEngine
 
 FINDERS: tuple[Callable[[Mapping[str, str]], SearchEngine | None], ...] = (
-    tavily.found_in,
-    brave.found_in,
-    searxng.found_in,
+    tavily.from_environment,
+    brave.from_environment,
+    searxng.from_environment,
 )
 """In this order; DuckDuckGo, which needs nothing, is what remains."""
 
 
-def engine_in(environ: Mapping[str, str]) -> SearchEngine:
+def choose_engine(environ: Mapping[str, str]) -> SearchEngine:
     """The engine that is asked."""
     return next((found for finder in FINDERS if (found := finder(environ))), None) or DuckDuckGo()

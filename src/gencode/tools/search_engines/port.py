@@ -1,6 +1,6 @@
 """search engines: what one is, what it is asked and what it finds.
 
-An engine is one file: a class with a `name` and `search`, and a function `found_in` that makes one when the
+An engine is one file: a class with a `name` and `search`, and a function `from_environment` that makes one when the
 environment holds what it needs. A key goes out in a header and never into a text.
 """
 
@@ -19,7 +19,7 @@ _LONGEST_TITLE = 200
 _LONGEST_SNIPPET = 500
 
 
-class Query(Struct, frozen=True):
+class WebQuery(Struct, frozen=True):
     """What is looked for. A domain also stands for everything below it."""
 
     text: str
@@ -40,8 +40,8 @@ class Query(Struct, frozen=True):
         return (inside[0] or not self.allowed) and not inside[1]
 
 
-class Hit(Struct, frozen=True):
-    """One result, in plain text; `hit` makes it."""
+class WebResult(Struct, frozen=True):
+    """One result, in plain text; `web_result` makes it."""
 
     title: str
     url: str
@@ -54,25 +54,27 @@ class SearchEngine(Protocol):
 
     name: str
 
-    async def search(self, query: Query) -> list[Hit]:
+    async def search(self, query: WebQuery) -> list[WebResult]:
         """The best results first, more or fewer than were wanted; ToolError says why there are none."""
         ...
 
 
-def hits(found: Iterable[tuple[str | None, str | None, str | None]]) -> list[Hit]:
+def web_results(found: Iterable[tuple[str | None, str | None, str | None]]) -> list[WebResult]:
     """The results among title, address and snippet of each, without those that could not be fetched."""
-    several = (hit(title or "", url or "", snippet or "") for title, url, snippet in islice(found, MOST_HITS))
+    several = (
+        web_result(title or "", url or "", snippet or "") for title, url, snippet in islice(found, MOST_HITS)
+    )
     return [each for each in several if each]
 
 
-def hit(title: str, url: str, snippet: str) -> Hit | None:
+def web_result(title: str, url: str, snippet: str) -> WebResult | None:
     """A result without tags and line breaks, cut to a length; None when its address could not be fetched."""
     try:
         host = judge_url(url.strip()).host
     except UrlRefused:
         return None
     plain = _plain(title, _LONGEST_TITLE) or host
-    return Hit(plain, url.strip(), host, _plain(snippet, _LONGEST_SNIPPET))
+    return WebResult(plain, url.strip(), host, _plain(snippet, _LONGEST_SNIPPET))
 
 
 def _plain(text: str, most: int) -> str:

@@ -11,10 +11,10 @@ from gencode.runtime.web import Fetched, Internet, WebLimits, WebRequest, fetch
 LIMITS = WebLimits(most_bytes=2 * 1024 * 1024, seconds=20.0)
 GO_ON = "Go on without the web, or say what could not be looked up."
 
-T = TypeVar("T")
+DecodedAnswer = TypeVar("DecodedAnswer")
 
 
-async def asked(name: str, request: WebRequest, internet: Internet) -> Fetched:
+async def request_engine(name: str, request: WebRequest, internet: Internet) -> Fetched:
     """The answer of an engine on the public web; it is not followed to another host."""
     host = judge_url(request.url).host
 
@@ -32,7 +32,7 @@ async def asked(name: str, request: WebRequest, internet: Internet) -> Fetched:
         raise ToolError(f"The web cannot be searched with {name} now: {error} {GO_ON}") from None
 
 
-def check(name: str, status: int, refused: str = "") -> None:
+def check_status(name: str, status: int, refused: str = "") -> None:
     """Refuse an answer that is none. `refused` says what to do about a 401 or 403."""
     if status in (401, 403) and refused:
         raise ToolError(f"{name} refuses to be asked (status {status}): {refused}. {GO_ON}")
@@ -42,7 +42,7 @@ def check(name: str, status: int, refused: str = "") -> None:
         raise ToolError(f"{name} answered with status {status} and no results. {GO_ON}")
 
 
-def parsed(name: str, body: bytes, shape: type[T]) -> T:
+def decode_answer(name: str, body: bytes, shape: type[DecodedAnswer]) -> DecodedAnswer:
     """The JSON of an answer in the shape that is needed of it."""
     try:
         return msgspec.json.decode(body, type=shape)

@@ -7,20 +7,20 @@ from msgspec import Struct
 
 from gencode.core.errors import ToolError
 from gencode.runtime.web_endpoint import ask_endpoint
-from gencode.tools.search_engines.port import Hit, Query, hits
-from gencode.tools.search_engines.reaching import LIMITS, check, parsed
+from gencode.tools.search_engines.port import WebQuery, WebResult, web_results
+from gencode.tools.search_engines.reaching import LIMITS, check_status, decode_answer
 
 VARIABLE = "SEARXNG_URL"
 
 
-class _Result(Struct):
+class _SearxngResult(Struct):
     title: str | None = None
     url: str | None = None
     content: str | None = None
 
 
-class _Answer(Struct):
-    results: list[_Result] = []
+class _SearxngAnswer(Struct):
+    results: list[_SearxngResult] = []
 
 
 class Searxng:
@@ -31,19 +31,19 @@ class Searxng:
     def __init__(self, url: str) -> None:
         self._url = url
 
-    async def search(self, query: Query) -> list[Hit]:
+    async def search(self, query: WebQuery) -> list[WebResult]:
         """What SearXNG finds."""
         if not self._url.startswith(("http://", "https://")):
             raise ToolError(f"{VARIABLE} is no http:// or https:// address; it has to be set anew.")
         wanted = urlencode({"q": query.spelled, "format": "json"})
         address = f"{self._url.rstrip('/').removesuffix('/search')}/search?{wanted}"
         answer = await ask_endpoint(f"{self.name} (the address in {VARIABLE})", address, LIMITS)
-        check(self.name, answer.status, "its settings have to allow the format json")
-        results = parsed(self.name, answer.body, _Answer).results
-        return hits((each.title, each.url, each.content) for each in results)
+        check_status(self.name, answer.status, "its settings have to allow the format json")
+        results = decode_answer(self.name, answer.body, _SearxngAnswer).results
+        return web_results((each.title, each.url, each.content) for each in results)
 
 
-def found_in(environ: Mapping[str, str]) -> Searxng | None:
+def from_environment(environ: Mapping[str, str]) -> Searxng | None:
     """SearXNG, when its address is known."""
     url = environ.get(VARIABLE, "").strip()
     return Searxng(url) if url else None

@@ -5,22 +5,22 @@ from collections.abc import Mapping
 import msgspec
 
 from gencode.runtime.web import INTERNET, Internet, WebRequest
-from gencode.tools.search_engines.port import Hit, Query, hits
-from gencode.tools.search_engines.reaching import asked, check, parsed
+from gencode.tools.search_engines.port import WebQuery, WebResult, web_results
+from gencode.tools.search_engines.reaching import check_status, decode_answer, request_engine
 
 VARIABLE = "TAVILY_API_KEY"
 URL = "https://api.tavily.com/search"
 _MOST = 20
 
 
-class _Result(msgspec.Struct):
+class _TavilyResult(msgspec.Struct):
     title: str | None = None
     url: str | None = None
     content: str | None = None
 
 
-class _Answer(msgspec.Struct):
-    results: list[_Result] = []
+class _TavilyAnswer(msgspec.Struct):
+    results: list[_TavilyResult] = []
 
 
 class Tavily:
@@ -33,7 +33,7 @@ class Tavily:
         self._internet = internet
         self._url = url
 
-    async def search(self, query: Query) -> list[Hit]:
+    async def search(self, query: WebQuery) -> list[WebResult]:
         """What Tavily finds; it knows domains itself."""
         wanted = {
             "query": query.text,
@@ -43,13 +43,13 @@ class Tavily:
         }
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
         request = WebRequest(self._url, "POST", headers, msgspec.json.encode(wanted))
-        answer = await asked(self.name, request, self._internet)
-        check(self.name, answer.status, f"look at the key in {VARIABLE}")
-        results = parsed(self.name, answer.body, _Answer).results
-        return hits((each.title, each.url, each.content) for each in results)
+        answer = await request_engine(self.name, request, self._internet)
+        check_status(self.name, answer.status, f"look at the key in {VARIABLE}")
+        results = decode_answer(self.name, answer.body, _TavilyAnswer).results
+        return web_results((each.title, each.url, each.content) for each in results)
 
 
-def found_in(environ: Mapping[str, str]) -> Tavily | None:
+def from_environment(environ: Mapping[str, str]) -> Tavily | None:
     """Tavily, when there is a key for it."""
     key = environ.get(VARIABLE, "").strip()
     return Tavily(key) if key else None
