@@ -43,12 +43,12 @@ from gencode.delegation.watch import Watch
 from gencode.delegation.work import Prompt, Terms, Work
 from gencode.engines.choosing import engine_for
 from gencode.engines.process import WorkOrder as WorkOrder
-from gencode.mcp.session import FILES, SessionServers, Tables, server_commands
-from gencode.mcp.session import SCREEN_WAIT as SCREEN_WAIT
-from gencode.mcp.session import Change as Change
-from gencode.mcp.session import ServerReport as ServerReport
-from gencode.mcp.session import ServerState as ServerState
-from gencode.mcp.session import describe_servers as describe_servers
+from gencode.mcp.session_servers import FILES, SessionServers, Tables, server_commands
+from gencode.mcp.session_servers import SCREEN_WAIT as SCREEN_WAIT
+from gencode.mcp.session_servers import Change as Change
+from gencode.mcp.session_servers import ServerReport as ServerReport
+from gencode.mcp.session_servers import ServerState as ServerState
+from gencode.mcp.session_servers import describe_servers as describe_servers
 from gencode.permissions.brought import SETTINGS
 from gencode.permissions.calls import Approval
 from gencode.permissions.chain import Root
@@ -84,12 +84,11 @@ from gencode.stores.memory import MemoryStore
 from gencode.stores.opening import open_store
 from gencode.stores.schema import VERSION
 from gencode.stores.schema import migrate as migrate
-from gencode.telemetry.switch import Telemetry
-from gencode.tools.plugins import Plugins
-from gencode.tools.rack import on_request
-from gencode.tools.ripgrep import find_ripgrep as find_ripgrep
+from gencode.telemetry.otel_setup import Telemetry
+from gencode.tools.catalog import TOOLS as TOOLS
+from gencode.tools.catalog import Plugins, on_request
+from gencode.tools.file_search import find_ripgrep as find_ripgrep
 from gencode.tools.skill import as_task_call, skill_tool
-from gencode.tools.usual import TOOLS as TOOLS
 
 if TYPE_CHECKING:
     from gencode.mcp.servers import ServerCandidate as ServerCandidate

@@ -13,7 +13,7 @@ from gencode import GenCode
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.mcp.session import SCREEN_WAIT
+from gencode.mcp.session_servers import SCREEN_WAIT
 from gencode.permissions.trust import standing, trust
 from gencode.questions.question_desk import QuestionDesk
 from gencode.runtime.asking import Answer

@@ -39,7 +39,7 @@ FOREIGN = {
     ],
     "gencode.surfaces.parser": ["argument COMMAND: invalid choice"],
     "gencode.tools.grep": ["unrecognized file type"],
-    "gencode.tools.hits": ["WARNING: stopped searching binary file"],
+    "gencode.tools.search_records": ["WARNING: stopped searching binary file"],
     "gencode.tools.search_engines.duckduckgo": ["No results"],
 }
 """Words that are not ours, by the module that reads them."""

@@ -9,8 +9,8 @@ from typing import Any
 from gencode.core.messages import ToolCall
 from gencode.core.spec import AgentSpec
 from gencode.mcp.definition import ServerDefinition, of_settings
+from gencode.mcp.server_tool import ServerTool
 from gencode.mcp.servers import McpServers
-from gencode.mcp.tool import ServerTool
 from gencode.permissions.calls import Approval
 from gencode.runtime.toolbox import Tool, ToolOutput
 from tests.tools.desk import Desk

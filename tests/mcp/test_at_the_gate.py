@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Mode, Policy, parse_rule
-from gencode.mcp.listing import parse_tool
+from gencode.mcp.tool_list import parse_tool
 from gencode.runtime.asking import Answer, Question
 from gencode.runtime.gate import Approvals, CallingAgent, Gate
 from gencode.runtime.toolbox import Toolbox

@@ -7,11 +7,11 @@ from gencode.core.messages import ToolMessage
 from gencode.core.task import transcript_of
 from gencode.mcp.approvals import ServerApprovals
 from gencode.mcp.definition import of_settings
-from gencode.mcp.listing import parse_tool
 from gencode.mcp.server import McpServer
+from gencode.mcp.server_tool import ServerToolFactory
 from gencode.mcp.servers import McpServers
-from gencode.mcp.session import ServerReport
-from gencode.mcp.tool import ServerToolFactory
+from gencode.mcp.session_servers import ServerReport
+from gencode.mcp.tool_list import parse_tool
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.asking import Answer, Question
 from gencode.runtime.processes.commands import Commands

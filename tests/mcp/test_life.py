@@ -11,7 +11,8 @@ import pytest
 from gencode import __version__
 from gencode.core.errors import ToolError
 from gencode.core.spec import AgentSpec, ToolChoice
-from gencode.mcp import peer, server
+from gencode.mcp import client as peer
+from gencode.mcp import server
 from gencode.mcp.definition import of_settings
 from gencode.mcp.servers import McpServers
 from gencode.runtime.toolbox import ToolOutput

@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from gencode.tools.file_search import Searcher, find_ripgrep, python_searcher, ripgrep_searcher
 from gencode.tools.glob import glob_files
 from gencode.tools.grep import GrepRequest, grep_files
-from gencode.tools.hits import FileSearch, SearchOutput
-from gencode.tools.paging import OutputPage
-from gencode.tools.ripgrep import find_ripgrep
-from gencode.tools.search import Searcher, python_searcher, ripgrep_searcher
+from gencode.tools.output_page import OutputPage
+from gencode.tools.search_records import FileSearch, SearchOutput
 from tests.tools.desk import Desk
 
 

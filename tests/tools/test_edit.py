@@ -11,7 +11,7 @@ from gencode.core.messages import FileChange, FileSeen, ToolCall, Trace
 from gencode.runtime.toolbox import ToolOutput
 from gencode.tools.edit import EDIT
 from gencode.tools.read import READ
-from gencode.tools.textfile import LARGEST
+from gencode.tools.text_files import LARGEST
 from tests.tools.desk import Desk
 
 TEN = "".join(f"line {n}\n" for n in range(1, 11))

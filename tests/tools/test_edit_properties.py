@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gencode.core.errors import ToolError
-from gencode.tools.diffs import difference
 from gencode.tools.edit import EDIT
+from gencode.tools.file_changes import difference
 from gencode.tools.read import READ
 from gencode.tools.write import WRITE
 from tests.tools.desk import Desk

@@ -16,12 +16,10 @@ from hypothesis import strategies as st
 
 from gencode.core.errors import ToolError
 from gencode.runtime.toolbox import Tool
-from gencode.tools.base64_text import BASE64_DECODE, BASE64_ENCODE
-from gencode.tools.current_time import CURRENT_TIME
-from gencode.tools.json_text import JSON_PARSE, JSON_STRINGIFY
-from gencode.tools.json_text import LONGEST as LONGEST_JSON
-from gencode.tools.notify import LONGEST, NOTIFY
-from gencode.tools.sleep import LONGEST_MS, SLEEP
+from gencode.tools.clock import CURRENT_TIME, LONGEST_MS, SLEEP
+from gencode.tools.data_formats import BASE64_DECODE, BASE64_ENCODE, JSON_PARSE, JSON_STRINGIFY
+from gencode.tools.data_formats import LONGEST as LONGEST_JSON
+from gencode.tools.message import LONGEST_NOTICE, NOTIFY
 from tests.tools.desk import Desk
 
 EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "50")), deadline=None)
@@ -144,8 +142,8 @@ async def test_what_is_no_text_is_described_and_what_is_no_base64_refused(desk: 
 
 async def test_a_note_is_one_short_line_for_the_person(desk: Desk) -> None:
     assert await desk.use(NOTIFY, text="half\nway \x1b[31m") == "The user was told."
-    await desk.use(NOTIFY, message="x" * 2 * LONGEST)
-    assert (desk.noted[0], len(desk.noted[1]), desk.told) == ("half way [31m", LONGEST, [])
+    await desk.use(NOTIFY, message="x" * 2 * LONGEST_NOTICE)
+    assert (desk.noted[0], len(desk.noted[1]), desk.told) == ("half way [31m", LONGEST_NOTICE, [])
     assert await refusal(desk, NOTIFY, message=" \n") == (
         "The message is empty; say in one line what the user should know."
     )

@@ -15,12 +15,11 @@ from gencode.core.errors import ToolError
 from gencode.runtime.toolbox import Tool
 from gencode.tools.search_engines import brave, searxng, tavily
 from gencode.tools.search_engines.brave import Brave
-from gencode.tools.search_engines.choose import choose_engine
 from gencode.tools.search_engines.duckduckgo import DuckDuckGo, results_of
-from gencode.tools.search_engines.port import SearchEngine, WebQuery, WebResult
+from gencode.tools.search_engines.engine import SearchEngine, WebQuery, WebResult
 from gencode.tools.search_engines.searxng import Searxng
 from gencode.tools.search_engines.tavily import Tavily
-from gencode.tools.web_search import WEB_SEARCH, web_search
+from gencode.tools.web_search import WEB_SEARCH, choose_engine, web_search
 from tests.runtime.village import Act, House, Village, page, redirect, village_in
 from tests.tools.desk import Desk
 

@@ -18,9 +18,9 @@ from gencode.core.messages import FileChange, FileSeen, ToolCall, Trace
 from gencode.permissions.paths import Resolved
 from gencode.runtime.seen import FileVersions, Seen
 from gencode.runtime.toolbox import Tool, ToolOutput
-from gencode.tools.diffs import MOST_LINES
 from gencode.tools.edit import EDIT
-from gencode.tools.moving import DELETE_FILE
+from gencode.tools.file_changes import MOST_LINES
+from gencode.tools.file_operations import DELETE_FILE
 from gencode.tools.read import READ
 from gencode.tools.write import WRITE
 from tests.tools.desk import Desk

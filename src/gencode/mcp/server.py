@@ -10,14 +10,14 @@ from typing import Any
 from msgspec import Struct
 
 from gencode.core.errors import ToolError, UserMistake
+from gencode.mcp.client import McpClient
 from gencode.mcp.definition import ServerDefinition
-from gencode.mcp.http import HttpTransport, header_value
-from gencode.mcp.listing import OfferedTool, ToolList, cleaned, list_tools
-from gencode.mcp.peer import McpClient
-from gencode.mcp.results import output_of
-from gencode.mcp.session import ServerState
+from gencode.mcp.jsonrpc import ConnectionLost, RequestRefused, Transport
+from gencode.mcp.session_servers import ServerState
 from gencode.mcp.stdio import StdioTransport, environment
-from gencode.mcp.wire import ConnectionLost, RequestRefused, Transport
+from gencode.mcp.streamable_http import HttpTransport, header_value
+from gencode.mcp.tool_list import OfferedTool, ToolList, cleaned, list_tools
+from gencode.mcp.tool_results import output_of
 from gencode.runtime.processes.commands import Commands
 from gencode.runtime.processes.environment import Scrub
 from gencode.runtime.toolbox import ToolOutput

@@ -13,11 +13,11 @@ from gencode.core.rules import Rule
 from gencode.core.spec import AgentSpec
 from gencode.mcp.approvals import ServerApprovals
 from gencode.mcp.definition import ServerDefinition, of_agent
-from gencode.mcp.listing import OfferedTool
-from gencode.mcp.names import PREFIX, denies_all, is_pattern, matches, server_labels, tool_names
 from gencode.mcp.server import McpServer, McpServerStatus
-from gencode.mcp.session import Change, ServerState, approval_command
-from gencode.mcp.tool import ServerTool, ServerToolFactory
+from gencode.mcp.server_tool import ServerTool, ServerToolFactory
+from gencode.mcp.session_servers import Change, ServerState, approval_command
+from gencode.mcp.tool_list import OfferedTool
+from gencode.mcp.tool_names import PREFIX, denies_all, is_pattern, matches, server_labels, tool_names
 from gencode.permissions.brought import agent_dialect
 from gencode.permissions.calls import Approval
 from gencode.permissions.trust import trusted_folders

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from gencode.core.errors import ToolError, UserMistake
 from gencode.mcp.definition import ServerDefinition
-from gencode.mcp.wire import LARGEST_MESSAGE, ConnectionLost, Message, TransportListener, decoded, encoded
+from gencode.mcp.jsonrpc import LARGEST_MESSAGE, ConnectionLost, Message, TransportListener, decoded, encoded
 from gencode.runtime.processes.command import Command
 from gencode.runtime.processes.commands import Commands
 from gencode.runtime.processes.environment import INSIDE, Scrub

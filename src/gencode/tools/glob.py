@@ -7,12 +7,12 @@ from msgspec import Meta
 
 from gencode.core.errors import Denied, ToolError
 from gencode.runtime.toolbox import ToolContext, tool
+from gencode.tools.file_search import Searcher, searcher_for
 from gencode.tools.files import names_from, relative, spoken
-from gencode.tools.globs import BadGlob, PathFilter, literal_prefix
-from gencode.tools.hits import FileSearch
-from gencode.tools.listing import SearchListing, SearchRoot, search_root
-from gencode.tools.paging import OutputPage
-from gencode.tools.search import Searcher, searcher_for
+from gencode.tools.glob_patterns import BadGlob, PathFilter, literal_prefix
+from gencode.tools.output_page import OutputPage
+from gencode.tools.search_listing import SearchListing, SearchRoot, search_root
+from gencode.tools.search_records import FileSearch
 
 
 @tool(effect="read", name="Glob")

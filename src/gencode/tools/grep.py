@@ -10,14 +10,90 @@ from msgspec.structs import replace
 
 from gencode.core.errors import ToolError, nearest
 from gencode.runtime.toolbox import Param, ToolContext, tool
+from gencode.tools.file_search import Searcher, searcher_for
 from gencode.tools.files import names_from, open_file, relative, spoken
-from gencode.tools.filetypes import TYPES
-from gencode.tools.globs import BadGlob, PathFilter, split_list
-from gencode.tools.hits import FileSearch, SearchMatch
-from gencode.tools.kinds import HEAD, binary_kind
-from gencode.tools.listing import SearchListing, SearchRoot, search_root
-from gencode.tools.paging import OutputPage
-from gencode.tools.search import Searcher, searcher_for
+from gencode.tools.glob_patterns import BadGlob, PathFilter, split_list
+from gencode.tools.output_page import OutputPage
+from gencode.tools.search_listing import SearchListing, SearchRoot, search_root
+from gencode.tools.search_records import FileSearch, SearchMatch
+from gencode.tools.text_files import HEAD, binary_kind
+
+_C = ("*.c", "*.h")
+_CPP = ("*.cc", "*.cpp", "*.cxx", "*.c++", "*.hh", "*.hpp", "*.hxx", "*.h", "*.inl")
+_JS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.vue")
+_TS = ("*.ts", "*.tsx", "*.mts", "*.cts")
+_MD = ("*.md", "*.markdown", "*.mdx")
+_PY = ("*.py", "*.pyi")
+_RUBY = ("*.rb", "*.rake", "*.gemspec", "*.ru", "Gemfile", "Rakefile")
+_SH = ("*.sh", "*.bash", "*.zsh", "*.ksh", ".bashrc", ".bash_profile", ".zshrc", ".profile")
+_YAML = ("*.yaml", "*.yml")
+
+TYPES: dict[str, tuple[str, ...]] = {
+    "bash": _SH,
+    "c": _C,
+    "c++": _CPP,
+    "cc": _CPP,
+    "clojure": ("*.clj", "*.cljc", "*.cljs"),
+    "cmake": ("*.cmake", "CMakeLists.txt"),
+    "cpp": _CPP,
+    "cs": ("*.cs",),
+    "csharp": ("*.cs",),
+    "css": ("*.css", "*.scss"),
+    "csv": ("*.csv",),
+    "dart": ("*.dart",),
+    "docker": ("*Dockerfile*",),
+    "elixir": ("*.ex", "*.exs", "*.eex", "*.heex"),
+    "erlang": ("*.erl", "*.hrl"),
+    "go": ("*.go",),
+    "graphql": ("*.graphql", "*.graphqls"),
+    "h": ("*.h", "*.hh", "*.hpp"),
+    "haskell": ("*.hs", "*.lhs"),
+    "html": ("*.html", "*.htm"),
+    "java": ("*.java",),
+    "javascript": _JS,
+    "js": _JS,
+    "json": ("*.json",),
+    "jsx": ("*.jsx",),
+    "julia": ("*.jl",),
+    "kotlin": ("*.kt", "*.kts"),
+    "kt": ("*.kt", "*.kts"),
+    "less": ("*.less",),
+    "lua": ("*.lua",),
+    "make": ("Makefile", "makefile", "GNUmakefile", "*.mk", "*.mak"),
+    "markdown": _MD,
+    "md": _MD,
+    "ocaml": ("*.ml", "*.mli"),
+    "perl": ("*.pl", "*.pm", "*.t"),
+    "php": ("*.php", "*.phtml"),
+    "proto": ("*.proto",),
+    "py": _PY,
+    "python": _PY,
+    "r": ("*.r", "*.R", "*.Rmd"),
+    "rb": _RUBY,
+    "rs": ("*.rs",),
+    "rst": ("*.rst",),
+    "ruby": _RUBY,
+    "rust": ("*.rs",),
+    "sass": ("*.sass", "*.scss"),
+    "scala": ("*.scala", "*.sbt"),
+    "sh": _SH,
+    "shell": _SH,
+    "sql": ("*.sql",),
+    "svelte": ("*.svelte",),
+    "swift": ("*.swift",),
+    "tf": ("*.tf", "*.tfvars"),
+    "toml": ("*.toml",),
+    "ts": _TS,
+    "tsx": ("*.tsx",),
+    "txt": ("*.txt",),
+    "typescript": _TS,
+    "vue": ("*.vue",),
+    "xml": ("*.xml", "*.xsd", "*.xsl", "*.xslt"),
+    "yaml": _YAML,
+    "yml": _YAML,
+    "zig": ("*.zig",),
+}
+
 
 LONGEST_LINE = 500
 

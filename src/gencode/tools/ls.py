@@ -10,9 +10,9 @@ from msgspec import Meta
 from gencode.core.errors import ToolError
 from gencode.runtime.toolbox import ToolContext, tool
 from gencode.tools.files import kind_text, open_folder, printable, relative, size_text, spoken
-from gencode.tools.globs import BadGlob, PathFilter
-from gencode.tools.ignores import is_ignored
-from gencode.tools.paging import OutputPage
+from gencode.tools.glob_patterns import BadGlob, PathFilter
+from gencode.tools.ignore_files import is_ignored
+from gencode.tools.output_page import OutputPage
 
 _NAMED = 10
 """So many of the ignored entries are named."""

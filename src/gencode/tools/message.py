@@ -5,6 +5,7 @@ from typing import Annotated
 from gencode.core.address import address
 from gencode.core.errors import ToolError
 from gencode.runtime.channels import LONGEST, Draft
+from gencode.runtime.prompt import one_line
 from gencode.runtime.secretary import Secretary
 from gencode.runtime.toolbox import Param, Tool, ToolContext, tool
 
@@ -42,3 +43,19 @@ def message(secretary: Secretary | None) -> Tool:
         return f"The message was delivered to {to}."
 
     return run
+
+
+LONGEST_NOTICE = 500
+
+
+@tool(effect="read", name="notify", on_request=True)
+async def NOTIFY(
+    ctx: ToolContext,
+    message: Annotated[str, Param("One line, at most 500 characters", also=("text", "content"))],
+) -> str:
+    """Tell the user about a milestone while you go on working. Your answer is still what counts."""
+    line = one_line(message, LONGEST_NOTICE)
+    if not line:
+        raise ToolError("The message is empty; say in one line what the user should know.")
+    ctx.notify(line)
+    return "The user was told."

@@ -15,11 +15,10 @@ from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
 from gencode.runtime.openers import identity_of
 from gencode.runtime.toolbox import CLIP, Param, ToolContext, ToolOutput, tool
-from gencode.tools.changes import hash_of, known_as
+from gencode.tools.file_changes import hash_of, known_as
 from gencode.tools.files import open_file, relative, size_text
-from gencode.tools.kinds import HEAD, binary_kind
-from gencode.tools.paging import NOTE_ROOM
-from gencode.tools.textfile import marked
+from gencode.tools.output_page import NOTE_ROOM
+from gencode.tools.text_files import HEAD, binary_kind, marked
 
 LONGEST_LINE = 2_000
 KEPT = 4 * LONGEST_LINE + 4

@@ -19,7 +19,7 @@ from gencode.core.skill import Skill
 from gencode.core.spec import TaskRequest, same_name
 from gencode.runtime.prompt import inert, one_line
 from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput, clip, tool
-from gencode.tools.task import report, started
+from gencode.tools.start_agent import report, started
 
 NAME = "Skill"
 LONGEST_BODY = 24_000

@@ -13,8 +13,8 @@ from gencode.permissions.urls import Target
 from gencode.runtime.toolbox import CLIP, ToolOutput
 from gencode.runtime.web import Fetched, Internet, WebLimits, WebRequest, fetch
 from gencode.tools.files import size_text
-from gencode.tools.markdown import to_markdown
-from gencode.tools.web_text import decoded, media_type, shape_of
+from gencode.web.html_to_markdown import to_markdown
+from gencode.web.response_text import decoded, media_type, shape_of
 
 LIMITS = WebLimits(most_bytes=5 * 1024 * 1024, seconds=30.0)
 READING_SECONDS = 10.0

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -11,7 +11,7 @@ from gencode.core.errors import ToolError
 from gencode.runtime.toolbox import Param, Tool, ToolContext, tool
 
 if TYPE_CHECKING:
-    from gencode.tools.search_engines.port import SearchEngine, WebQuery
+    from gencode.tools.search_engines.engine import SearchEngine, WebQuery
 
 _DOMAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9-]{2,63}")
 
@@ -30,8 +30,7 @@ def web_search(engine: "SearchEngine | None" = None) -> Tool:
         blocked_domains: Annotated[Domains | None, "None of these"] = None,
     ) -> str:
         """Search the web: titles, addresses and snippets, to be opened with WebFetch."""
-        from gencode.tools.search_engines.choose import choose_engine
-        from gencode.tools.search_engines.port import WebQuery
+        from gencode.tools.search_engines.engine import WebQuery
 
         text = " ".join(query.split())
         if not text:
@@ -40,6 +39,17 @@ def web_search(engine: "SearchEngine | None" = None) -> Tool:
         return await _found(wanted, engine or choose_engine(os.environ))
 
     return run
+
+
+def choose_engine(environ: Mapping[str, str]) -> "SearchEngine":
+    """The first engine that the environment holds what it needs for; DuckDuckGo needs nothing."""
+    from gencode.tools.search_engines import brave, searxng, tavily
+    from gencode.tools.search_engines.duckduckgo import DuckDuckGo
+
+    for engine in (tavily, brave, searxng):
+        if found := engine.from_environment(environ):
+            return found
+    return DuckDuckGo()
 
 
 async def _found(query: "WebQuery", engine: "SearchEngine") -> str:

@@ -6,8 +6,14 @@ from urllib.parse import urlencode
 from msgspec import Struct, field
 
 from gencode.runtime.web import INTERNET, Internet, WebRequest
-from gencode.tools.search_engines.port import WebQuery, WebResult, web_results
-from gencode.tools.search_engines.reaching import check_status, decode_answer, request_engine
+from gencode.tools.search_engines.engine import (
+    WebQuery,
+    WebResult,
+    check_status,
+    decode_answer,
+    request_engine,
+    web_results,
+)
 
 VARIABLE = "BRAVE_API_KEY"
 URL = "https://api.search.brave.com/res/v1/web/search"

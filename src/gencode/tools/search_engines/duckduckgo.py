@@ -7,9 +7,16 @@ from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
 from gencode.core.errors import ToolError
 from gencode.runtime.web import INTERNET, Internet, WebRequest
-from gencode.tools.html_tokens import EndTag, StartTag, tokens
-from gencode.tools.search_engines.port import MOST_HITS, WebQuery, WebResult, web_result
-from gencode.tools.search_engines.reaching import GO_ON, check_status, request_engine
+from gencode.tools.search_engines.engine import (
+    GO_ON,
+    MOST_HITS,
+    WebQuery,
+    WebResult,
+    check_status,
+    request_engine,
+    web_result,
+)
+from gencode.web.html import EndTag, StartTag, tokens
 
 URL = "https://html.duckduckgo.com/html/"
 OTHERS = "set TAVILY_API_KEY, BRAVE_API_KEY or SEARXNG_URL to search with another engine"

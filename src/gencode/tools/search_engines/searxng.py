@@ -7,8 +7,14 @@ from msgspec import Struct
 
 from gencode.core.errors import ToolError
 from gencode.runtime.web_endpoint import ask_endpoint
-from gencode.tools.search_engines.port import WebQuery, WebResult, web_results
-from gencode.tools.search_engines.reaching import LIMITS, check_status, decode_answer
+from gencode.tools.search_engines.engine import (
+    LIMITS,
+    WebQuery,
+    WebResult,
+    check_status,
+    decode_answer,
+    web_results,
+)
 
 VARIABLE = "SEARXNG_URL"
 

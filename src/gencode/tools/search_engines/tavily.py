@@ -5,8 +5,14 @@ from collections.abc import Mapping
 import msgspec
 
 from gencode.runtime.web import INTERNET, Internet, WebRequest
-from gencode.tools.search_engines.port import WebQuery, WebResult, web_results
-from gencode.tools.search_engines.reaching import check_status, decode_answer, request_engine
+from gencode.tools.search_engines.engine import (
+    WebQuery,
+    WebResult,
+    check_status,
+    decode_answer,
+    request_engine,
+    web_results,
+)
 
 VARIABLE = "TAVILY_API_KEY"
 URL = "https://api.tavily.com/search"

@@ -1,0 +1,1 @@
+"""Web pages as text: HTML parsing, HTML to Markdown, character sets."""
