@@ -159,7 +159,7 @@ async def test_a_server_that_an_agent_of_the_project_brings_is_started_after_a_p
         await until(lambda: present(abroad), "the person is there")
         task = (await gen.detach(TaskRequest("keeper", "look"))).agent_id
         _, [started, seen] = await abroad.heard(gen, task)
-    assert started == "The MCP server own runs. From your next reply on there are its tools: look."
+    assert started == "The MCP server own is running. Its tools are available from your next reply on: look."
     assert json.loads(seen)["read"] == (abroad.folder / "note.txt").read_text()
     assert [each.call.name for each in person.asked] == ["mcp__own__start", "mcp__own__look"]
     assert f"started by  '{sys.executable}' '-S' '-E' '{ODD_SERVER}'" in person.asked[0].preview

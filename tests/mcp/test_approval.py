@@ -110,7 +110,10 @@ async def test_a_yes_starts_a_changed_server(fleet: Fleet) -> None:
     changed = {**table, "env": {"PLAIN": "yes"}}
     servers = await fleet.open(odd=changed)
     said = await fleet.after_a_question(box(servers)["mcp__odd__start"])
-    assert said.text == "The MCP server odd runs. From your next reply on there are its tools: one, two."
+    assert (
+        said.text
+        == "The MCP server odd is running. Its tools are available from your next reply on: one, two."
+    )
     assert list(box(servers)) == ["mcp__odd__one", "mcp__odd__two"]
     again = await fleet.open(odd=changed)
     assert [each.state for each in again.status()] == ["ready"]

@@ -58,13 +58,13 @@ def test_only_the_user_says_what_reads() -> None:
         ({"command": "a", "args": "b"}, "Expected `array`"),
         ({"command": "a", "env": {"A=B": "c"}}, "'?A=B'? is not the name of a variable"),
         ({"command": "a\0b"}, "NUL"),
-        ({"command": "a", "type": "sse"}, "the type '?sse'? is not spoken here"),
+        ({"command": "a", "type": "sse"}, "the type '?sse'? is not supported"),
         ({"url": "https://a.example", "type": "sse"}, "streamable HTTP"),
         ({"url": "ftp://a.example"}, "not an http or https address"),
         ({"url": "https://a.example/ b"}, "not an http or https address"),
         ({"url": "https://[a"}, "is not an address"),
-        ({"url": "http://a.example/mcp"}, "only reached by https"),
-        ({"url": "http://127.0.0.1.evil.example/mcp"}, "only reached by https"),
+        ({"url": "http://a.example/mcp"}, "needs an https address"),
+        ({"url": "http://127.0.0.1.evil.example/mcp"}, "needs an https address"),
         ({"url": "https://u:p@a.example"}, "a password does not belong in the address"),
         ({"url": "https://a.example", "headers": {"X": "a\r\nY: b"}}, "the header '?X'? cannot be sent"),
         ({"url": "https://a.example", "headers": {"Host": "b"}}, "the header '?Host'? cannot be sent"),
@@ -99,7 +99,7 @@ def test_variables_are_filled_in_late() -> None:
 
 def test_an_address_is_judged_after_it_was_filled_in() -> None:
     (one,) = of_settings({"s": {"url": "${WHERE}"}}, "", users=True)
-    with pytest.raises(UserMistake, match="only reached by https"):
+    with pytest.raises(UserMistake, match="needs an https address"):
         one.filled({"WHERE": "http://evil.example"})
 
 
@@ -124,7 +124,7 @@ def test_the_file_of_other_products_is_read() -> None:
             ServerDefinition("off", ".mcp.json", "x", disabled=True),
         ),
         (
-            "The MCP server 'bad' in .mcp.json: the type 'sse' is not spoken here; "
+            "The MCP server 'bad' in .mcp.json: the type 'sse' is not supported; "
             "give the address of its streamable HTTP endpoint.",
             "The MCP server 'odd' in .mcp.json is not an object with a command or a url.",
         ),

@@ -90,7 +90,7 @@ async def test_a_server_all_of_whose_tools_are_denied_is_not_started(fleet: Flee
     ("manner", "said"),
     [
         ("waits for nothing that ever is", "odd is still starting"),
-        ("dies", "odd does not work: it ended (Exit code 1), and last said: 'no such luck'"),
+        ("dies", "odd does not work: it ended (Exit code 1), and its last output was: 'no such luck'"),
     ],
 )
 async def test_a_call_of_a_tool_whose_server_is_not_ready_is_told_why(

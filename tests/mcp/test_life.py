@@ -106,12 +106,12 @@ async def test_a_call_that_kills_its_server_is_an_error_and_the_server_comes_bac
     servers = await fleet.open(odd=fleet.odd(tools=tools))
     tool = box(servers)
     beside = asyncio.create_task(fleet.use(tool["mcp__odd__sleep"]))
-    with pytest.raises(ToolError, match=r"odd was lost during the call: it ended \(Exit code 3\)"):
+    with pytest.raises(ToolError, match=r"odd disconnected during the call: it ended \(Exit code 3\)"):
         await fleet.use(tool["mcp__odd__crash"])
-    with pytest.raises(ToolError, match="lost during the call"):
+    with pytest.raises(ToolError, match="disconnected during the call"):
         await beside
     assert await eventually(lambda: state(servers)[0] == "ready")
-    with pytest.raises(ToolError, match=r"Exit code 4.*It is not known how far the call came"):
+    with pytest.raises(ToolError, match=r"Exit code 4.*The call may or may not have completed"):
         await fleet.use(tool["mcp__odd__crash_in_the_middle"])
     assert await eventually(lambda: state(servers)[0] == "ready")
     assert json.loads((await fleet.use(tool["mcp__odd__echo"], message="again")).text)["message"] == "again"
@@ -159,7 +159,7 @@ async def test_while_a_server_is_down_its_tools_say_so_at_once(fleet: Fleet) -> 
     os.kill(first, signal.SIGKILL)
     assert await eventually(lambda: state(servers)[0] == "down")
     with pytest.raises(
-        ToolError, match=r"odd is not there: it ended \(Ended by signal 9.*started again in a moment"
+        ToolError, match=r"odd is not available: it ended \(Ended by signal 9.*being restarted"
     ):
         await fleet.use(tool)
 
@@ -169,7 +169,7 @@ async def test_a_server_that_never_holds_is_left_alone(fleet: Fleet, monkeypatch
     monkeypatch.setattr(server, "MOST_FAILURES", 3)
     servers = await fleet.open(odd=fleet.odd(manner="dies"))
     assert await eventually(lambda: state(servers)[0] == "failed")
-    assert state(servers) == ("failed", "it ended (Exit code 1), and last said: 'no such luck'")
+    assert state(servers) == ("failed", "it ended (Exit code 1), and its last output was: 'no such luck'")
     assert len(fleet.heard()) == 3
 
 

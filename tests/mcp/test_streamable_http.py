@@ -162,7 +162,7 @@ async def test_a_session_that_is_over_is_begun_anew(
     monkeypatch.setattr(server, "FIRST_PAUSE", 0.01)
     servers = await opened(fleet, site)
     site.manner, site.session = "new session", "s-2"
-    with pytest.raises(ToolError, match="its session is over"):
+    with pytest.raises(ToolError, match="its session has expired"):
         await fleet.use(box(servers)["mcp__web__echo"])
     assert await eventually(lambda: servers.status()[0].state == "ready")
     assert not (await fleet.use(box(servers)["mcp__web__echo"])).error
@@ -174,10 +174,10 @@ async def test_a_session_that_is_over_is_begun_anew(
         (
             "redirect",
             "failed",
-            "it sends us on to https://elsewhere.example/mcp; if that is right, write that address",
+            "it redirects to https://elsewhere.example/mcp; if that is right, use that address",
         ),
-        ("login", "failed", "it wants to know who asks (HTTP 401); give it the right headers"),
-        ("broken", "down", "it has trouble of its own (HTTP 503)"),
+        ("login", "failed", "it needs authentication (HTTP 401); set the right headers"),
+        ("broken", "down", "it failed with a server error (HTTP 503)"),
         ("large", "down", "it sent a message of more than 16,777,216 bytes"),
     ],
 )

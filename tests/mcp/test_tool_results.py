@@ -28,10 +28,10 @@ def image(kind: Any = "image/png", data: Any = PNG) -> dict[str, Any]:
 RESULTS: list[tuple[dict[str, Any], ToolOutput]] = [
     (content(text("a"), text("b")), ToolOutput("a\nb")),
     (content(text("no"), isError=True), ToolOutput("no", error=True)),
-    (content(), ToolOutput("[nothing]")),
-    ({}, ToolOutput("[nothing]")),
-    ({"content": "x"}, ToolOutput("[nothing]")),
-    (content(7, None, text(7)), ToolOutput("[nothing]")),
+    (content(), ToolOutput("[no output]")),
+    ({}, ToolOutput("[no output]")),
+    ({"content": "x"}, ToolOutput("[no output]")),
+    (content(7, None, text(7)), ToolOutput("[no output]")),
     (content(image()), ToolOutput("[no text]", images=(Image("image/png", PNG),))),
     (content(image("image/svg+xml")), ToolOutput("[a picture of the kind 'image/svg+xml' was left out]")),
     (content(image(data="?")), ToolOutput("[a picture that cannot be read was left out]")),
@@ -41,7 +41,7 @@ RESULTS: list[tuple[dict[str, Any], ToolOutput]] = [
         ToolOutput("[a picture of more than 3,932,160 bytes was left out]"),
     ),
     (content({"type": "audio", "mimeType": "audio/wav"}), ToolOutput("[sound (audio/wav) was left out]")),
-    (content({"type": "hologram"}), ToolOutput("[something of the kind 'hologram' was left out]")),
+    (content({"type": "hologram"}), ToolOutput("[content of the type 'hologram' was left out]")),
     (
         content({"type": "resource_link", "uri": "file:///a", "name": "A"}),
         ToolOutput("[resource file:///a: A]"),
@@ -81,4 +81,4 @@ def test_pictures_and_parts_have_a_limit() -> None:
 def test_a_server_that_wants_more_from_the_person_is_told_off() -> None:
     output = output_of({"resultType": "input_required", "inputRequests": {}})
     assert output.error
-    assert "not possible here" in output.text
+    assert "not supported" in output.text

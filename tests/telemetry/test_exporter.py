@@ -81,7 +81,12 @@ def collector() -> Iterator[Collector]:
 
 def test_a_session_over_two_processes_arrives_as_one_tree(tmp_path: Path, collector: Collector) -> None:
     ended = gen(
-        *("-p", "Look for hunter2", "--model", script(tmp_path, **TURNS), "--output-format", "json"),
+        "-p",
+        "Look for hunter2",
+        "--model",
+        script(tmp_path, **TURNS),
+        "--output-format",
+        "json",
         cwd=tmp_path,
         OTEL_EXPORTER_OTLP_ENDPOINT=collector.endpoint,
         TRACEPARENT="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
@@ -207,7 +212,10 @@ def test_what_keeps_traces_from_being_sent_is_one_line_and_a_row_of_the_doctor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = gen(
-        *("-p", "hi", "--model", script(tmp_path, main=[{"text": "ok"}])),
+        "-p",
+        "hi",
+        "--model",
+        script(tmp_path, main=[{"text": "ok"}]),
         cwd=tmp_path,
         OTEL_EXPORTER_OTLP_ENDPOINT="nonsense",
     )

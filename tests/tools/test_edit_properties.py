@@ -119,7 +119,7 @@ def test_what_is_written_is_what_is_there(desk: Desk, content: str) -> None:
 def test_a_difference_leads_from_one_text_to_the_other(before: str, after: str) -> None:
     shown = difference(before, after)
     if before == after:
-        assert shown == "(nothing changes)"
+        assert shown == "(no changes)"
         return
     lines = [line for line in shown.split("\n") if not line.startswith(("@@", "\\"))]
     gone = [line[1:] for line in lines if line[:1] in " -"]

@@ -70,8 +70,8 @@ async def test_looking_at_what_a_file_is_does_not_count_as_reading_it(desk: Desk
     [
         ("src", "src is a folder; list it with LS or find files in it with Glob."),
         ("missing", "missing does not exist; find it with Glob first."),
-        ("link", "link is a link to src/a; links stay, so name the file itself."),
-        ("dangling", "dangling is a link to nowhere; links stay, so name the file itself."),
+        ("link", "link is a link to src/a; give the path of the file itself."),
+        ("dangling", "dangling is a link to nowhere; give the path of the file itself."),
     ],
 )
 async def test_only_a_file_is_deleted_or_moved(desk: Desk, path: str, said: str) -> None:
@@ -118,7 +118,7 @@ async def test_moving_a_file_that_was_not_read_tells_nothing_about_it(desk: Desk
         ("b", "b exists already; nothing was moved."),
         ("src", "src is a folder; give the whole new path; nothing was moved."),
         ("a", "a exists already; nothing was moved."),
-        ("dangling", "dangling is a link to nowhere; links stay, so name the file itself."),
+        ("dangling", "dangling is a link to nowhere; give the path of the file itself."),
         ("b/c", "b/c is not there: 'b' is a file, not a folder."),
     ],
 )
@@ -204,8 +204,8 @@ async def test_the_person_sees_what_would_be_deleted_or_moved(desk: Desk) -> Non
         )
     ]
     assert shown == [
-        "The file is deleted: a, 2.0 KB.",
-        "The file is moved: a, 2.0 KB to b/c.",
+        "Deletes a, 2.0 KB.",
+        "Moves a, 2.0 KB to b/c.",
         "(it could not be shown beforehand: no does not exist; find it with Glob first.)",
     ]
 
@@ -218,12 +218,13 @@ async def test_what_a_file_or_folder_is_comes_line_by_line(desk: Desk) -> None:
     for path in ("src/a", "src"):
         os.utime(desk.root / path, (0, 1_700_000_000))
     file = (
-        "src/a\nKind: file\n{}Size: 1.2 KB (1,234 bytes)\nChanged: 2023-11-14T22:13:20Z\nRights: -rw-r--r--"
+        "src/a\nKind: file\n{}Size: 1.2 KB (1,234 bytes)\n"
+        "Modified: 2023-11-14T22:13:20Z\nPermissions: -rw-r--r--"
     )
     assert await desk.use(GET_FILE_INFO, file_path="src/a") == file.format("")
-    assert await desk.use(GET_FILE_INFO, path="link") == file.format("Reached by the link: link\n")
+    assert await desk.use(GET_FILE_INFO, path="link") == file.format("Link: link\n")
     assert await desk.use(GET_FILE_INFO, path="src") == (
-        "src\nKind: folder\nChanged: 2023-11-14T22:13:20Z\nRights: drwxr-xr-x"
+        "src\nKind: folder\nModified: 2023-11-14T22:13:20Z\nPermissions: drwxr-xr-x"
     )
     (desk.root / "twice").hardlink_to(desk.root / "src/a")
-    assert (await desk.use(GET_FILE_INFO, path="twice")).endswith("\nNames: 2 (hard links)")
+    assert (await desk.use(GET_FILE_INFO, path="twice")).endswith("\nHard links: 2")

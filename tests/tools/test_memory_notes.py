@@ -76,7 +76,7 @@ def memory(desk: Desk, home: Path) -> Memory:
 
 async def test_a_note_is_written_read_changed_and_listed(memory: Memory) -> None:
     assert await memory.use("write", name="Build-Steps.md", content="# Build\nmake\n") == (
-        "Began the note build-steps (project): 13 bytes."
+        "Created the note build-steps (project): 13 bytes."
     )
     assert await memory.use("append", name="build-steps", content="make test") == (
         "Changed the note build-steps (project): 23 bytes."
@@ -117,7 +117,9 @@ async def test_scopes_are_kept_apart_and_nothing_lies_in_the_workspace(
     await memory.use("write", name="x", content="other project", scope="project", root=other)
     await memory.use("write", name="x", content="other agent", scope="agent", agent="Review")
     assert [await memory.use("read", name="x", scope=scope) for scope in ("user", "project", "agent")] == [
-        *("user", "project", "agent")
+        "user",
+        "project",
+        "agent",
     ]
     assert await memory.use("read", name="x", scope="agent", agent="review", root=other) == "other agent"
     assert await memory.use("read", name="x", root=other) == "other project"
@@ -160,17 +162,17 @@ async def test_a_name_is_a_plain_word_and_no_path(memory: Memory, name: str, ver
         "patch": {"old_string": "a", "new_string": "b"},
     }
     said = await memory.refusal(verb, name=name, **given.get(verb, {}))
-    assert "is no name for a note; use up to 64 letters, digits, - and _, as in build-steps." in said
+    assert "is not a valid name for a note" in said
 
 
 @pytest.mark.parametrize(
     ("verb", "given", "said"),
     [
-        ("read", {"name": "no"}, "There is no note no for the scope project. There are: there."),
+        ("read", {"name": "no"}, "There is no note no in the scope project. Existing notes: there."),
         (
             "patch",
             {"name": "no", "old_string": "a", "new_string": "b"},
-            "There is no note no for the scope project.",
+            "There is no note no in the scope project.",
         ),
         ("patch", {"name": "there", "old_string": "zzz", "new_string": "b"}, "old_string is not in there."),
         ("patch", {"name": "there", "old_string": "a", "new_string": "b"}, "old_string is in there 2 times"),
@@ -183,9 +185,9 @@ async def test_a_name_is_a_plain_word_and_no_path(memory: Memory, name: str, ver
         (
             "append",
             {"name": "there", "content": "x" * LARGEST},
-            "The note would have 65.5 KB, and 65.5 KB is the most",
+            "The note would be 65.5 KB",
         ),
-        ("write", {"name": "new", "content": "é" * LARGEST}, "The note would have 131.1 KB"),
+        ("write", {"name": "new", "content": "é" * LARGEST}, "The note would be 131.1 KB"),
         ("write", {"name": "new", "content": "x" * (LARGEST + 1)}, "Expected `str` of length <= 65536"),
         ("write", {"name": "new", "content": "\ud800"}, "content has half a character in it"),
         ("write", {"name": "new", "content": "x", "scope": "team"}, "Invalid enum value 'team'"),
@@ -206,7 +208,7 @@ async def test_there_is_room_for_so_many_notes_and_no_more(
     for number in range(3):
         await memory.use("write", name=f"n{number}", content="x")
     assert await memory.refusal("write", name="n3", content="x") == (
-        "There are 3 notes already; write into one of those."
+        "There are 3 notes, which is the limit; add to one of those."
     )
     await memory.use("append", name="n0", content="y")
     assert MOST == 200
@@ -246,7 +248,7 @@ async def test_where_notes_cannot_be_kept_that_is_said(memory: Memory) -> None:
     memory.home.mkdir(parents=True)
     (memory.home / "memory").write_text("in the way")
     said = await memory.refusal("write", name="x", content="x")
-    assert said.startswith(f"Notes cannot be kept in {memory.home}/memory/project/ws-")
+    assert said.startswith(f"Notes cannot be saved in {memory.home}/memory/project/ws-")
 
 
 def test_only_listing_and_reading_count_as_reading(memory: Memory) -> None:

@@ -122,9 +122,7 @@ async def test_a_hostile_pattern_cannot_hold_python_for_ever(
     heart = asyncio.create_task(beat())
     text = await grep(desk, python_searcher, GrepRequest(search("count", "(a+)+$b")))
     heart.cancel()
-    assert text.startswith(
-        "No matches for '(a+)+$b' in the working directory.\n[the search was stopped after "
-    )
+    assert text.startswith("No matches for '(a+)+$b' in the working directory.\n[the search timed out after ")
     assert beats > 5
 
 

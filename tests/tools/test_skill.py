@@ -145,12 +145,12 @@ async def test_where_the_gate_does_not_judge_it_nobody_is_sent(desk: Desk):
     output = await use(ctx, Shelf(ROUTED), delegates=False, skill="look")
     assert sender.asked == []
     assert output.text.startswith(
-        "This skill is done by the agent Explore. Send it with Task, subagent_type='Explore'"
+        "This skill needs the agent Explore. Start it with Task, subagent_type='Explore'"
     )
 
 
 async def test_an_agent_that_cannot_send_agents_is_told_so(desk: Desk):
-    with pytest.raises(ToolError, match="is done by the agent Explore, and this agent cannot send any"):
+    with pytest.raises(ToolError, match="needs the agent Explore, and this agent cannot start agents"):
         await use(desk.ctx, Shelf(ROUTED), skill="look")
 
 

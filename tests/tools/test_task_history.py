@@ -102,7 +102,7 @@ async def test_an_agent_sees_itself_and_no_others(tmp_path: Path) -> None:
         task="00000002",
         looker=looks,
     )
-    assert told[0] == "You have sent no agents."
+    assert told[0] == "You have started no agents."
     assert told[1].startswith("00000002 looker: look [running, ")
     assert told[2:] == [
         "There is no task 00000001 of yours.",
@@ -130,7 +130,7 @@ async def test_a_long_replay_is_cut_and_paged(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tool", [TASK_LIST, TASK_REPLAY])
 async def test_where_nobody_keeps_tasks_that_is_said(desk: Desk, tool: Any) -> None:
-    with pytest.raises(ToolError, match="Nobody keeps tasks for this agent"):
+    with pytest.raises(ToolError, match="This agent has no tasks"):
         await desk.use(tool)
 
 

@@ -152,7 +152,7 @@ async def test_domains_count_whatever_an_engine_makes_of_them(
     text = await use(desk, web_search(Shelf(PYTHON, OTHER)), **domains)
     found = [line.partition(". ")[2] for line in text.splitlines() if line[0].isdigit()]
     assert found == titles
-    assert bool(titles) != (text == "Shelf finds nothing for 'words' in these domains; try other words.")
+    assert bool(titles) != (text == "Shelf found nothing for 'words' in these domains; try other words.")
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ async def test_domains_count_whatever_an_engine_makes_of_them(
 async def test_what_is_no_domain_is_said(desk: Desk, domain: str) -> None:
     with pytest.raises(ToolError) as raised:
         await use(desk, web_search(Shelf()), blocked_domains=[domain])
-    assert str(raised.value) == f"{domain!r} is no domain; write it as `example.com`."
+    assert str(raised.value) == f"{domain!r} is not a domain; write it as `example.com`."
 
 
 def test_engines_are_told_domains_in_words() -> None:
@@ -173,7 +173,7 @@ def test_engines_are_told_domains_in_words() -> None:
 
 
 async def test_nothing_found_and_nothing_asked_are_said(desk: Desk) -> None:
-    assert await use(desk, web_search(Shelf())) == "Shelf finds nothing for 'words'; try other words."
+    assert await use(desk, web_search(Shelf())) == "Shelf found nothing for 'words'; try other words."
     with pytest.raises(ToolError, match="The query is empty"):
         await desk.use(web_search(Shelf()), query=" \n")
 
@@ -198,9 +198,9 @@ def test_duckduckgos_other_page_is_read_too() -> None:
     [
         (
             page(b"<div class=anomaly-modal>", status="202 Accepted"),
-            "DuckDuckGo wants to see a person before",
+            "DuckDuckGo asks for a CAPTCHA",
         ),
-        (page(b"", status="403 Forbidden"), "DuckDuckGo wants to see a person before"),
+        (page(b"", status="403 Forbidden"), "DuckDuckGo asks for a CAPTCHA"),
         (
             page(b"<p>all new"),
             "The page of DuckDuckGo could not be read; set TAVILY_API_KEY, BRAVE_API_KEY or",
@@ -253,11 +253,11 @@ async def test_tavily_gets_its_key_in_a_header_and_domains_in_fields(village: Vi
 @pytest.mark.parametrize(
     ("act", "said"),
     [
-        (answered({"detail": KEY}, "401 No"), "refuses to be asked (status 401): look at the key in"),
-        (answered({}, "429 Slow"), "was asked too often (status 429); wait a minute before the next search."),
+        (answered({"detail": KEY}, "401 No"), "refused the request (status 401): look at the key in"),
+        (answered({}, "429 Slow"), "too many requests (status 429)"),
         (answered({}, "503 No"), f"answered with status 503 and no results. {GO_ON}"),
-        (page(b"<html>"), f"answered with something that cannot be read. {GO_ON}"),
-        (answered({"results": KEY, "web": KEY}), f"answered with something that cannot be read. {GO_ON}"),
+        (page(b"<html>"), f"sent a response that cannot be read. {GO_ON}"),
+        (answered({"results": KEY, "web": KEY}), f"sent a response that cannot be read. {GO_ON}"),
     ],
 )
 async def test_an_engine_that_fails_says_so_without_its_key(
@@ -270,11 +270,11 @@ async def test_an_engine_that_fails_says_so_without_its_key(
 @pytest.mark.parametrize("name", list(MAKE))
 async def test_without_a_network_a_plain_sentence_is_said(village: Village, name: str) -> None:
     said = await trouble(MAKE[name](village))
-    assert said == f"There is no network that leads to {name}: {HOST} has no address. {GO_ON}"
+    assert said == f"No network leads to {name}: {HOST} has no address. {GO_ON}"
     await built(village, page(b""))
     village.dead.add("151.101.1.1")
     assert await trouble(MAKE[name](village)) == (
-        f"The web cannot be searched with {name} now: {HOST} cannot be reached at port 443: nothing listens "
+        f"The search with {name} failed: {HOST} cannot be reached at port 443: nothing listens "
         f"there; try another page. {GO_ON}"
     )
 
@@ -283,7 +283,7 @@ async def test_without_a_network_a_plain_sentence_is_said(village: Village, name
 async def test_a_key_is_not_carried_to_another_host(village: Village, name: str) -> None:
     await built(village, redirect("https://other.example.net/", 301))
     other = await village.build("other.example.net", answered(web(FOUND)), port=443, tls=True)
-    assert "it sends us to other.example.net." in await trouble(MAKE[name](village))
+    assert "it redirects to other.example.net." in await trouble(MAKE[name](village))
     assert other.connections == 0
 
 
@@ -303,10 +303,10 @@ async def test_a_searxng_on_this_machine_is_asked_because_the_user_named_it(vill
     [
         (
             answered({}, "403 No"),
-            "SearXNG refuses to be asked (status 403): its settings have to allow the format",
+            "SearXNG refused the request (status 403): its settings have to allow the format",
         ),
         (redirect("http://a.example/"), "SearXNG answered with status 302 and no results."),
-        (page(b"<html>"), "SearXNG answered with something that cannot be read."),
+        (page(b"<html>"), "SearXNG sent a response that cannot be read."),
         (
             page(b"x" * 3_000_000),
             "SearXNG (the address in SEARXNG_URL) answered with more than anybody can read.",
@@ -327,7 +327,7 @@ async def test_a_searxng_that_is_not_there_is_told_without_its_address(url: str)
 
 
 async def test_a_searxng_address_that_is_none_is_said() -> None:
-    said = "SEARXNG_URL is no http:// or https:// address; it has to be set anew."
+    said = "SEARXNG_URL is not an http:// or https:// address; correct it."
     assert await trouble(Searxng(f"file:///{KEY}")) == said
 
 

@@ -1,4 +1,4 @@
-"""mcp: which servers and tools a person has let through, each in the form it had then.
+"""MCP approvals: the servers and tools that a person has approved, each in the form it had then.
 
 The first call of a server that is let through, by whatever rule, mode or answer, notes how the server is
 started and what all of its tools say about themselves. From then on, whatever looks different needs a person.
@@ -87,7 +87,7 @@ def _read(home: Path) -> dict[str, _Approved]:
     except OSError as error:
         raise UserMistake(f"{path} cannot be read ({error.strerror}); make it readable.") from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        way = "remove it, and every MCP server counts as new"
+        way = "remove it, and approve your MCP servers again"
         raise UserMistake(f"{path} is not as GenCode writes it ({error}); {way}.") from None
 
 

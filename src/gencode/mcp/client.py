@@ -1,4 +1,4 @@
-"""mcp: a conversation with one server: requests and their answers, whatever carries them."""
+"""MCP client: requests to one server and their answers, over any transport."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from gencode import __version__
 from gencode.core.errors import GenCodeError
-from gencode.mcp.jsonrpc import (
+from gencode.mcp.transport import (
     HANDSHAKE_VERSIONS,
     META_CAPABILITIES,
     META_CLIENT,
@@ -208,7 +208,7 @@ class McpClient:
         if version not in HANDSHAKE_VERSIONS:
             known = ", ".join((STATELESS_VERSION, *HANDSHAKE_VERSIONS))
             raise ConnectionLost(
-                f"it speaks the version {str(version)[:40]!r} of MCP; spoken here: {known}", hopeless=True
+                f"it uses the version {str(version)[:40]!r} of MCP; supported: {known}", hopeless=True
             )
         self._transport.version = version
         self._note(found)

@@ -1,4 +1,4 @@
-"""mcp: how a server is started or reached, read from settings, from `.mcp.json` and from agents' files.
+"""MCP server definitions, read from settings, from `.mcp.json` and from agents' files.
 
 `${NAME}` and `${NAME:-otherwise}` stand for variables of our environment. They are filled in when the server
 is started, so that what a person approves is the text as it was written and no secret is kept with it.
@@ -250,7 +250,7 @@ def _made(name: str, table: _Table, origin: str, *, users: bool) -> ServerDefini
         raise UserMistake(f"{who} needs a command to be started, or a url to be reached at, and not both.")
     if table.type not in (_HTTP if table.url else _STDIO):
         way = "give the address of its streamable HTTP endpoint" if table.url else "leave the type out"
-        raise UserMistake(f"{who}: the type {shown(table.type)} is not spoken here; {way}.")
+        raise UserMistake(f"{who}: the type {shown(table.type)} is not supported; {way}.")
     fields = {field: getattr(table, field) for field in table.__struct_fields__ if field != "type"}
     if not users:
         fields["reads"] = ()
@@ -261,8 +261,14 @@ def _checked(definition: ServerDefinition) -> ServerDefinition:
     """The definition, or a UserMistake that says what cannot be used of it."""
     who = _who(definition.name, definition.origin)
     texts = (
-        *(definition.command, *definition.args, definition.cwd, definition.url),
-        *(*definition.env, *definition.env.values(), *definition.headers, *definition.headers.values()),
+        definition.command,
+        *definition.args,
+        definition.cwd,
+        definition.url,
+        *definition.env,
+        *definition.env.values(),
+        *definition.headers,
+        *definition.headers.values(),
     )
     if len(texts) > _MOST_PARTS or any(len(text) > _LONGEST_PART for text in texts):
         raise UserMistake(f"{who} has more than {_MOST_PARTS} parts, or one that is too long.")
@@ -299,9 +305,7 @@ def _check_url(who: str, url: str) -> None:
     if parts.username or parts.password:
         raise UserMistake(f"{who}: a password does not belong in the address; send a header instead.")
     if parts.scheme == "http" and not _HERE.fullmatch(host):
-        raise UserMistake(
-            f"{who}: what is not on this machine is only reached by https, not at {shown(url)}."
-        )
+        raise UserMistake(f"{who}: a server on another machine needs an https address, not {shown(url)}.")
 
 
 def _value(name: str, found: "re.Match[str]", environ: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""mcp: one server over its whole life: started, listed, asked, lost, and started again."""
+"""One MCP server: its connection is started, watched and, after a loss, started again."""
 
 import asyncio
 import logging
@@ -12,12 +12,12 @@ from msgspec import Struct
 from gencode.core.errors import ToolError, UserMistake
 from gencode.mcp.client import McpClient
 from gencode.mcp.definition import ServerDefinition
-from gencode.mcp.jsonrpc import ConnectionLost, RequestRefused, Transport
 from gencode.mcp.session_servers import ServerState
 from gencode.mcp.stdio import StdioTransport, environment
 from gencode.mcp.streamable_http import HttpTransport, header_value
 from gencode.mcp.tool_list import OfferedTool, ToolList, cleaned, list_tools
 from gencode.mcp.tool_results import output_of
+from gencode.mcp.transport import ConnectionLost, RequestRefused, Transport
 from gencode.runtime.processes.commands import Commands
 from gencode.runtime.processes.environment import Scrub
 from gencode.runtime.toolbox import ToolOutput
@@ -120,7 +120,7 @@ class McpServer:
         if now.digest != tool.digest:
             raise ToolError(
                 f"{tool.name} of the MCP server {self.name} has changed since you were told about it. "
-                "It was not used; it is there in its new form when you are asked next."
+                "The call was not made; the new version is available from your next reply on."
             )
         params = {"name": tool.name, "arguments": arguments}
         headers = {f"Mcp-Param-{token}": text for token, text in _mirrored(tool, arguments)}
@@ -136,8 +136,8 @@ class McpServer:
             raise ToolError(f"The MCP server {self.name} refused the call: {said}") from None
         except ConnectionLost as lost:
             raise ToolError(
-                f"The MCP server {self.name} was lost during the call: {lost}. "
-                "It is not known how far the call came."
+                f"The MCP server {self.name} disconnected during the call: {lost}. "
+                "The call may or may not have completed."
             ) from None
         return output_of(result)
 
@@ -170,8 +170,8 @@ class McpServer:
                     await self._moved.wait()
         if self.state != "ready" or self._peer is None:
             told = f": {self.why}" if self.why else ""
-            soon = "It is started again in a moment." if self.state in ("down", "starting") else ""
-            raise ToolError(f"The MCP server {self.name} is not there{told}. {soon}".rstrip())
+            soon = "It is being restarted." if self.state in ("down", "starting") else ""
+            raise ToolError(f"The MCP server {self.name} is not available{told}. {soon}".rstrip())
         return self._peer
 
     async def _live(self) -> None:

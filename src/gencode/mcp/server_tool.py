@@ -1,4 +1,4 @@
-"""mcp: a server's tool as agents know tools, and the question before a server is started in a new form."""
+"""A tool of an MCP server as agents use it, and the approval of servers and tools that are new or changed."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -36,7 +36,7 @@ class ServerTool(Tool, frozen=True, eq=False, kw_only=True):
     @property
     def approval(self) -> str:
         """How a person lifts a doubt."""
-        return f"a person's yes, or: {approval_command(self.server)}"
+        return f"a person's approval, or: {approval_command(self.server)}"
 
     def parse(self, call: ToolCall) -> Struct:
         """The arguments as they are, if they are an object and nothing required is missing."""

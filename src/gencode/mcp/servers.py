@@ -1,4 +1,4 @@
-"""mcp: the servers of a session: those of the settings and the project, and those that agents bring along."""
+"""All MCP servers of a session, from settings, the project and agents' files, and who gets which tools."""
 
 import asyncio
 import os
@@ -13,11 +13,11 @@ from gencode.core.rules import Rule
 from gencode.core.spec import AgentSpec
 from gencode.mcp.approvals import ServerApprovals
 from gencode.mcp.definition import ServerDefinition, of_agent
+from gencode.mcp.public_names import PREFIX, denies_all, is_pattern, matches, server_labels, tool_names
 from gencode.mcp.server import McpServer, McpServerStatus
 from gencode.mcp.server_tool import ServerTool, ServerToolFactory
 from gencode.mcp.session_servers import Change, ServerState, approval_command
 from gencode.mcp.tool_list import OfferedTool
-from gencode.mcp.tool_names import PREFIX, denies_all, is_pattern, matches, server_labels, tool_names
 from gencode.permissions.brought import agent_dialect
 from gencode.permissions.calls import Approval
 from gencode.permissions.trust import trusted_folders
@@ -279,7 +279,10 @@ class McpServers:
         if status.state != "ready":
             return f"The MCP server {definition.name} was approved, but it is {status.state}: {status.why}."
         names = ", ".join(status.tools) or "none"
-        return f"The MCP server {definition.name} runs. From your next reply on there are its tools: {names}."
+        return (
+            f"The MCP server {definition.name} is running. "
+            f"Its tools are available from your next reply on: {names}."
+        )
 
 
 class ServerCandidate:
@@ -353,9 +356,9 @@ def _why_absent(server: McpServer) -> str:
             way = "Go on with something else, or call the tool again in your next reply."
             return f"The MCP server {server.name} is still starting{why}. {way}"
         case "down":
-            return f"The MCP server {server.name} does not work{why}. It is tried again; call it later."
+            return f"The MCP server {server.name} does not work{why}. It will be retried; call it later."
         case "failed":
-            return f"The MCP server {server.name} does not work{why}. Do without it, and say so."
+            return f"The MCP server {server.name} does not work{why}. Continue without it, and say so."
         case "unapproved":
             way = f"A person approves it with: {approval_command(server.name)}"
             return f"The MCP server {server.name} was not started{why}. {way}"

@@ -1,4 +1,4 @@
-"""mcp: the servers of one open GenCode, as far as nobody has to load them: most sessions have none."""
+"""The MCP servers of a session, loaded only when one is configured: most sessions have none."""
 
 import asyncio
 import shlex
@@ -73,7 +73,7 @@ class ServerReport(Struct, frozen=True):
             case "starting":
                 return f"The MCP server {self.name} is still starting{why}; its tools come when it is ready."
             case "down" | "failed":
-                again = " It is tried again." if self.state == "down" else ""
+                again = " It will be retried." if self.state == "down" else ""
                 return f"The MCP server {self.name} does not work{why}.{again}"
             case "unapproved":
                 return f"The MCP server {self.name} was not started{why}. Approve it with: {self.fix}"

@@ -1,4 +1,4 @@
-"""mcp: a server as a program beside us, spoken to through its standard input and output.
+"""MCP transport over standard input and output: the server is a child process.
 
 It runs below a warden like every command, so nothing of it outlives us. What it reads and writes goes through
 two named pipes in a private folder, which is gone as soon as the program has opened them.
@@ -15,7 +15,14 @@ from typing import BinaryIO
 
 from gencode.core.errors import ToolError, UserMistake
 from gencode.mcp.definition import ServerDefinition
-from gencode.mcp.jsonrpc import LARGEST_MESSAGE, ConnectionLost, Message, TransportListener, decoded, encoded
+from gencode.mcp.transport import (
+    LARGEST_MESSAGE,
+    ConnectionLost,
+    Message,
+    TransportListener,
+    decoded,
+    encoded,
+)
 from gencode.runtime.processes.command import Command
 from gencode.runtime.processes.commands import Commands
 from gencode.runtime.processes.environment import INSIDE, Scrub
@@ -93,7 +100,7 @@ class StdioTransport:
             return
         self._writer.write(encoded(message) + b"\n")
         if self._writer.get_write_buffer_size() > _MOST_UNREAD:
-            self._lost("it does not read what it is told")
+            self._lost("it does not read its input")
 
     def abandon(self, request: int) -> bool:
         """Here the server has to be told."""
@@ -176,7 +183,7 @@ class StdioTransport:
             how = f"it ended ({ended.verdict.rstrip('.') or 'exit code 0'})"
         if self._oddity and not said:
             said = self._oddity
-        return f"{how}, and last said: {said!r}" if said else how
+        return f"{how}, and its last output was: {said!r}" if said else how
 
     def _lost(self, why: str) -> None:
         if self._listener is not None:

@@ -1,4 +1,4 @@
-"""mcp: a server behind an address, spoken to by streamable HTTP.
+"""MCP transport over streamable HTTP.
 
 Every message of ours is a request of its own; what the server answers comes as JSON or as a stream of events.
 A redirect is not followed, because it would carry the person's headers to somebody else.
@@ -15,7 +15,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from gencode.core.errors import GenCodeError
 from gencode.mcp.definition import ServerDefinition
-from gencode.mcp.jsonrpc import (
+from gencode.mcp.transport import (
     LARGEST_MESSAGE,
     STATELESS_VERSION,
     ConnectionLost,
@@ -41,7 +41,7 @@ _BOTH = "application/json, text/event-stream"
 _EVENTS = "text/event-stream"
 _HERE = ("localhost", "::1")
 _ONLY_SSE = (
-    "it speaks only the older transport HTTP+SSE, which is not spoken here; write the address of its "
+    "it offers only the older transport HTTP+SSE, which is not supported; use the address of its "
     "streamable HTTP endpoint (often /mcp), or use a bridge as its command, such as npx mcp-remote URL"
 )
 
@@ -171,24 +171,24 @@ class HttpTransport:
                     told = cast("Message", error)
                     raise RequestRefused(str(told.get("message"))[:2_000], _number(told.get("code")))
         if answer.status == 404 and self._session_id and self._listener is not None:
-            self._listener.lost("its session is over")
+            self._listener.lost("its session has expired")
         if answer.status in (401, 403, 407):
             raise ConnectionLost(
-                f"it wants to know who asks (HTTP {answer.status}); give it the right headers", hopeless=True
+                f"it needs authentication (HTTP {answer.status}); set the right headers", hopeless=True
             )
         if 300 <= answer.status < 400:
             place = _place(answer.headers.get("Location", ""))
             raise ConnectionLost(
-                f"it sends us on to {place}; if that is right, write that address", hopeless=True
+                f"it redirects to {place}; if that is right, use that address", hopeless=True
             )
         if answer.status >= 500:
-            raise ConnectionLost(f"it has trouble of its own (HTTP {answer.status})")
+            raise ConnectionLost(f"it failed with a server error (HTTP {answer.status})")
         if answer.status in (404, 405) and message.get("method") == "initialize":
             if await self._only_sse():
                 raise ConnectionLost(_ONLY_SSE, hopeless=True)
             place = _place(self._definition.url)
             raise ConnectionLost(
-                f"nothing at {place} takes MCP messages (HTTP {answer.status}); check the address"
+                f"nothing at {place} accepts MCP messages (HTTP {answer.status}); check the address"
             )
         raise RequestRefused(f"HTTP {answer.status}")
 

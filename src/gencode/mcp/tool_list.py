@@ -1,4 +1,4 @@
-"""mcp: what a server offers, taken with care: bounded in number and size, free of characters that deceive.
+"""The list of tools that an MCP server offers, bounded and freed of invisible characters.
 
 What a server says about its tools goes into the prompts of models. It can be kept short and visible; whether
 it is honest cannot be known, which is why every tool is asked about and a change of its description too.
@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from gencode.mcp.client import McpClient
-from gencode.mcp.jsonrpc import Message
+from gencode.mcp.transport import Message
 
 MOST_TOOLS = 256
 MOST_PAGES = 64
@@ -24,7 +24,7 @@ DEEPEST_SCHEMA = 24
 MOST_NOTES = 10
 _LARGEST_LOOKED_AT = 1024 * 1024
 _LONGEST_NAME = 256
-_TOO_LARGE = f"what it says about its arguments is larger than {LARGEST_SCHEMA:,} bytes"
+_TOO_LARGE = f"its input schema is larger than {LARGEST_SCHEMA:,} bytes"
 
 _PARAMETER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _HEADER_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
@@ -78,7 +78,7 @@ async def list_tools(peer: McpClient) -> ToolList:
         if not isinstance(following, str) or not following:
             return _listing(tools, notes)
         if following in seen:
-            return _listing(tools, ["its list of tools goes round in circles", *notes])
+            return _listing(tools, ["its list of tools repeats the same pages", *notes])
         seen.add(following)
         cursor = following
     return _listing(tools, [f"its list of tools has more than {MOST_PAGES} pages", *notes])
@@ -171,7 +171,7 @@ def _usable(raw: Any) -> dict[str, Any]:
 
 def _tidy(value: Any, deeper: int) -> Any:
     if not deeper:
-        raise _Unusable(f"what it says about its arguments is nested more than {DEEPEST_SCHEMA} times")
+        raise _Unusable(f"its input schema is nested more than {DEEPEST_SCHEMA} times")
     match value:
         case dict():
             tidy = {str(key): _tidy(each, deeper - 1) for key, each in cast("Message", value).items()}

@@ -1,4 +1,4 @@
-"""mcp: what a server's tool gave back, as our tools give things back."""
+"""Converts the result of an MCP tool call into the output of a tool."""
 
 from contextlib import suppress
 from typing import Any, cast
@@ -6,7 +6,7 @@ from typing import Any, cast
 import msgspec
 
 from gencode.core.messages import Image
-from gencode.mcp.jsonrpc import Message
+from gencode.mcp.transport import Message
 from gencode.runtime.pictures import KINDS, MOST_PICTURES, kind_of, picture
 from gencode.runtime.toolbox import ToolOutput, clip
 
@@ -29,12 +29,10 @@ def output_of(result: Message) -> ToolOutput:
     if structured is not None and not _says_the_same(texts, structured):
         texts.append(msgspec.json.format(msgspec.json.encode(structured), indent=2).decode())
     if result.get("resultType") == "input_required":
-        texts.append(
-            "The server wants something from the person before it goes on; that is not possible here."
-        )
+        texts.append("The server needs input from the user before it continues; that is not supported.")
     text = clip("\n".join(texts), LONGEST_RESULT)
     error = result.get("isError") is True or result.get("resultType") == "input_required"
-    return ToolOutput(text or ("[no text]" if images else "[nothing]"), error=error, images=tuple(images))
+    return ToolOutput(text or ("[no text]" if images else "[no output]"), error=error, images=tuple(images))
 
 
 def _take(part: Message, texts: list[str], images: list[Image]) -> None:
@@ -50,7 +48,7 @@ def _take(part: Message, texts: list[str], images: list[Image]) -> None:
         case "resource":
             _resource(part.get("resource"), texts, images)
         case kind:
-            texts.append(f"[something of the kind {_text(kind)[:60]!r} was left out]")
+            texts.append(f"[content of the type {_text(kind)[:60]!r} was left out]")
 
 
 def _resource(inner: Any, texts: list[str], images: list[Image]) -> None:

@@ -1,4 +1,4 @@
-"""The words of spans (telemetry rack): OpenTelemetry's conventions for generative AI, and a few of our own.
+"""Attributes of spans: OpenTelemetry's conventions for generative AI, and a few of our own.
 
 No prompt, reply, path, command or result is among them unless a person switched content on.
 """

@@ -1,4 +1,4 @@
-"""Spans and metrics in OpenTelemetry's hands (telemetry rack); loaded only when telemetry is on.
+"""Exports spans and metrics with the OpenTelemetry SDK; loaded only when telemetry is on.
 
 A program that has set up OpenTelemetry gets our spans in its own way. Otherwise we bring providers of our
 own, which nobody else sees and which end with us: they send in threads of theirs, so that a collector that is

@@ -1,4 +1,4 @@
-"""Whether anything is told at all (telemetry rack). Off, this costs one look at the environment.
+"""Switches telemetry on from settings and environment. Off, this costs one look at the environment.
 
 On, a listener hears facts like every screen does and hands finished spans on; the loop knows nothing of it.
 """

@@ -1,4 +1,4 @@
-"""Facts as finished spans (telemetry rack): session, agent, model call and tool, without any library.
+"""Builds spans from events: session, agent, model call and tool call, without any library.
 
 Every number of a span is derived from what the journal holds: the ids of tasks, when they were created, which
 reply made a call. So each process that works on a tree gives the same numbers to the same things, and what
@@ -216,12 +216,23 @@ class SpanBuilder:
         error = "" if fact.status is Status.COMPLETED else fact.status.value
         words = agent_attributes(known, run, fact, self._content)
         name = f"invoke_agent {one_line(known.agent, LONGEST_NAME)}"
-        ids = (known.trace, _run_span(known, run), known.parent)
-        yield Span(name, "invoke_agent", *ids, run.began, event.at, words, error)
+        run_span = _run_span(known, run)
+        yield Span(
+            name, "invoke_agent", known.trace, run_span, known.parent, run.began, event.at, words, error
+        )
         if known.root == known.id and run.first:
             session = {"gen_ai.conversation.id": known.root}
-            ids = (known.trace, known.session, 0)
-            yield Span("session", "session", *ids, known.created, event.at, session, error)
+            yield Span(
+                "session",
+                "session",
+                known.trace,
+                known.session,
+                0,
+                known.created,
+                event.at,
+                session,
+                error,
+            )
 
     async def _learn(self, event: Event) -> TracedTask | None:
         """A task that is heard of for the first time here, with its place in its tree."""
@@ -245,7 +256,15 @@ class SpanBuilder:
                 each for each in await self._facts.events(task.id) if (each.seq or 0) < event.seq
             )
         return TracedTask(
-            *(task.id, task.created_at, task.agent, root[0], trace, session, above, task.prompt), told=told
+            task.id,
+            task.created_at,
+            task.agent,
+            root[0],
+            trace,
+            session,
+            above,
+            task.prompt,
+            told=told,
         )
 
     async def _root(self, task: Task, parent: str | None) -> tuple[str, str]:

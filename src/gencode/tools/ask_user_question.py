@@ -1,4 +1,4 @@
-"""tools: AskUserQuestion, a question that an agent cannot answer by itself."""
+"""AskUserQuestion: the agent asks the user, or its parent, to decide something."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated
@@ -46,10 +46,10 @@ async def ASK_USER_QUESTION(
         "What to go on with if nobody answers, for questions that name none themselves",
     ] = "",
 ) -> ToolOutput:
-    """Ask what only the user, or the agent that sent you, can decide. The work waits for the answer, for a
+    """Ask what only the user, or your parent agent, can decide. The work waits for the answer, for a
     while. Do not ask what you can find out, or what does not change what you do next."""
     if ctx.delegate is None:
-        raise ToolError("There is nobody here to ask, so nothing is decided; report the open decision.")
+        raise ToolError("Nobody can answer in this run, so nothing is decided; report the open decision.")
     if empty := [each for each in questions if not each.question.strip()]:
         raise ToolError(f"{len(empty)} of the questions are empty; say what you want to know.")
     inquiries = [

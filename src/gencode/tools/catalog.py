@@ -1,4 +1,10 @@
-"""tools: those that are there for everybody whose file does not say otherwise, and those that spawn."""
+"""The catalog of tools: the default ones, those that an agent has to name, and those of installed packages.
+
+No module of a tool that has to be named is loaded before an agent names it. Other packages bring tools
+through the entry points of the group `gencode.tools`, each of which leads to one tool or several. They are
+looked for when a name is not known otherwise or all tools are listed; an agent gets one only when its file
+names it.
+"""
 
 import logging
 from collections.abc import Callable, Container, Iterable, Iterator
@@ -31,13 +37,29 @@ if TYPE_CHECKING:
 
 
 TOOLS = (
-    *(TASK, TASK_OUTPUT, TASK_STOP, SEND_MESSAGE, READ, GLOB, GREP, LS, WRITE, EDIT, BASH, KILL_SHELL),
-    *(WEB_FETCH, WEB_SEARCH, TODO_WRITE, ASK_USER_QUESTION),
-    *(SPAWN, SPAWN_SUBAGENT),
+    TASK,
+    TASK_OUTPUT,
+    TASK_STOP,
+    SEND_MESSAGE,
+    READ,
+    GLOB,
+    GREP,
+    LS,
+    WRITE,
+    EDIT,
+    BASH,
+    KILL_SHELL,
+    WEB_FETCH,
+    WEB_SEARCH,
+    TODO_WRITE,
+    ASK_USER_QUESTION,
+    SPAWN,
+    SPAWN_SUBAGENT,
 )
+"""The tools that every agent gets unless its file says otherwise, and those that spawn."""
 
 
-_READY = {
+_MODULES = {
     "current_time": "clock",
     "sleep": "clock",
     "get_env": "environment_variables",
@@ -54,17 +76,17 @@ _READY = {
     "notify": "message",
 }
 _HTTP = ("http_get", "http_post", "http_request")
-_SECRETARYS = ("message", "cron")
+_MESSAGING = ("message", "cron")
 _MEMORY = ("memory_list", "memory_read", "memory_write", "memory_patch", "memory_append")
 
 
 def on_request(home: Callable[[], Path], secretary: Secretary | None = None) -> tuple[Shelved, ...]:
     """The tools that have to be named; `home` is the per-user folder, `secretary` writes and plans."""
     return (
-        *(Shelved(name, lambda at=module, of=name: _ready(at, of)) for name, module in _READY.items()),
+        *(Shelved(name, lambda at=module, of=name: _ready(at, of)) for name, module in _MODULES.items()),
         *(Shelved(name, lambda of=name: _made("http_request", of)) for name in _HTTP),
         *(Shelved(name, lambda of=name: _made("memory_notes", of, home)) for name in _MEMORY),
-        *(Shelved(name, lambda of=name: _made(of, of, secretary)) for name in _SECRETARYS),
+        *(Shelved(name, lambda of=name: _made(of, of, secretary)) for name in _MESSAGING),
     )
 
 

@@ -1,4 +1,4 @@
-"""tools: current_time, the clock of this machine or of a place elsewhere."""
+"""current_time and sleep: the date and time in any time zone, and a wait."""
 
 import asyncio
 from datetime import UTC, datetime, tzinfo

@@ -1,4 +1,4 @@
-"""tools: json_parse and json_stringify, JSON read strictly and written exactly."""
+"""json_parse, json_stringify, base64_encode and base64_decode."""
 
 import base64
 import binascii
@@ -48,23 +48,25 @@ def _read(text: str) -> Any:
         lines = text.splitlines() or [""]
         near = shown(lines[min(error.lineno, len(lines)) - 1].strip(), 80)
         raise ToolError(
-            f"It is not JSON: {error.msg} in line {error.lineno}, column {error.colno}: {near}."
+            f"This is not valid JSON: {error.msg} in line {error.lineno}, column {error.colno}: {near}."
         ) from None
     except RecursionError:
-        raise ToolError("It is not read: it is nested too deeply.") from None
+        raise ToolError("The JSON is nested too deeply.") from None
     except ValueError as error:
-        raise ToolError(f"It is not read: {error}.") from None
+        raise ToolError(f"This is not valid JSON: {error}.") from None
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON; write null or a number")
+    raise ValueError(f"{name} is not valid JSON; write null or a number")
 
 
 def _part(value: Any, pointer: str) -> Any:
     if not pointer:
         return value
     if not pointer.startswith("/"):
-        raise ToolError(f"{shown(pointer)} is no JSON pointer; begin it with a slash, as in /items/0/name.")
+        raise ToolError(
+            f"{shown(pointer)} is not a JSON pointer; begin it with a slash, as in /items/0/name."
+        )
     for token in pointer[1:].split("/"):
         value = _inside(value, token.replace("~1", "/").replace("~0", "~"), pointer)
     return value
@@ -77,17 +79,20 @@ def _inside(value: Any, key: str, pointer: str) -> Any:
             if key in fields:
                 return fields[key]
             there = ", ".join(shown(each, 40) for each in list(fields)[:MOST_KEYS_TOLD]) or "no fields"
-            raise ToolError(f"{shown(pointer)} leads nowhere: there is no {shown(key)}; there is {there}.")
+            raise ToolError(
+                f"{shown(pointer)} does not exist: there is no {shown(key)}; the keys are {there}."
+            )
         case list():
             items = cast("list[Any]", value)
             if key.isascii() and key.isdecimal() and int(key[:9]) < len(items) and len(key) < 10:
                 return items[int(key)]
             raise ToolError(
-                f"{shown(pointer)} leads nowhere: {shown(key)} is no place in a list of {len(items):,}."
+                f"{shown(pointer)} does not exist: {shown(key)} is not an index of a list "
+                f"of length {len(items):,}."
             )
         case _:
             before = f"{value!r:.80}"
-            raise ToolError(f"{shown(pointer)} leads nowhere: before {shown(key)} there is only {before}.")
+            raise ToolError(f"{shown(pointer)} does not exist: before {shown(key)} there is only {before}.")
 
 
 def _written(value: Any, indent: int, *, sort_keys: bool = False) -> str:
@@ -96,9 +101,9 @@ def _written(value: Any, indent: int, *, sort_keys: bool = False) -> str:
             value, ensure_ascii=False, allow_nan=False, indent=indent or None, sort_keys=sort_keys
         )
     except RecursionError:
-        raise ToolError("It is not written: it is nested too deeply.") from None
+        raise ToolError("The value is nested too deeply to be written as JSON.") from None
     except ValueError as error:
-        raise ToolError(f"It is not written: {error}.") from None
+        raise ToolError(f"The value cannot be written as JSON: {error}.") from None
 
 
 _SHOWN_BYTES = 64
@@ -125,9 +130,11 @@ async def BASE64_DECODE(
     try:
         data = base64.b64decode(packed + "=" * (-len(packed) % 4), validate=True)
     except (binascii.Error, ValueError):
-        raise ToolError("It is not base64: check that it is whole and holds nothing else.") from None
+        raise ToolError(
+            "This is not valid base64: check that it is complete and holds nothing else."
+        ) from None
     try:
         return data.decode()
     except UnicodeDecodeError:
-        begins = data[:_SHOWN_BYTES].hex(" ")
-        return f"It is not text and is not shown: {size_text(len(data))}, beginning with the bytes {begins}."
+        size, first = size_text(len(data)), data[:_SHOWN_BYTES].hex(" ")
+        return f"The data is not text and is not shown: {size}, beginning with the bytes {first}."

@@ -1,4 +1,4 @@
-"""tools: Edit, exact replacements in a file, all of them or none."""
+"""Edit: exact text replacements in a file, all of them or none, and why a text was not found."""
 
 import asyncio
 import re
@@ -35,13 +35,13 @@ def why_not_found(text: str, old: str, new: str) -> str:
         return "Leave out the line numbers that Read puts before each line."
     if old.replace("\r\n", "\n") in text.replace("\r\n", "\n"):
         ends = "some lines of the file end with CR LF" if "\r\n" in text else "the file has LF alone"
-        return f"Only the line ends differ: {ends}, so they must be given like that."
+        return f"Only the line endings differ: {ends}; write them the same way."
     lines = [line.removesuffix("\r") for line in text.split("\n", _COMPARED_LINES)[:_COMPARED_LINES]]
     if found := _but_for_blanks(lines, old):
-        return f"Only blanks differ; the file has:\n{_numbered(lines, *found)}"
+        return f"Only whitespace differs; the file has:\n{_numbered(lines, *found)}"
     if len(new) > 1 and new in text:
         line = text.count("\n", 0, text.index(new)) + 1
-        return f"new_string is there already, in line {line}; perhaps this was done before."
+        return f"new_string is already in line {line}; perhaps this edit was made before."
     if near := _nearest(lines, old):
         return f"The nearest lines are:\n{near}"
     return "Read the file again and copy the text exactly."

@@ -1,4 +1,4 @@
-"""tools: get_env and set_env, the variables that commands see; secrets are never shown."""
+"""get_env and set_env: the environment variables of commands; secrets are never shown."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -42,7 +42,7 @@ async def SET_ENV(
     Names that change what programs load, run or reach, and keys, are refused.
     """
     ctx.shells().variables.set(ctx.task, name, value)
-    return f"{name} is set for your further commands." if value else f"{name} is as it was before."
+    return f"{name} is set for your further commands." if value else f"{name} has its original value again."
 
 
 def _own(ctx: ToolContext) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""tools: what Write and Edit share: a change that is never left half done, noted, and told with its hash."""
+"""Safe changes of files, shared by Write, Edit and others: checks for stale files, cancellation, diffs."""
 
 import asyncio
 import hashlib
@@ -162,8 +162,8 @@ def difference(before: str, after: str) -> str:
     shown = list(_hunks(old, new))
     if len(shown) > MOST_LINES:
         rest = len(shown) - MOST_LINES
-        shown[MOST_LINES:] = [f"[… {rest:,} more lines of this difference are not shown]"]
-    return "\n".join(shown) or "(nothing changes)"
+        shown[MOST_LINES:] = [f"[… {rest:,} more lines of this diff are not shown]"]
+    return "\n".join(shown) or "(no changes)"
 
 
 def _lines(text: str) -> list[str]:

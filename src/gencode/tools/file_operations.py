@@ -1,4 +1,4 @@
-"""tools: delete_file and move_file, one file at a time; folders and links stay where they are."""
+"""get_file_info, delete_file and move_file, one file at a time; folders and links stay where they are."""
 
 import asyncio
 import hashlib
@@ -22,14 +22,14 @@ _CHUNK = 1024 * 1024
 
 async def preview_delete(ctx: ToolContext, path: str) -> str:
     """What would be deleted."""
-    return await run_to_completion(lambda _: f"The file is deleted: {_described(ctx, path)}.")
+    return await run_to_completion(lambda _: f"Deletes {_described(ctx, path)}.")
 
 
 async def preview_move(ctx: ToolContext, source: str, destination: str) -> str:
     """What would be moved, and where to."""
     there = ctx.place(destination).real
     return await run_to_completion(
-        lambda _: f"The file is moved: {_described(ctx, source)} to {relative(ctx.workspace, there)}."
+        lambda _: f"Moves {_described(ctx, source)} to {relative(ctx.workspace, there)}."
     )
 
 
@@ -86,7 +86,7 @@ def _own_place(ctx: ToolContext, path: str) -> tuple[Resolved, str]:
     shown = relative(ctx.workspace, place.real)
     if os.path.islink(place.lexical):  # noqa: PTH114 – never raises
         link = relative(ctx.workspace, place.lexical)
-        raise ToolError(f"{link} is a link to {shown}; links stay, so name the file itself.")
+        raise ToolError(f"{link} is a link to {shown}; give the path of the file itself.")
     return place, shown
 
 
@@ -122,11 +122,11 @@ def _told(ctx: ToolContext, path: str) -> str:
     folder = stat.S_ISDIR(found.st_mode)
     lines = [shown, f"Kind: {'folder' if folder else 'file'}"]
     if os.path.islink(place.lexical):  # noqa: PTH114 – never raises
-        lines.append(f"Reached by the link: {printable(relative(ctx.workspace, place.lexical))}")
+        lines.append(f"Link: {printable(relative(ctx.workspace, place.lexical))}")
     if not folder:
         lines.append(f"Size: {size_text(found.st_size)} ({found.st_size:,} bytes)")
-    lines.append(f"Changed: {datetime.fromtimestamp(found.st_mtime, UTC):%Y-%m-%dT%H:%M:%SZ}")
-    lines.append(f"Rights: {stat.filemode(found.st_mode)}")
+    lines.append(f"Modified: {datetime.fromtimestamp(found.st_mtime, UTC):%Y-%m-%dT%H:%M:%SZ}")
+    lines.append(f"Permissions: {stat.filemode(found.st_mode)}")
     if not folder and found.st_nlink > 1:
-        lines.append(f"Names: {found.st_nlink} (hard links)")
+        lines.append(f"Hard links: {found.st_nlink}")
     return "\n".join(lines)

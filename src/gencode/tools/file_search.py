@@ -1,4 +1,4 @@
-"""tools: one search, run by ripgrep or by Python in a process that is killed when it is not wanted any more.
+"""Runs a file search, with ripgrep or in Python, in a process that is killed when it is not needed any more.
 
 Findings come in any order and are sorted here, because ripgrep is much faster when it need not sort. When
 there are more than fit in memory the search runs again in order, and only as far as the page needs.

@@ -1,4 +1,4 @@
-"""tools: judged files and folders opened with a hint where they are not there, names made printable."""
+"""Opens files and folders for tools, with hints when one does not exist, and formats paths and sizes."""
 
 import os
 import stat

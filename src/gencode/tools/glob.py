@@ -1,4 +1,4 @@
-"""tools: Glob, the names of files that fit a pattern."""
+"""Glob: find files by name."""
 
 import asyncio
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""tools: glob patterns as regular expressions that cannot run away.
+"""Glob patterns compiled to regular expressions that cannot run away.
 
 `*` and `?` stay inside one path component, `**` spans components, `[…]` and `{a,b}` mean what they mean
 everywhere. A hostile pattern such as `*a*a*a*a*b` must not blow up, so every star but the last commits to

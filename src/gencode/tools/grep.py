@@ -1,4 +1,4 @@
-"""tools: Grep, the lines, files or numbers of lines that match a regular expression."""
+"""Grep: search the contents of files with a regular expression; also the table of file types."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""tools: ignore files (`.gitignore`, `.ignore`, `.rgignore`), read the way ripgrep reads them.
+"""Ignore files (`.gitignore`, `.ignore`, `.rgignore`), read the way ripgrep reads them.
 
 Rules above the folder that is searched count up to the top of its git repository or, outside of one, up to
 the workspace's root; never further, so that a stray file in a home folder hides nothing.

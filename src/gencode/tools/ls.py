@@ -1,4 +1,4 @@
-"""tools: LS, what is in one folder."""
+"""LS: list one folder."""
 
 import asyncio
 import os

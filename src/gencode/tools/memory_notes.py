@@ -1,4 +1,12 @@
-"""tools: memory_list, memory_read, memory_write, memory_patch and memory_append, notes that last."""
+"""memory_list, memory_read, memory_write, memory_patch and memory_append: notes that outlive a session.
+
+Notes are Markdown files below the per-user folder, one folder for each owner, and never in a repository:
+
+    memory/user/NAME.md   memory/project/FOLDER-HASH/NAME.md   memory/agent/AGENT-HASH/NAME.md
+
+A note is replaced as a whole or not at all. Whoever changes one holds the lock of its folder, in whatever
+process, so that no change of another is lost.
+"""
 
 import asyncio
 import fcntl
@@ -85,11 +93,11 @@ class NoteFolder:
             data = text.encode()
             if len(data) > LARGEST:
                 raise ToolError(
-                    f"The note would have {size_text(len(data))}, and {size_text(LARGEST)} is the most; "
-                    "shorten it, or begin another one."
+                    f"The note would be {size_text(len(data))}, and the limit is {size_text(LARGEST)}; "
+                    "shorten it, or start another one."
                 )
             if before is None and len(self.notes()) >= MOST:
-                raise ToolError(f"There are {MOST} notes already; write into one of those.")
+                raise ToolError(f"There are {MOST} notes, which is the limit; add to one of those.")
             replace_file(place, data)
         return text
 
@@ -118,7 +126,7 @@ class NoteFolder:
             os.close(handle)
 
     def _trouble(self, error: OSError) -> ToolError:
-        return ToolError(f"Notes cannot be kept in {self.path}: {error.strerror}.")
+        return ToolError(f"Notes cannot be saved in {self.path}: {error.strerror}.")
 
 
 def folder_of(home: Path, scope: Scope, workspace: Workspace, agent: str) -> NoteFolder:
@@ -139,7 +147,7 @@ def clean_name(name: str) -> str:
     plain = name.strip().removesuffix(_SUFFIX).lower()
     if not _NAME.fullmatch(plain):
         raise ToolError(
-            f"{shown(name, 80)} is no name for a note; use up to 64 letters, digits, - and _, "
+            f"{shown(name, 80)} is not a valid name for a note; use up to 64 letters, digits, - and _, "
             "as in build-steps."
         )
     return plain
@@ -162,9 +170,7 @@ def _wait_for(handle: int) -> None:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > ends:
-                raise ToolError(
-                    "Somebody else is changing these notes all the time; try again later."
-                ) from None
+                raise ToolError("Another process keeps changing these notes; try again later.") from None
             time.sleep(_PATIENCE)
         else:
             return
@@ -276,7 +282,7 @@ async def _changed(folder: NoteFolder, title: str, scope: Scope, make: Callable[
         return make(before)
 
     text = await run_to_completion(lambda _: folder.change(title, remembering))
-    done = "Changed" if existed[0] else "Began"
+    done = "Changed" if existed[0] else "Created"
     return f"{done} the note {title} ({scope}): {size_text(len(text.encode()))}."
 
 
@@ -293,4 +299,4 @@ def _listed(ctx: ToolContext, home: Path, scopes: tuple[Scope, ...]) -> str:
 
 def _missing(folder: NoteFolder, title: str, scope: Scope) -> ToolError:
     names = ", ".join(note.name for note in folder.notes()) or "none"
-    return ToolError(f"There is no note {title} for the scope {scope}. There are: {names}.")
+    return ToolError(f"There is no note {title} in the scope {scope}. Existing notes: {names}.")

@@ -1,4 +1,4 @@
-"""tools: one page of a long list, with a last line that tells how to get the next."""
+"""Pagination of long tool output: one page, and a last line that tells how to get the next."""
 
 from gencode.runtime.toolbox import CLIP
 

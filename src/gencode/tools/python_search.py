@@ -1,4 +1,4 @@
-"""tools: the searcher in plain Python, for machines without ripgrep.
+"""File search in plain Python, for machines without ripgrep.
 
 It runs as a process of its own, because a hostile pattern can keep Python's `re` busy for ever and only a
 process can be killed. It reads one `FileSearch` as JSON, honours the same ignore files and writes the same

@@ -1,4 +1,4 @@
-"""tools: Read, a range of lines of a text file, or what the file is when it is no text."""
+"""Read: a range of lines of a text file, or what the file is when it is not text."""
 
 import asyncio
 import codecs

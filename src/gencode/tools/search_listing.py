@@ -1,4 +1,4 @@
-"""tools: a search as a page of lines: where it starts, which findings may be shown, how they are written."""
+"""Search results as a page of lines: which may be shown, and how they are written."""
 
 import asyncio
 import os
@@ -94,7 +94,7 @@ class SearchListing(Struct, eq=False):
     def text(self, nothing: str, *notes: str) -> str:
         """The page, or a sentence when there is nothing on it."""
         if self.ended.timed_out:
-            notes += (f"the search was stopped after {SECONDS:.0f} seconds; search a smaller part",)
+            notes += (f"the search timed out after {SECONDS:.0f} seconds; search a smaller folder",)
         return self.page.text(self.more, nothing, *notes)
 
     def _take(self, hit: SearchMatch) -> bool:

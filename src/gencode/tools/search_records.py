@@ -1,4 +1,4 @@
-"""tools: what a search asks for and what it finds, the same whoever searches.
+"""The request of a file search, and the parser for the output of a searcher.
 
 A searcher writes paths below `FileSearch.base`, each ended by a NUL; `count` and `content` go on to the end
 of the line with the number, or with the line's number, `:` or `-` (a line around a match) and its text.

@@ -1,4 +1,4 @@
-"""Skill: load the instructions of a skill, or have the agent it is for do the work.
+"""Skill: load the instructions of a skill, or have the skill's agent do the work.
 
 The tool is made for a registry of skills, which is asked anew at each call. A skill that names an agent is
 like a call of Task, so the gate has to judge it as one: `as_task_call` is that call. Where the gate does not,
@@ -144,7 +144,7 @@ def _input(request: TaskRequest) -> dict[str, Any]:
 async def _sent(ctx: ToolContext, skill: Skill, request: TaskRequest) -> ToolOutput:
     if ctx.delegate is None:
         raise ToolError(
-            f"The skill {skill.name!r} is done by the agent {skill.agent}, and this agent cannot send any. "
+            f"The skill {skill.name!r} needs the agent {skill.agent}, and this agent cannot start agents. "
             "Do the work without it or report back."
         )
     note = ""
@@ -173,7 +173,7 @@ def _told(ctx: ToolContext, outcome: Outcome, note: str) -> ToolOutput:
 
 def _to_be_sent(request: TaskRequest) -> ToolOutput:
     return ToolOutput(
-        f"This skill is done by the agent {request.agent}. Send it with Task, subagent_type="
+        f"This skill needs the agent {request.agent}. Start it with Task, subagent_type="
         f"{request.agent!r}, and this prompt:\n\n{request.prompt}"
     )
 

@@ -1,4 +1,4 @@
-"""Task: send an agent to do a piece of work and get back its final text as a report, with a receipt."""
+"""Task, spawn and spawn_subagent: start a subagent."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -36,9 +36,15 @@ async def TASK(
     in one reply when the pieces do not depend on each other: they run side by side.
     """
     if ctx.delegate is None:
-        raise ToolError("This agent cannot send agents; do the work here or report back.")
+        raise ToolError("This agent cannot start agents; do the work here or report back.")
     request = TaskRequest(
-        *(subagent_type, prompt, description, model, max_turns, run_in_background, resume),
+        subagent_type,
+        prompt,
+        description,
+        model,
+        max_turns,
+        run_in_background,
+        resume,
         isolation=isolation,
         output_schema=output_schema,
         budget=budget or Budget(),
@@ -60,10 +66,10 @@ async def TASK(
 
 def started(outcome: Outcome) -> str:
     """What the sender reads at once about work in the background."""
-    file = f" Its steps grow in {outcome.output_file} (page it with Read)." if outcome.output_file else ""
+    file = f" Its log is in {outcome.output_file} (page it with Read)." if outcome.output_file else ""
     return (
-        f"{outcome.agent} works in the background as task {outcome.agent_id}. Go on; its result comes by "
-        f'itself. To wait for it: TaskOutput(task_id="{outcome.agent_id}"). '
+        f"{outcome.agent} is running in the background as task {outcome.agent_id}. "
+        f'Continue; its result is sent to you. To wait for it: TaskOutput(task_id="{outcome.agent_id}"). '
         f'To stop it: TaskStop(task_id="{outcome.agent_id}").{file}'
     )
 
@@ -75,7 +81,7 @@ def report(outcome: Outcome, cap: int) -> str:
     head = f"The agent {outcome.agent} (task {outcome.agent_id}) {how_ended(outcome)}."
     if not outcome.result.strip():
         return f"{head}\n{receipt_line(outcome)}"
-    return f"{head}\n\nWhat it had said last:\n{report_lines(outcome, cap)}"
+    return f"{head}\n\nIts last message:\n{report_lines(outcome, cap)}"
 
 
 LONGEST_LABEL = 40

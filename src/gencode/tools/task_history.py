@@ -1,4 +1,4 @@
-"""tools: task_list and task_replay, what became of the agents that this agent has sent, and of itself."""
+"""task_list and task_replay: the agent's own subagents, and what each of them did."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
@@ -27,7 +27,7 @@ async def TASK_LIST(
     """List the tasks that you have sent, with their ids and how they stand."""
     every = [each for each in await _delegate(ctx).own() if status is None or each.status is status]
     if not every:
-        return "You have sent no agents." if status is None else f"None of your tasks is {status}."
+        return "You have started no agents." if status is None else f"None of your tasks is {status}."
     lines = [_line(each) for each in every[-limit:]]
     rest = len(every) - len(lines)
     return "\n".join([*([f"[… {rest:,} earlier ones]"] if rest else []), *lines])
@@ -80,5 +80,5 @@ def _cut(text: str) -> str:
 
 def _delegate(ctx: ToolContext) -> Delegate:
     if ctx.delegate is None:
-        raise ToolError("Nobody keeps tasks for this agent, so there is nothing to look at.")
+        raise ToolError("This agent has no tasks to look at.")
     return ctx.delegate

@@ -1,4 +1,4 @@
-"""tools: TaskStop, the verbs that cut or end a task or a command in the background."""
+"""TaskStop: stop or interrupt a background task or command."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -22,7 +22,7 @@ async def preview_stop(ctx: ToolContext, task_id: str, how: Verb) -> str:
         return ""
     hit = await delegate_of(ctx).hits(task_id, how)
     does = "interrupts" if how == "interrupt" else "stops"
-    return f"{does} {_named(hit)}" if hit else f"{does} nothing"
+    return f"{does} {_named(hit)}" if hit else "nothing to stop"
 
 
 @tool(effect="delegate", name="TaskStop", timeout=90.0, preview=preview_stop)
@@ -48,7 +48,7 @@ async def TASK_STOP(
         return ToolOutput(text)
     said = report_lines(outcome, delegate_of(ctx).result_cap(outcome.agent))
     trace = Trace(delivered=(outcome.agent_id,), ends=(outcome.ended_at or "",))
-    return ToolOutput(f"{text}\n\nWhat it said last:\n{said}", trace)
+    return ToolOutput(f"{text}\n\nIts last message:\n{said}", trace)
 
 
 async def _stop_shell(ctx: ToolContext, name: str, how: Verb) -> ToolOutput:
@@ -70,11 +70,11 @@ def _told(struck: Struck, how: Verb) -> str:
         ends = "." if below else f"; nothing was {'interrupted' if how == 'interrupt' else 'stopped'}."
         said = f"{_as_it_is(struck)}{ends}"
     elif how == "interrupt":
-        said = "was interrupted and goes on from there."
+        said = "was interrupted and continues from there."
     else:
         said = f"was stopped after {turns} and is now {outcome.status}."
-    also = f" Below it was stopped: {below}." if below else ""
-    left = f" Below it still runs: {_named(struck.left)}." if struck.left else ""
+    also = f" Subagents also stopped: {below}." if below else ""
+    left = f" Subagents still running: {_named(struck.left)}." if struck.left else ""
     way = f' To stop that: TaskStop(task_id="{task}", how="tree").' if struck.left else ""
     return f"Task {task} of {outcome.agent} {said}{also}{left}{way}"
 
@@ -86,8 +86,8 @@ def _itself(struck: Struck) -> bool:
 def _as_it_is(struck: Struck) -> str:
     status = struck.outcome.status
     if status.ended:
-        return f"had already ended as {status}"
-    return "waits for its turn" if status is Status.PENDING else "does not answer"
+        return f"had already finished ({status})"
+    return "is waiting in the queue" if status is Status.PENDING else "does not respond"
 
 
 def _named(tasks: Sequence[Sent]) -> str:

@@ -1,4 +1,4 @@
-"""tools: a text file as text and back, byte for byte the same where nothing was changed.
+"""Text files: encoding, line ends, and the type of a binary file by its first bytes.
 
 A byte order mark says what a file is; without one it is UTF-8 or, when it is not, every byte is one character
 of Latin-1, so that no byte is ever lost.

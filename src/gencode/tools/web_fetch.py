@@ -1,4 +1,4 @@
-"""tools: WebFetch, a page of the public web as text that a model can read part by part."""
+"""WebFetch: a page of the public web as text, in parts."""
 
 import time
 from collections.abc import Callable

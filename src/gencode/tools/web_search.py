@@ -1,4 +1,4 @@
-"""tools: WebSearch, with the first engine that the environment has what it needs for."""
+"""WebSearch: search the web with the first engine that is configured."""
 
 import os
 import re
@@ -57,7 +57,7 @@ async def _found(query: "WebQuery", engine: "SearchEngine") -> str:
     wanted = [each for each in every.values() if query.wants(each.host)][: query.most]
     if not wanted:
         domains = " in these domains" if query.allowed or query.blocked else ""
-        return f"{engine.name} finds nothing for {query.text!r}{domains}; try other words."
+        return f"{engine.name} found nothing for {query.text!r}{domains}; try other words."
     entries = (
         "\n   ".join(filter(None, (f"{number}. {each.title}", each.url, each.snippet)))
         for number, each in enumerate(wanted, 1)
@@ -71,7 +71,7 @@ def _domains(given: Sequence[str] | None) -> tuple[str, ...]:
     for text in given or ():
         domain = re.sub(r"\A[a-z]+://|\A\*\.|[/:].*\Z", "", text.strip().lower()).strip(".")
         if not _DOMAIN.fullmatch(domain):
-            raise ToolError(f"{text!r} is no domain; write it as `example.com`.")
+            raise ToolError(f"{text!r} is not a domain; write it as `example.com`.")
         found.append(domain)
     return tuple(dict.fromkeys(found))
 

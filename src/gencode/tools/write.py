@@ -1,4 +1,4 @@
-"""tools: Write, a whole file at once."""
+"""Write: create or replace a whole file."""
 
 import asyncio
 from typing import Annotated

@@ -1,1 +1,1 @@
-"""Web pages as text: HTML parsing, HTML to Markdown, character sets."""
+"""Web pages as text: HTML parser, HTML to Markdown, character sets."""

@@ -1,4 +1,4 @@
-"""tools: HTML taken apart into texts and tags, in one pass, whatever is wrong with it.
+"""HTML parser: a page as texts and tags, in one pass, whatever is wrong with it.
 
 The parser of the standard library needs minutes for some hostile pages of 60 KB and gives up on others. Here
 no character is looked at more than a few times, and nothing is an error: what browsers show is what comes
@@ -148,10 +148,26 @@ def _script_end(page: str, at: int) -> int:
 
 
 VOID = frozenset(
-    {
-        *("area", "base", "basefont", "bgsound", "br", "col", "embed", "frame", "hr", "img", "input"),
-        *("keygen", "link", "meta", "param", "source", "track", "wbr"),
-    }
+    [
+        "area",
+        "base",
+        "basefont",
+        "bgsound",
+        "br",
+        "col",
+        "embed",
+        "frame",
+        "hr",
+        "img",
+        "input",
+        "keygen",
+        "link",
+        "meta",
+        "param",
+        "source",
+        "track",
+        "wbr",
+    ]
 )
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
 LISTS = ("ul", "ol", "menu", "dir")
@@ -163,9 +179,38 @@ BARRIERS = frozenset({"table", *CELLS})
 """No end tag from inside closes what is open around one of these."""
 BLOCKS = frozenset(
     {
-        *("address", "article", "aside", "blockquote", "body", "center", "dd", "details", "dialog", "div"),
-        *("dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "header", "hgroup", "hr", "html"),
-        *("legend", "li", "main", "nav", "optgroup", "option", "p", "search", "section", "summary", "table"),
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "body",
+        "center",
+        "dd",
+        "details",
+        "dialog",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "header",
+        "hgroup",
+        "hr",
+        "html",
+        "legend",
+        "li",
+        "main",
+        "nav",
+        "optgroup",
+        "option",
+        "p",
+        "search",
+        "section",
+        "summary",
+        "table",
         *HEADINGS,
         *LISTS,
         *CODE_BLOCKS,
@@ -192,10 +237,24 @@ MARKS = {
 }
 
 _GONE = frozenset(
-    {
-        *("annotation", "annotation-xml", "audio", "canvas", "datalist", "iframe", "noembed", "noframes"),
-        *("object", "script", "select", "style", "svg", "template", "textarea", "video"),
-    }
+    [
+        "annotation",
+        "annotation-xml",
+        "audio",
+        "canvas",
+        "datalist",
+        "iframe",
+        "noembed",
+        "noframes",
+        "object",
+        "script",
+        "select",
+        "style",
+        "svg",
+        "template",
+        "textarea",
+        "video",
+    ]
 )
 _GONE_STYLE = re.compile(
     r"(?:^|;)\s*+(?:display\s*+:\s*+none|visibility\s*+:\s*+hidden|font-size\s*+:\s*+0(?![.\d]*[1-9]))",

@@ -1,4 +1,4 @@
-"""tools: Markdown from HTML: the text a person would see, with headings, links, lists, tables and code.
+"""Converts HTML to Markdown: the text a person would see, with headings, links, lists, tables and code.
 
 One pass over the tags with a stack of our own, so that neither depth nor broken nesting costs more than a
 longer page does. What is hidden is left out; what is around the main part of a page (menus, footers) comes

@@ -1,4 +1,4 @@
-"""tools: the bytes of a fetched page as text: what kind of thing it is, and which characters it holds."""
+"""Decodes the body of an HTTP response: media type and character set."""
 
 import codecs
 import re

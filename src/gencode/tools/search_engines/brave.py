@@ -1,4 +1,4 @@
-"""search engines: Brave's search API, for those who have a key in BRAVE_API_KEY."""
+"""Search engine: Brave's search API, with a key in BRAVE_API_KEY."""
 
 from collections.abc import Mapping
 from urllib.parse import urlencode

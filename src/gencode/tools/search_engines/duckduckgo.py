@@ -1,4 +1,4 @@
-"""search engines: DuckDuckGo's page without scripts. It needs no key, and its page may change any day."""
+"""Search engine: DuckDuckGo's page without scripts. It needs no key, and its page may change any day."""
 
 import asyncio
 from collections.abc import Iterator
@@ -46,9 +46,7 @@ class DuckDuckGo:
         if found:
             return found
         if answer.status in (202, 403) or "anomaly" in page:
-            raise ToolError(
-                f"{self.name} wants to see a person before it searches for us again; wait, or {OTHERS}."
-            )
+            raise ToolError(f"{self.name} asks for a CAPTCHA before it searches again; wait, or {OTHERS}.")
         check_status(self.name, answer.status)
         if "no-results" not in page and "No results" not in page:
             raise ToolError(f"The page of {self.name} could not be read; {OTHERS}. {GO_ON}")

@@ -1,4 +1,4 @@
-"""search engines: what one is, what it is asked and what it finds.
+"""The interface of a search engine: query, results, and requests to it.
 
 An engine is one file: a class with a `name` and `search`, and `from_environment`, which makes one when the
 environment holds what it needs. A key goes out in a header and never into a text.
@@ -102,24 +102,24 @@ async def request_engine(name: str, request: WebRequest, internet: Internet) -> 
 
     async def stay(to: Target) -> None:
         if to.host != host:
-            raise ToolError(f"it sends us to {to.host}.")
+            raise ToolError(f"it redirects to {to.host}.")
 
     try:
         return await fetch(request, LIMITS, follow=stay, internet=internet)
     except UrlRefused as refused:
         # How the host is spelled, which comes after a semicolon, is nothing the reader can change.
         why = refused.why.partition(";")[0]
-        raise ToolError(f"There is no network that leads to {name}: {why}. {GO_ON}") from None
+        raise ToolError(f"No network leads to {name}: {why}. {GO_ON}") from None
     except ToolError as error:
-        raise ToolError(f"The web cannot be searched with {name} now: {error} {GO_ON}") from None
+        raise ToolError(f"The search with {name} failed: {error} {GO_ON}") from None
 
 
 def check_status(name: str, status: int, refused: str = "") -> None:
     """Refuse an answer that is none. `refused` says what to do about a 401 or 403."""
     if status in (401, 403) and refused:
-        raise ToolError(f"{name} refuses to be asked (status {status}): {refused}. {GO_ON}")
+        raise ToolError(f"{name} refused the request (status {status}): {refused}. {GO_ON}")
     if status == 429:
-        raise ToolError(f"{name} was asked too often (status 429); wait a minute before the next search.")
+        raise ToolError(f"{name} got too many requests (status 429); wait a minute before the next search.")
     if status != 200:
         raise ToolError(f"{name} answered with status {status} and no results. {GO_ON}")
 
@@ -129,4 +129,4 @@ def decode_answer(name: str, body: bytes, shape: type[DecodedAnswer]) -> Decoded
     try:
         return msgspec.json.decode(body, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise ToolError(f"{name} answered with something that cannot be read. {GO_ON}") from None
+        raise ToolError(f"{name} sent a response that cannot be read. {GO_ON}") from None

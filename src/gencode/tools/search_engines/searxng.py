@@ -1,4 +1,4 @@
-"""search engines: a SearXNG of one's own, at the address in SEARXNG_URL, which may be on this machine."""
+"""Search engine: your own SearXNG at the address in SEARXNG_URL, which may be on this machine."""
 
 from collections.abc import Mapping
 from urllib.parse import urlencode
@@ -40,7 +40,7 @@ class Searxng:
     async def search(self, query: WebQuery) -> list[WebResult]:
         """What SearXNG finds."""
         if not self._url.startswith(("http://", "https://")):
-            raise ToolError(f"{VARIABLE} is no http:// or https:// address; it has to be set anew.")
+            raise ToolError(f"{VARIABLE} is not an http:// or https:// address; correct it.")
         wanted = urlencode({"q": query.spelled, "format": "json"})
         address = f"{self._url.rstrip('/').removesuffix('/search')}/search?{wanted}"
         answer = await ask_endpoint(f"{self.name} (the address in {VARIABLE})", address, LIMITS)

@@ -1,4 +1,4 @@
-"""search engines: Tavily's API, for those who have a key in TAVILY_API_KEY."""
+"""Search engine: Tavily's API, with a key in TAVILY_API_KEY."""
 
 from collections.abc import Mapping
 

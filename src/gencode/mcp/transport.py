@@ -1,4 +1,4 @@
-"""mcp: the messages of the protocol, its versions, and what carries them."""
+"""MCP messages (JSON-RPC), protocol versions and the interface of a transport."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol, cast

@@ -1,4 +1,4 @@
-"""mcp: the names under which a server's tools are offered, and the patterns that ask for them.
+"""Names of MCP tools as models see them (`mcp__server__tool`), and the patterns that select them.
 
 A model's tool has at most 64 of the characters `A-Z a-z 0-9 _ -`. A server's part of the name never holds two
 underscores in a row, so the next two end it and no two servers can share a name.
