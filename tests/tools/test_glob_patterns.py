@@ -127,7 +127,7 @@ def test_the_folders_before_the_first_wildcard_are_split_off(pattern: str, parts
 def test_a_filter_takes_the_wanted_and_leaves_the_unwanted() -> None:
     paths = ["a.py", "src/a.py", "src/a.js", "src/gen/b.py"]
     kept = {
-        patterns: [path for path in paths if PathFilter(patterns).lets(path)]
+        patterns: [path for path in paths if PathFilter(patterns).matches(path)]
         for patterns in ((), ("*.py",), ("src/*.py",), ("!*.py",), ("*.py", "!gen/"), ("./*.py",), ("src/",))
     }
     assert kept == {

@@ -22,21 +22,21 @@ _MOST_FORMS = 32
 
 
 class _Approved(Struct, frozen=True, forbid_unknown_fields=True):
-    """The forms of one server: SHA-256 digests, the latest last."""
+    """The approved forms of one server: SHA-256 digests, the latest last."""
 
     definitions: tuple[str, ...] = ()
     tools: dict[str, tuple[str, ...]] = {}
 
 
 class ServerApprovals:
-    """What was let through, kept in the user's own folder."""
+    """The approved servers and tools, kept in the per-user folder."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
         self._known = _read(home)
 
     def refresh(self) -> None:
-        """Take in what another process has noted since."""
+        """Read again what other processes have approved since."""
         self._known = _read(self._home)
 
     def knows(self, server: str) -> bool:
@@ -59,7 +59,7 @@ class ServerApprovals:
         return known is None or digest in known.tools.get(tool, ())
 
     def add(self, server: str, definition: str, tools: Mapping[str, str]) -> None:
-        """Note these forms; whole or not at all, also beside another process."""
+        """Approve these forms; atomic, also beside other processes."""
         try:
             with Alone(self._home, FILE):
                 kept = _read(self._home)

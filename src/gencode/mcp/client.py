@@ -31,7 +31,7 @@ ProgressHandler = Callable[[str], None]
 
 
 class McpClient:
-    """One server at the other end. `changed` is called when it says that its tools have changed."""
+    """The client of one server. `changed` is called when the server says that its tools have changed."""
 
     def __init__(self, transport: Transport, changed: Callable[[], None]) -> None:
         self._transport = transport
@@ -48,11 +48,11 @@ class McpClient:
 
     @property
     def version(self) -> str:
-        """The version that was agreed on."""
+        """The negotiated protocol version."""
         return self._transport.version
 
     async def open(self, *, handshake: bool) -> None:
-        """Reach the server and agree on a version; with `handshake`, only in the older way."""
+        """Connect to the server and negotiate a version; with `handshake`, only in the older way."""
         await self._transport.open(self)
         if handshake:
             await self._initialize()
@@ -63,7 +63,7 @@ class McpClient:
             self._following = asyncio.create_task(self._follow())
 
     async def close(self) -> None:
-        """Part from the server."""
+        """Disconnect from the server."""
         if self._following is not None:
             self._following.cancel()
         await self._transport.close()
@@ -77,7 +77,7 @@ class McpClient:
         heard: ProgressHandler | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Message:
-        """Ask something. Refused when the server says no, Lost when it cannot answer any more.
+        """Send a request. RequestRefused for an error response, ConnectionLost when no answer can come.
 
         Whoever is cancelled while waiting tells the server so. `heard` is told how far the server is.
         """
@@ -106,7 +106,7 @@ class McpClient:
             self._progress.pop(number, None)
 
     def hear(self, message: Message) -> None:
-        """One message of the server: an answer, a question, or news."""
+        """Handle one message of the server: a response, a request, or a notification."""
         self.answered = True
         method, number = message.get("method"), message.get("id")
         if isinstance(method, str):
@@ -144,7 +144,7 @@ class McpClient:
             self._transport.send({"jsonrpc": "2.0", "method": method, "params": params or {}}, {})
 
     def _asked(self, method: str, number: Any) -> None:
-        """The server asks us: whether we are there it may know, everything else we do not do."""
+        """Answer a request of the server: only `ping` is supported."""
         answer: Message = {"result": {}}
         if method != "ping":
             answer = {"error": {"code": METHOD_NOT_FOUND, "message": "This client does not do that."}}

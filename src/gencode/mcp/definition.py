@@ -38,7 +38,7 @@ _OUR_HEADERS = frozenset(
 
 
 class ServerDefinition(Struct, frozen=True):
-    """One server: a `command` to be started, or a `url`. `origin` is where it was written.
+    """One configured server: a `command` to start, or a `url`. `origin` is where it was written.
 
     `reads` are patterns of tools that the person says only read; `disabled`: it is known and never started.
     """
@@ -60,7 +60,7 @@ class ServerDefinition(Struct, frozen=True):
 
     @property
     def kind(self) -> Literal["stdio", "http"]:
-        """How it is spoken to."""
+        """The transport of the server."""
         return "http" if self.url else "stdio"
 
     @property
@@ -118,7 +118,7 @@ class ServerDefinition(Struct, frozen=True):
 
 
 class FoundServers(Struct, frozen=True):
-    """The servers of one place, and what is wrong with those that are left out."""
+    """The servers of one source, and the problems of those that are left out."""
 
     definitions: tuple[ServerDefinition, ...] = ()
     problems: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ _RUNS = re.compile(r"__+")
 
 
 def server_labels(names: Iterable[str]) -> dict[str, str]:
-    """The servers' parts of tools' names."""
+    """The part of tools' names that stands for each server."""
     return _told_apart(sorted(set(names)), _server_part, _LONGEST_SERVER)
 
 

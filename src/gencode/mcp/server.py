@@ -38,7 +38,7 @@ CommandsFactory = Callable[[frozenset[str]], Commands]
 
 
 class McpServerStatus(Struct, frozen=True):
-    """A server as it is listed for a person."""
+    """The status of a server, for lists."""
 
     name: str
     kind: str
@@ -51,7 +51,7 @@ class McpServerStatus(Struct, frozen=True):
 
 
 class McpServer:
-    """One server, shared by all agents of a session."""
+    """The connection to one MCP server, shared by all agents of a session."""
 
     def __init__(
         self, definition: ServerDefinition, cwd: Path, environ: Mapping[str, str], making: CommandsFactory
@@ -77,7 +77,7 @@ class McpServer:
         return self.definition.name
 
     def start(self) -> None:
-        """Let it live from now on, beside everything else; nothing if it does already."""
+        """Connect in the background and stay connected; nothing if it does already."""
         if self._life is None and not self.definition.disabled:
             self._enter("starting")
             self._life = asyncio.create_task(self._live())
@@ -102,7 +102,7 @@ class McpServer:
         return self._life is not None and not self._tried.is_set()
 
     async def close(self) -> None:
-        """End it."""
+        """Disconnect and stop it."""
         if self._life is not None:
             self._life.cancel()
             with suppress(asyncio.CancelledError):
@@ -146,7 +146,7 @@ class McpServer:
         return next((each for each in self.listing.tools if each.name == tool), None)
 
     def status(self) -> McpServerStatus:
-        """How it stands."""
+        """The current status."""
         version = self._peer.version if self._peer is not None and self.state == "ready" else ""
         names = tuple(tool.name for tool in self.listing.tools)
         notes = self.listing.notes

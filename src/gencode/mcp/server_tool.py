@@ -19,7 +19,7 @@ _LARGEST_INPUT = 4 * 1024 * 1024
 
 
 class ServerArguments(Struct, frozen=True):
-    """Whatever a model hands to a server's tool: the server itself knows what fits."""
+    """The arguments of a call, unchecked: the server itself knows what fits."""
 
     input: dict[str, Any]
 
@@ -30,12 +30,12 @@ class ServerTool(Tool, frozen=True, eq=False, kw_only=True):
     doubts: Callable[[], str]
 
     def doubt(self) -> str:
-        """Why this call needs a person although it would be allowed; mostly nothing."""
+        """Why this call needs approval although the rules allow it; usually empty."""
         return self.doubts()
 
     @property
     def approval(self) -> str:
-        """How a person lifts a doubt."""
+        """What a person can do to approve the call."""
         return f"a person's approval, or: {approval_command(self.server)}"
 
     def parse(self, call: ToolCall) -> Struct:
@@ -56,7 +56,7 @@ class ServerTool(Tool, frozen=True, eq=False, kw_only=True):
 
 
 class ServerToolFactory:
-    """Lets calls through to servers, and notes what was let through in which form.
+    """Makes tools of MCP servers, and records which servers and tools were approved in which form.
 
     A tool whose form is in doubt only runs after a question about this very call was shown to a person: the
     preview is made for nobody else.

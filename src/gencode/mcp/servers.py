@@ -30,7 +30,7 @@ _APPROVED_WAIT = 30.0
 
 
 class McpServers:
-    """Every MCP server of one open GenCode; each definition runs once, whoever uses it.
+    """Every MCP server of a session; each definition runs once, whoever uses it.
 
     `home` is the per-user folder, `cwd` where programs are started. `answered` is the session's memory of
     what a person said yes to; a tool that the person calls reading in the settings is noted there as such.
@@ -102,7 +102,7 @@ class McpServers:
         return sorted(each.name for each in self._needed.values() if each.waits)
 
     def needed(self) -> list[McpServerStatus]:
-        """Those that an agent could have used which was seated so far, by name."""
+        """The status of every server that an agent started so far could use, by name."""
         return [self._needed[key].status() for key in sorted(self._needed)]
 
     def tools(self, spec: AgentSpec | None = None) -> list[Tool]:
@@ -286,7 +286,7 @@ class McpServers:
 
 
 class ServerCandidate:
-    """A server as a person looks at it before approving how it is started, and then its tools."""
+    """A server that a person may approve: how it is started, and then its tools."""
 
     def __init__(self, server: McpServer, approvals: ServerApprovals) -> None:
         self._server = server

@@ -67,7 +67,7 @@ class ServerReport(Struct, frozen=True):
     fix: str | None = None
 
     def told(self) -> str:
-        """What is wrong with it, for a person; empty where nothing is."""
+        """The problem of the server, for a person; empty when there is none."""
         why = f": {self.error.rstrip('.')}" if self.error else ""
         match self.state:
             case "starting":
@@ -92,7 +92,7 @@ def server_commands(tables: Tables, files: Mapping[str, bytes], entries: Sequenc
 
 
 class SessionServers:
-    """Servers that the settings, a project and agents name; they are started when there are any.
+    """The MCP servers that settings, a project and agents name; loaded when there are any.
 
     `answered` is what a person said yes to in this session, `rules` what counts in all of it.
     """
@@ -153,11 +153,11 @@ class SessionServers:
         return [*self._problems, *self._all().warnings(spec)] if self.serves(spec) else ()
 
     def status(self) -> "Sequence[McpServerStatus]":
-        """How every server is."""
+        """The status of every server."""
         return self._all().status() if self._tables or self._files or self._servers else ()
 
     def reports(self) -> "list[ServerReport]":
-        """How every server is, for programs."""
+        """The status of every server, for programs."""
         return [_report(each) for each in self.status()]
 
     def troubles(self) -> "list[ServerReport]":

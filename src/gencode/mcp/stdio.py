@@ -43,7 +43,7 @@ _MOST_LAST_LINES = 5
 
 
 def environment(definition: ServerDefinition, environ: Mapping[str, str]) -> dict[str, str]:
-    """What a server sees of the world: a small base, what its definition names, and that it is below us."""
+    """The environment of a server: a small base, what its definition names, and a mark that we started it."""
     base = {name: environ[name] for name in BASE if name in environ}
     base |= {name: value for name, value in environ.items() if name.startswith("LC_")}
     whole = {**base, **definition.env}
@@ -55,7 +55,7 @@ def environment(definition: ServerDefinition, environ: Mapping[str, str]) -> dic
 
 
 class StdioTransport:
-    """The program of a definition whose variables are filled in; `cwd` is where it is started."""
+    """MCP over standard input and output of a program; `cwd` is where it is started."""
 
     def __init__(
         self, definition: ServerDefinition, commands: Commands, cwd: Path, environ: Mapping[str, str]
@@ -75,7 +75,7 @@ class StdioTransport:
         self._oddity = ""
 
     async def open(self, listener: TransportListener) -> None:
-        """Start the program; Lost when it cannot be started."""
+        """Start the program; ConnectionLost when it cannot be started."""
         self._listener = listener
         loop = asyncio.get_running_loop()
         try:

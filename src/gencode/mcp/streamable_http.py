@@ -47,7 +47,7 @@ _ONLY_SSE = (
 
 
 class HttpTransport:
-    """The address of a definition whose variables are filled in."""
+    """MCP over streamable HTTP to the address of a definition whose variables are filled in."""
 
     def __init__(self, definition: ServerDefinition) -> None:
         self.version = ""
@@ -149,7 +149,7 @@ class HttpTransport:
             self._listener.failed(number, trouble or ConnectionLost("its answer broke off before its end"))
 
     async def _take(self, answer: "aiohttp.ClientResponse", message: Message) -> None:
-        """The messages of an answer; Refused or Lost when it is no answer."""
+        """Pass on the messages of a response; RequestRefused or ConnectionLost for an error."""
         session = answer.headers.get(_SESSION, "")
         if message.get("method") == "initialize" and _SESSION_VALUE.fullmatch(session):
             self._session_id = session
@@ -223,7 +223,7 @@ class HttpTransport:
 
 
 async def events(stream: "aiohttp.StreamReader") -> AsyncGenerator[bytes, None]:
-    """The data of every event of a stream; Lost when one of them is too large."""
+    """The data of every server-sent event; ConnectionLost when one is too large."""
     lines: list[bytes] = []
     rest, size = bytearray(), 0
     async for chunk in stream.iter_chunked(_CHUNK):

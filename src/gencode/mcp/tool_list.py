@@ -93,7 +93,7 @@ def parse_tool(raw: Message) -> OfferedTool:
 
 
 def cleaned(text: str, most: int) -> str:
-    """A text with nothing in it that is not seen, at most so long."""
+    """A text without invisible characters, cut to a length."""
     kept = "".join(
         character
         for character in text[: most * 2]

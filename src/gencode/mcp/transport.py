@@ -39,7 +39,7 @@ class ConnectionLost(GenCodeError):
 
 
 class TransportListener(Protocol):
-    """Who hears what a server says."""
+    """Receives the messages of a server."""
 
     def hear(self, message: Message) -> None:
         """One message of the server."""
@@ -60,7 +60,7 @@ class Transport(Protocol):
     version: str
 
     async def open(self, listener: TransportListener) -> None:
-        """Reach the server; Lost when it cannot be."""
+        """Connect to the server; ConnectionLost when that fails."""
         ...
 
     def send(self, message: Message, headers: Mapping[str, str]) -> None:
@@ -76,7 +76,7 @@ class Transport(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let the server go."""
+        """Close the connection."""
         ...
 
 

@@ -27,7 +27,7 @@ Attributes = dict[str, Any]
 
 
 class TaskFields(Protocol):
-    """A task, as far as words need it."""
+    """The fields of a task that attributes need."""
 
     id: str
     agent: str
@@ -36,14 +36,14 @@ class TaskFields(Protocol):
 
 
 class CallFields(Protocol):
-    """A call, as far as words need it."""
+    """The fields of a tool call that attributes need."""
 
     name: str
     input: dict[str, Any]
 
 
 class RunFields(Protocol):
-    """A run of a task, as far as words need it."""
+    """The fields of a run that attributes need."""
 
     model: str
     turns: int
@@ -51,7 +51,7 @@ class RunFields(Protocol):
 
 
 class Content:
-    """What was said, where that may be told at all: cut, and as JSON."""
+    """Message content as attributes, cut and as JSON; nothing when content capture is off."""
 
     def __init__(self, told: bool) -> None:
         self._told = told

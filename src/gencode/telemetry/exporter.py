@@ -32,7 +32,7 @@ _KINDS = {"chat": SpanKind.CLIENT}
 
 
 class Closable(Protocol):
-    """A provider of our own, or what sends for it."""
+    """A tracer or meter provider of our own, or one of its exporters."""
 
     def shutdown(self) -> None:
         """Send what is left, and end."""
@@ -40,7 +40,7 @@ class Closable(Protocol):
 
 
 class FixedIds(IdGenerator):
-    """Gives the numbers that a story has worked out."""
+    """An id generator that returns the ids a `SpanBuilder` has computed."""
 
     def __init__(self) -> None:
         self.span = 0
@@ -56,7 +56,7 @@ class FixedIds(IdGenerator):
 
 
 class OtelExporter:
-    """Hands finished spans on, and counts what they cost."""
+    """Exports finished spans and records token, duration and cost metrics."""
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         self._own: list[Closable] = []
@@ -86,7 +86,7 @@ class OtelExporter:
         self._caller = _caller(os.environ if environ is None else environ)
 
     def tell(self, span: Span) -> None:
-        """Hand a finished span on."""
+        """Export a finished span."""
         self._ids.span, self._ids.trace = span.id, span.trace
         told = self._tracer.start_span(
             span.name,

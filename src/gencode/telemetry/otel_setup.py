@@ -27,7 +27,7 @@ PATIENCE = 1.0
 
 
 class Telemetry:
-    """Tells an operator's tools what happens while it is entered, if that is switched on.
+    """Exports telemetry while it is entered, if that is switched on.
 
     `wanted` is the setting. An endpoint in the environment switches it on as well, where the extra is there:
     it may have been meant for other programs.

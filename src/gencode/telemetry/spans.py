@@ -39,14 +39,14 @@ FURTHEST = 64
 
 
 class TaskSource(Protocol):
-    """Where tasks and facts of other processes are read."""
+    """Reads tasks and events from the store."""
 
     async def task(self, task: str) -> Task | None:
-        """The fold of a task's facts."""
+        """The folded state of a task."""
         ...
 
     async def events(self, task: str, after: int = 0) -> list[Event]:
-        """The facts of a task with a number above `after`, in order."""
+        """The events of a task after a sequence number, in order."""
         ...
 
 
@@ -73,7 +73,7 @@ class Span(Struct, frozen=True):
 
 
 class TracedCall(Struct):
-    """A call without a result so far."""
+    """A tool call without a result so far."""
 
     name: str
     reply: int
@@ -99,7 +99,7 @@ class TracedRun(Struct):
 
 
 class TracedTask(Struct):
-    """A task as far as its spans need it."""
+    """The fields of a task that its spans need."""
 
     id: str
     created: str
@@ -115,7 +115,7 @@ class TracedTask(Struct):
 
 
 class SpanBuilder:
-    """Hears facts in their order and tells which spans have ended with each."""
+    """Takes events in order and returns the spans that have ended with each."""
 
     def __init__(self, facts: TaskSource, elsewhere: Callable[[str], bool], *, content: bool = False) -> None:
         """`elsewhere` says whether another process works on a task, which then reports it."""
@@ -126,7 +126,7 @@ class SpanBuilder:
         self._known: dict[str, TracedTask | None] = {}
 
     async def hear(self, event: Event) -> Sequence[Span]:
-        """The spans that ended with a fact."""
+        """The spans that ended with an event."""
         if event.task not in self._known:
             if not isinstance(event.fact, TaskCreated | TaskStarted):
                 return ()
@@ -320,12 +320,12 @@ def tool_span(task: str, created: str, call: str, reply: int) -> int:
 
 
 def span_number(*parts: str, size: int = 8) -> int:
-    """A number of so many bytes, never 0, that is the same wherever it is computed."""
+    """A span or trace id of `size` bytes, never 0, the same wherever it is computed."""
     digest = blake2b("\0".join(parts).encode(errors="replace"), digest_size=size, person=b"gencode").digest()
     return int.from_bytes(digest, "big") or 1
 
 
 def nanoseconds(stamp: str) -> int:
-    """A time of a fact as a span wants it."""
+    """The time of an event in nanoseconds."""
     since: datetime = moment(stamp)
     return round(since.timestamp() * 1_000_000) * 1_000

@@ -14,14 +14,14 @@ MOST_QUESTIONS = 4
 
 
 class AskedOption(Struct, frozen=True):
-    """One answer to choose."""
+    """One option of a question."""
 
     label: str
     description: str = ""
 
 
 class AskedQuestion(Struct, frozen=True, rename="camel"):
-    """One question with the answers to choose from; another one can always be typed.
+    """One question with its options; a person can always type another answer.
 
     `default` is what the agent goes on with when nobody answers it; without one nothing is decided then.
     """
@@ -73,7 +73,7 @@ async def ASK_USER_QUESTION(
 
 
 def _default(asked: AskedQuestion, default: str, *, alone: bool) -> str:
-    """What the agent said itself that it goes on with when nobody answers a question; empty: nothing."""
+    """The agent's own default for a question nobody answers; empty: none."""
     fits = alone or default in [option.label for option in asked.options]
     return asked.default or (default if fits else "")
 

@@ -61,14 +61,14 @@ async def KILL_SHELL(
 
 
 def shell_ended(shell: "Shell", text: str) -> ToolOutput:
-    """An answer that tells the end of a command in the background, which is then not told again."""
+    """The tool result that reports the end of a background command, which is then not announced again."""
     return ToolOutput(
         f"{text} Its output is in {shell.file}.", Trace(commands=(shell.run,), delivered=(shell.id,))
     )
 
 
 async def _run(ctx: ToolContext, order: "Order") -> "Result":
-    """Run a command; what changes meanwhile of the files that any agent has read counts as changed by it."""
+    """Run a command; files that any agent has read and that change meanwhile count as changed by it."""
     from gencode.runtime.shells import only_reads
 
     if only_reads(order):

@@ -104,7 +104,7 @@ log = logging.getLogger(__name__)
 
 
 class Plugins:
-    """The tools of installed packages; `warnings` say which ones could not be had."""
+    """Loads the tools of installed packages; `warnings` say which ones could not be loaded."""
 
     def __init__(self) -> None:
         self.warnings: list[str] = []

@@ -12,7 +12,7 @@ MAIN = "main"
 
 
 def cron(secretary: Secretary | None) -> Tool:
-    """cron over the calendar of one open GenCode."""
+    """The tool cron over the schedule of a session."""
 
     @tool(effect="write", name="cron", on_request=True)
     async def run(

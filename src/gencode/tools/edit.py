@@ -30,7 +30,7 @@ _NUMBERED = re.compile(r" *\d+\t")
 
 
 def why_not_found(text: str, old: str, new: str) -> str:
-    """What helps to find the text; `old` is not in `text`."""
+    """A hint why `old` was not found in `text`: what differs, or the nearest lines."""
     if old.strip() and all(_NUMBERED.match(line) for line in old.split("\n") if line):
         return "Leave out the line numbers that Read puts before each line."
     if old.replace("\r\n", "\n") in text.replace("\r\n", "\n"):
@@ -48,7 +48,7 @@ def why_not_found(text: str, old: str, new: str) -> str:
 
 
 def _but_for_blanks(lines: list[str], old: str) -> tuple[int, int] | None:
-    """Where the same lines stand with other blanks in and around them: the first, and how many."""
+    """Where the same lines are but for whitespace: the first line, and how many."""
     wanted = [_squeezed(line) for line in old.strip("\r\n").split("\n")]
     if not any(wanted) or len(wanted) > _LONGEST_OLD:
         return None
@@ -118,7 +118,7 @@ class Edited(NamedTuple):
 
 
 def edited(file: TextFile, edits: Sequence[Edit], shown: str, check: Callable[[], None]) -> Edited:
-    """The text of a file after every edit; ToolError says which one does not fit and why.
+    """Apply every edit to the text of a file; ToolError says which one does not fit and why.
 
     `check` is called between edits: it raises when nobody waits for them any more.
     """

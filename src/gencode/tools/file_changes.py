@@ -22,11 +22,11 @@ LARGEST_HASHED = 50_000_000
 
 
 class ChangeCancelled(ToolError):
-    """Nobody waits for the change any more; it was not made."""
+    """The call was cancelled before the change was made."""
 
 
 class StaleFile(ToolError):
-    """A file is not as the agent has seen it; `path` and `sha256` are what it is now."""
+    """A file has changed since the agent read it; `path` and `sha256` are what it is now."""
 
     def __init__(self, path: str, sha256: str, text: str) -> None:
         super().__init__(text)
@@ -35,23 +35,23 @@ class StaleFile(ToolError):
 
 
 class CancelFlag:
-    """Whether somebody still waits for a change."""
+    """A flag that the caller of a change was cancelled, set from another thread."""
 
     def __init__(self) -> None:
         self._gone = threading.Event()
 
     def check(self) -> None:
-        """Raise when nobody does."""
+        """Raise ChangeCancelled when it was."""
         if self._gone.is_set():
             raise ChangeCancelled("The call was stopped before it changed anything.")
 
     def drop(self) -> None:
-        """Nobody does any more."""
+        """Set the flag."""
         self._gone.set()
 
 
 async def apply_change(ctx: ToolContext, work: Callable[[CancelFlag], ChangeResult]) -> ChangeResult:
-    """Run work that changes a file; a file that another agent changed meanwhile is told with that agent."""
+    """Run work that changes a file; an error about a stale file names the agent that changed it."""
     try:
         return await run_to_completion(work)
     except StaleFile as stale:
@@ -62,7 +62,7 @@ async def apply_change(ctx: ToolContext, work: Callable[[CancelFlag], ChangeResu
 
 
 async def run_to_completion(work: Callable[[CancelFlag], ChangeResult]) -> ChangeResult:
-    """Run blocking work in a thread. Whoever is stopped waits for it: nothing is changed behind his back."""
+    """Run blocking work in a thread. A cancelled caller waits for it: nothing changes after the call ended."""
     wanted = CancelFlag()
     running = asyncio.ensure_future(asyncio.to_thread(work, wanted))
     try:
@@ -75,7 +75,7 @@ async def run_to_completion(work: Callable[[CancelFlag], ChangeResult]) -> Chang
 
 
 def as_seen(ctx: ToolContext, place: Resolved, file: BinaryIO) -> Identity:
-    """The state of an open file, if this agent knows it so; ToolError tells it to read the file first."""
+    """The state of an open file if the agent has read it so; otherwise a ToolError says to Read it."""
     now, seen = identity_of(file), ctx.seen.state(place.real)
     shown = relative(ctx.workspace, place.real)
     if seen is None:
@@ -110,7 +110,7 @@ def hash_of(file: BinaryIO, most: int) -> str:
 
 
 def author_note(ctx: ToolContext, place: Resolved) -> str:
-    """Which agent changed a file, in words; nothing when that is not known."""
+    """ " (by AGENT)" for the agent that changed a file; empty when that is not known."""
     who = ctx.seen.author(place.real)
     return f" (by {who})" if who else ""
 

@@ -29,7 +29,7 @@ OWN_TYPE = "wantednames"
 
 @lru_cache(maxsize=64)
 def find_ripgrep(root: Path) -> str | None:
-    """Where rg is. PATH entries that are relative or lie in the workspace could be anybody's program."""
+    """The path of rg. PATH entries that are relative or in the workspace are skipped as untrusted."""
     beside = Path(sys.executable).parent / "rg"
     if os.access(beside, os.X_OK):
         return str(beside)
@@ -43,7 +43,7 @@ def _is_safe(entry: str, root: Path) -> bool:
 
 
 def ripgrep_command(program: str, search: FileSearch, outer_file: str, *, in_order: bool) -> list[str]:
-    """The command line; its output is what `Hits` takes apart."""
+    """The command line of ripgrep; `MatchParser` parses its output."""
     command = [
         program,
         "--no-config",
@@ -103,7 +103,7 @@ _MISTAKE = 2
 
 
 class Searcher(Protocol):
-    """Who searches: gives the command line for a search, with a file of ignore rules or nothing."""
+    """Builds the command line for a search, with a file of ignore rules or nothing."""
 
     def __call__(self, search: FileSearch, outer_file: str, *, in_order: bool) -> list[str]: ...
 
@@ -124,7 +124,7 @@ class SearchFindings(Struct):
 
 
 def ripgrep_searcher(program: str) -> Searcher:
-    """ripgrep at this place."""
+    """A searcher that runs the ripgrep at this path."""
 
     def command(search: FileSearch, outer_file: str, *, in_order: bool) -> list[str]:
         return ripgrep_command(program, search, outer_file, in_order=in_order)
@@ -133,7 +133,7 @@ def ripgrep_searcher(program: str) -> Searcher:
 
 
 def python_searcher(search: FileSearch, outer_file: str, *, in_order: bool) -> list[str]:
-    """Plain Python; it is always in order."""
+    """A searcher in plain Python; it is always in order."""
     del in_order
     return walk_command(search, outer_file)
 
@@ -145,7 +145,7 @@ def searcher_for(root: Path) -> Searcher:
 
 
 async def find(searcher: Searcher, search: FileSearch, wanted: Callable[[bytes], bool]) -> SearchFindings:
-    """Everything that is found in wanted files, as far as it can be kept."""
+    """Run a search and collect every match in wanted files, up to a limit."""
     hits, size, count = MatchParser(search.shape), 0, 0
     findings = SearchFindings(SearchEnd())
 
@@ -169,7 +169,7 @@ async def find(searcher: Searcher, search: FileSearch, wanted: Callable[[bytes],
 async def find_in_order(
     searcher: Searcher, search: FileSearch, take: Callable[[SearchMatch], bool]
 ) -> SearchEnd:
-    """Hand over every finding in the order of paths, until `take` has enough and says False."""
+    """Run a search in the order of paths and pass on each match until `take` returns False."""
     hits = MatchParser(search.shape)
     return await _run(searcher, search, lambda chunk: all(map(take, hits.feed(chunk))), in_order=True)
 

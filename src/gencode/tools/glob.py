@@ -50,7 +50,7 @@ async def glob_files(
     listing = SearchListing(
         page,
         write=lambda hit: shown(place.absolute(hit.path)),
-        wanted=lambda found: fits.lets(place.inside(found)),
+        wanted=lambda found: fits.matches(place.inside(found)),
     )
     search = FileSearch(
         base=place.base, start=place.start, shape="paths", names=fits.names, outer=place.outer

@@ -75,7 +75,7 @@ def literal_prefix(pattern: str) -> tuple[str, str]:
 
 
 class PathFilter:
-    """Which relative paths a list of patterns lets through; a leading `!` shuts out."""
+    """Filters relative paths by a list of patterns; a leading `!` excludes."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         wanted, unwanted = list[str](), list[str]()
@@ -88,7 +88,7 @@ class PathFilter:
         self._unwanted = compile_plain(unwanted) if unwanted else None
         self.names = _last_components(wanted)
 
-    def lets(self, *spellings: str) -> bool:
+    def matches(self, *spellings: str) -> bool:
         """Whether a path, in any of its spellings, is wanted and none of them is unwanted."""
         if self._unwanted and any(map(self._unwanted.fullmatch, spellings)):
             return False

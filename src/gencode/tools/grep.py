@@ -168,7 +168,7 @@ async def grep_files(ctx: ToolContext, searcher: Searcher, request: GrepRequest,
     notes = list[str]()
     if not place.is_file:
         if request.glob:
-            listing.wanted = lambda path: fits.lets(place.inside(path), shown(place.absolute(path)))
+            listing.wanted = lambda path: fits.matches(place.inside(path), shown(place.absolute(path)))
         listing.allowed = lambda path: ctx.may_read(place.absolute(path))
         if not ctx.may_read(place.path):
             notes.append("files here may only be read one by one; give the path of a single file")

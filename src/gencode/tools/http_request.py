@@ -46,7 +46,7 @@ Method = Literal["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
 
 
 def http_get(internet: "Internet | None" = None) -> Tool:
-    """http_get over an internet, the large one if none is given."""
+    """The tool http_get; `internet` replaces the real one in tests."""
 
     @tool(effect="read", name="http_get", on_request=True)
     async def run(ctx: ToolContext, url: Url, headers: Headers = None) -> ToolOutput:
@@ -62,7 +62,7 @@ def http_get(internet: "Internet | None" = None) -> Tool:
 
 
 def http_post(internet: "Internet | None" = None) -> Tool:
-    """http_post over an internet."""
+    """The tool http_post."""
 
     @tool(effect="write", name="http_post", on_request=True)
     async def run(ctx: ToolContext, url: Url, body: Body = None, headers: Headers = None) -> ToolOutput:
@@ -76,7 +76,7 @@ def http_post(internet: "Internet | None" = None) -> Tool:
 
 
 def http_request(internet: "Internet | None" = None) -> Tool:
-    """http_request over an internet."""
+    """The tool http_request."""
 
     @tool(effect="write", name="http_request", on_request=True)
     async def run(

@@ -45,7 +45,7 @@ def _list(ctx: ToolContext, path: str, ignore: list[str], page: OutputPage) -> s
         with os.scandir(handle) as entries:
             found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         ignored = is_ignored(place.real, os.path.realpath(ctx.workspace.root), found)
-        kept = [each for each in found if each[0] not in ignored and unwanted.lets(each[0])]
+        kept = [each for each in found if each[0] not in ignored and unwanted.matches(each[0])]
         kept.sort(key=lambda each: (not each[1], os.fsencode(each[0])))
         more = sum(not (page.skips() or (not page.full and page.add(_entry(handle, *each)))) for each in kept)
     finally:

@@ -53,7 +53,7 @@ class Note(Struct, frozen=True):
 
 
 class NoteFolder:
-    """The notes of one scope. These calls block; call them in a thread."""
+    """A folder with the notes of one scope. Its methods block; call them in a thread."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -186,7 +186,7 @@ Content = Annotated[str, Meta(max_length=LARGEST), Param("Markdown", also=("text
 
 
 def memory_list(home: Home) -> Tool:
-    """memory_list over the notes below a folder."""
+    """The tool memory_list over the notes below a folder."""
 
     @tool(effect="read", name="memory_list", on_request=True)
     async def run(
@@ -199,7 +199,7 @@ def memory_list(home: Home) -> Tool:
 
 
 def memory_read(home: Home) -> Tool:
-    """memory_read over the notes below a folder."""
+    """The tool memory_read over the notes below a folder."""
 
     @tool(effect="read", name="memory_read", on_request=True)
     async def run(ctx: ToolContext, name: Name, scope: Where = "project") -> str:
@@ -214,7 +214,7 @@ def memory_read(home: Home) -> Tool:
 
 
 def memory_write(home: Home) -> Tool:
-    """memory_write over the notes below a folder."""
+    """The tool memory_write over the notes below a folder."""
 
     @tool(effect="write", name="memory_write", on_request=True)
     async def run(ctx: ToolContext, name: Name, content: Content, scope: Where = "project") -> str:
@@ -226,7 +226,7 @@ def memory_write(home: Home) -> Tool:
 
 
 def memory_patch(home: Home) -> Tool:
-    """memory_patch over the notes below a folder."""
+    """The tool memory_patch over the notes below a folder."""
 
     @tool(effect="write", name="memory_patch", on_request=True)
     async def run(
@@ -252,7 +252,7 @@ def memory_patch(home: Home) -> Tool:
 
 
 def memory_append(home: Home) -> Tool:
-    """memory_append over the notes below a folder."""
+    """The tool memory_append over the notes below a folder."""
 
     @tool(effect="write", name="memory_append", on_request=True)
     async def run(ctx: ToolContext, name: Name, content: Content, scope: Where = "project") -> str:

@@ -11,7 +11,7 @@ from gencode.runtime.toolbox import Param, Tool, ToolContext, tool
 
 
 def message(secretary: Secretary | None) -> Tool:
-    """message through the channels of one open GenCode."""
+    """The tool message over the channels of a session."""
 
     @tool(effect="write", name="message", on_request=True)
     async def run(

@@ -7,7 +7,7 @@ NOTE_ROOM = 600
 
 
 class OutputPage:
-    """Skips `offset` entries, then takes `limit` of them (0: any number) as far as they fit."""
+    """One page of output: skips `offset` entries, then takes up to `limit` (0: all) as far as they fit."""
 
     def __init__(self, offset: int, limit: int) -> None:
         self._offset = offset

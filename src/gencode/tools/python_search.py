@@ -28,7 +28,7 @@ LONGEST_MATCHED_LINE = 1024 * 1024
 
 
 class LineMatcher:
-    """Searches file after file for one pattern."""
+    """Finds the matching lines of files for one pattern."""
 
     def __init__(self, search: FileSearch) -> None:
         self._search = search
@@ -114,7 +114,7 @@ class _OpenFolder:
 
 
 class FolderWalk:
-    """Every regular file below a folder that ignore files leave, by path; links are never followed."""
+    """Iterates over the regular files below a folder, without ignored ones; links are never followed."""
 
     def __init__(self, start: str, outer: str) -> None:
         self._outer = IgnoreRules(outer)

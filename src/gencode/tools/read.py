@@ -52,7 +52,7 @@ async def READ(
 
 
 class _Range(Struct):
-    """The lines that are wanted, gathered while the file goes by."""
+    """The requested range of lines, collected while the file is read."""
 
     first: int
     limit: int
@@ -163,7 +163,7 @@ def _chunks(handle: int, wanted: _Range, begins: tuple[int, str]) -> Iterator[by
 
 
 class _Lines:
-    """Lines out of pieces, in constant memory. `number` is the line that was passed last."""
+    """Splits chunks into lines in constant memory. `number` is the last line passed."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks

@@ -65,7 +65,7 @@ def search_root(workspace: Workspace, resolved: Resolved) -> SearchRoot:
 
 
 class SearchListing(Struct, eq=False):
-    """Takes findings in order, leaves out what may not be shown and writes the rest on a page."""
+    """Writes search matches on a page in order, without those that may not be read."""
 
     page: OutputPage
     write: Callable[[SearchMatch], str]

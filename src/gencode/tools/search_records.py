@@ -17,7 +17,7 @@ LARGEST_WALKED = 50 * 1024 * 1024
 
 
 class FileSearch(Struct, frozen=True, kw_only=True):
-    """One search: where, for what, and what is wanted back.
+    """The request of one search: where, for what, and what to return.
 
     `start` is the file or folder below `base`, "." for `base` itself. `names` are patterns for file names (a
     coarse sieve, empty: all). `outer` holds the ignore rules above `start`, written for `base`.
@@ -50,7 +50,7 @@ _BINARY_NOTE = re.compile(rb"\./[^\0]*?: WARNING: stopped searching binary file 
 
 
 class MatchParser:
-    """Takes a searcher's output apart as it comes in, in constant memory."""
+    """Parses a searcher's output as a stream, in constant memory."""
 
     def __init__(self, shape: SearchOutput) -> None:
         self._shape = shape
@@ -58,7 +58,7 @@ class MatchParser:
         self._overlong = False
 
     def feed(self, chunk: bytes) -> Iterator[SearchMatch]:
-        """The findings that are whole with this piece."""
+        """The matches that are complete with this chunk."""
         if self._shape in ("paths", "files_with_matches"):
             *paths, self._left = (self._left + chunk).split(b"\0")
             yield from (SearchMatch(path.removeprefix(b"./")) for path in paths)

@@ -29,7 +29,7 @@ _PLACE = re.compile(r"\$ARGUMENTS\b(?:\[(?P<number>\d{1,2})\])?|\$\{(?:CLAUDE|GE
 
 
 class SkillSource(Protocol):
-    """Where skills come from."""
+    """Interface of a registry of skills."""
 
     def find(self, name: str) -> Skill:
         """A skill by name, without regard to case and separators; UserMistake says why there is none."""
@@ -88,7 +88,7 @@ def as_task_call(call: ToolCall, skills: Callable[[], SkillSource]) -> ToolCall 
 
 
 def instructions(skill: Skill, arguments: str, files: Sequence[str] = ()) -> str:
-    """What whoever does the work reads: the text of the skill with its arguments in place, and its files."""
+    """The instructions of a skill: its text with the arguments filled in, and its files."""
     said = clip(arguments, LONGEST_ARGUMENTS).strip()
     body = inert(skill.body).strip()
     text = clip(_filled(skill, body, said), LONGEST_BODY)

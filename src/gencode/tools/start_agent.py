@@ -65,7 +65,7 @@ async def TASK(
 
 
 def started(outcome: Outcome) -> str:
-    """What the sender reads at once about work in the background."""
+    """What the parent reads at once about a task that it started in the background."""
     file = f" Its log is in {outcome.output_file} (page it with Read)." if outcome.output_file else ""
     return (
         f"{outcome.agent} is running in the background as task {outcome.agent_id}. "
@@ -75,7 +75,7 @@ def started(outcome: Outcome) -> str:
 
 
 def report(outcome: Outcome, cap: int) -> str:
-    """What the parent's model reads of a task that has ended: how it ended, what it said, and its receipt."""
+    """What the parent reads of a task that has ended: how it ended, its final text, and its receipt."""
     if outcome.success:
         return f"Report of {outcome.agent}:\n{report_lines(outcome, cap)}"
     head = f"The agent {outcome.agent} (task {outcome.agent_id}) {how_ended(outcome)}."

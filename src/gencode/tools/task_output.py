@@ -52,7 +52,7 @@ async def TASK_OUTPUT(
 
 
 def in_foreground(outcome: Outcome) -> str:
-    """What can be said of a task that somebody is waiting for."""
+    """The error for looking at a task that runs in the foreground."""
     return (
         f"Task {outcome.agent_id} of {outcome.agent} runs in the foreground: its result is the answer to the "
         "call that started it, and it stops with that call."
@@ -60,7 +60,7 @@ def in_foreground(outcome: Outcome) -> str:
 
 
 def running(outcome: Outcome) -> str:
-    """How far a task is that has not ended, and what can be done about it."""
+    """The progress of a task that has not ended, and the calls that wait for it or stop it."""
     name = outcome.agent_id
     return "\n".join(
         (
@@ -121,7 +121,7 @@ def _options(name: str) -> tuple[str, ...]:
 
 
 def _way_on(outcome: Outcome) -> str:
-    """How to go on with a task that was cut without anybody wanting that."""
+    """How to resume a task that was interrupted by a crash."""
     if outcome.status is not Status.INTERRUPTED:
         return ""
     return f'; resume it with Task(subagent_type="{outcome.agent}", prompt=…, resume="{outcome.agent_id}")'
@@ -132,7 +132,7 @@ def _tokens(outcome: Outcome) -> int:
 
 
 def delegate_of(ctx: ToolContext) -> Delegate:
-    """Who looks after the tasks of this agent."""
+    """The delegate of this agent; ToolError when it cannot start agents."""
     if ctx.delegate is None:
         raise ToolError("This agent cannot start agents, so it has no tasks to look at.")
     return ctx.delegate

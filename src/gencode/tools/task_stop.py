@@ -17,7 +17,7 @@ MOST_NAMED = 8
 
 
 async def preview_stop(ctx: ToolContext, task_id: str, how: Verb) -> str:
-    """What a stop hits, for who is asked about it or watches; nothing of a command, which the call names."""
+    """The tasks that a stop would end, for the approval dialog; empty for a command, which the call names."""
     if task_id.startswith(SHELL):
         return ""
     hit = await delegate_of(ctx).hits(task_id, how)
@@ -62,7 +62,7 @@ async def _stop_shell(ctx: ToolContext, name: str, how: Verb) -> ToolOutput:
 
 
 def _told(struck: Struck, how: Verb) -> str:
-    """What was hit, and what was not and goes on below it."""
+    """The tasks that were stopped, and the subagents that still run."""
     outcome, task = struck.outcome, struck.outcome.agent_id
     below = _named([each for each in struck.hit if each.task != task])
     turns = "1 turn" if outcome.turns == 1 else f"{outcome.turns} turns"

@@ -56,14 +56,14 @@ _ODD = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b")) + b"\x7f"
 
 
 class BinaryKind(NamedTuple):
-    """What a file that is not text is; an image also has a width and a height where they could be read."""
+    """The type of a binary file; for an image also width and height where they could be read."""
 
     name: str
     pixels: tuple[int, int] | None = None
 
 
 def binary_kind(handle: int, head: bytes) -> BinaryKind | None:
-    """What the file is, or None when it is text. `head` is its beginning, at most `HEAD` bytes."""
+    """The type of a binary file, or None for text. `head` is its beginning, at most `HEAD` bytes."""
     if not _is_binary(head):
         return None
     name = next((name for at, magic, name in _MAGIC if head[at : at + len(magic)] == magic), "binary file")
@@ -187,7 +187,7 @@ def marked(head: bytes) -> tuple[bytes, str]:
 
 
 def read_text(file: BinaryIO, shown: str) -> TextFile:
-    """An open file as text; NoText says why it is none, or that it is too big."""
+    """Read an open file as text; NotText says why it is none, or that it is too big."""
     data = file.read(LARGEST + 1)
     if len(data) > LARGEST:
         raise NotText(f"{shown} is bigger than {size_text(LARGEST)}, which is too big to edit.")

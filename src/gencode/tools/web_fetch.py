@@ -18,7 +18,7 @@ KEPT_CHARACTERS = 20 * 1024 * 1024
 
 
 class PageCache:
-    """Pages that were fetched a short while ago, so that their further parts are not fetched again."""
+    """A cache of fetched pages, so that their further parts are not fetched again."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -26,7 +26,7 @@ class PageCache:
         self._size = 0
 
     def find(self, url: str) -> "tuple[WebPage, float] | None":
-        """A copy and its age in seconds."""
+        """A cached page and its age in seconds."""
         self._drop(lambda at: self._clock() - at > KEPT_SECONDS)
         if url not in self._pages:
             return None
@@ -52,7 +52,7 @@ class PageCache:
 
 
 def web_fetch(internet: "Internet | None" = None, clock: Callable[[], float] = time.monotonic) -> Tool:
-    """The tool over an internet, the large one if none is given; each tool has its copies for itself."""
+    """The tool WebFetch with a cache of its own; `internet` replaces the real one in tests."""
     copies = PageCache(clock)
 
     @tool(effect="read", name="WebFetch", aliases=("web_fetch",))

@@ -36,7 +36,7 @@ class WebPage(Struct, frozen=True):
 
 
 async def fetch_page(target: Target, internet: Internet) -> tuple[WebPage, bool]:
-    """A page, and whether a copy of it may be kept."""
+    """Fetch a page; also whether it may be cached."""
 
     async def follow(to: Target) -> None:
         if to.host != target.host:
@@ -95,7 +95,7 @@ def _cut_notes(fetched: Fetched) -> tuple[str, ...]:
 
 
 def render_page(page: WebPage, age: float, prompt: str, number: int) -> ToolOutput:
-    """One part of a page, with its text between lines that are ours."""
+    """The tool output for one part of a page, its text between two marked lines."""
     parts = _parts(page.text)
     if number > len(parts):
         count = f"{len(parts)} part{'' if len(parts) == 1 else 's'}"

@@ -19,7 +19,7 @@ Domains = Annotated[list[str], Meta(max_length=20)]
 
 
 def web_search(engine: "SearchEngine | None" = None) -> Tool:
-    """The tool over an engine; without one, over that of the environment."""
+    """The tool WebSearch over an engine; without one, over the configured one."""
 
     @tool(effect="read", name="WebSearch", aliases=("web_search",))
     async def run(
@@ -42,7 +42,7 @@ def web_search(engine: "SearchEngine | None" = None) -> Tool:
 
 
 def choose_engine(environ: Mapping[str, str]) -> "SearchEngine":
-    """The first engine that the environment holds what it needs for; DuckDuckGo needs nothing."""
+    """The first search engine that the environment configures; DuckDuckGo needs nothing."""
     from gencode.tools.search_engines import brave, searxng, tavily
     from gencode.tools.search_engines.duckduckgo import DuckDuckGo
 

@@ -35,7 +35,7 @@ class _BraveAnswer(Struct):
 
 
 class Brave:
-    """Asks Brave."""
+    """Searches with Brave."""
 
     name = "Brave"
 
@@ -45,7 +45,7 @@ class Brave:
         self._url = url
 
     async def search(self, query: WebQuery) -> list[WebResult]:
-        """What Brave finds."""
+        """The results of Brave."""
         wanted = urlencode({"q": query.spelled, "count": min(query.most, _MOST), "text_decorations": "false"})
         headers = {"Accept": "application/json", "X-Subscription-Token": self._key}
         request = WebRequest(f"{self._url}?{wanted}", headers=headers)

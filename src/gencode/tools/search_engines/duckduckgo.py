@@ -28,7 +28,7 @@ _LONGEST = 2_000
 
 
 class DuckDuckGo:
-    """Asks DuckDuckGo."""
+    """Searches with DuckDuckGo."""
 
     name = "DuckDuckGo"
 
@@ -37,7 +37,7 @@ class DuckDuckGo:
         self._url = url
 
     async def search(self, query: WebQuery) -> list[WebResult]:
-        """What DuckDuckGo finds, without what somebody paid for."""
+        """The results of DuckDuckGo, without advertisements."""
         headers = {"Accept": "text/html", "User-Agent": "Mozilla/5.0 (compatible; gencode)"}
         request = WebRequest(f"{self._url}?{urlencode({'q': query.spelled})}", headers=headers)
         answer = await request_engine(self.name, request, self._internet)

@@ -23,7 +23,7 @@ _LONGEST_SNIPPET = 500
 
 
 class WebQuery(Struct, frozen=True):
-    """What is looked for. A domain also stands for everything below it."""
+    """A web search query. A domain includes its subdomains."""
 
     text: str
     most: int = 8
@@ -53,7 +53,7 @@ class WebResult(Struct, frozen=True):
 
 
 class SearchEngine(Protocol):
-    """Finds pages."""
+    """Interface of a search engine."""
 
     name: str
 
@@ -97,7 +97,7 @@ DecodedAnswer = TypeVar("DecodedAnswer")
 
 
 async def request_engine(name: str, request: WebRequest, internet: Internet) -> Fetched:
-    """The answer of an engine on the public web; it is not followed to another host."""
+    """Send a request to an engine on the public web; redirects to another host are refused."""
     host = judge_url(request.url).host
 
     async def stay(to: Target) -> None:
@@ -115,7 +115,7 @@ async def request_engine(name: str, request: WebRequest, internet: Internet) -> 
 
 
 def check_status(name: str, status: int, refused: str = "") -> None:
-    """Refuse an answer that is none. `refused` says what to do about a 401 or 403."""
+    """Raise ToolError for an error status. `refused` says what to do about a 401 or 403."""
     if status in (401, 403) and refused:
         raise ToolError(f"{name} refused the request (status {status}): {refused}. {GO_ON}")
     if status == 429:
@@ -125,7 +125,7 @@ def check_status(name: str, status: int, refused: str = "") -> None:
 
 
 def decode_answer(name: str, body: bytes, shape: type[DecodedAnswer]) -> DecodedAnswer:
-    """The JSON of an answer in the shape that is needed of it."""
+    """Decode the JSON of a response into `shape`."""
     try:
         return msgspec.json.decode(body, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -30,7 +30,7 @@ class _SearxngAnswer(Struct):
 
 
 class Searxng:
-    """Asks the SearXNG that the user's environment names. Only the query is put to its address."""
+    """Searches with the SearXNG that the user's environment names. Only the query is added to its address."""
 
     name = "SearXNG"
 
@@ -38,7 +38,7 @@ class Searxng:
         self._url = url
 
     async def search(self, query: WebQuery) -> list[WebResult]:
-        """What SearXNG finds."""
+        """The results of SearXNG."""
         if not self._url.startswith(("http://", "https://")):
             raise ToolError(f"{VARIABLE} is not an http:// or https:// address; correct it.")
         wanted = urlencode({"q": query.spelled, "format": "json"})

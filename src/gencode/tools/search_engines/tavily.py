@@ -30,7 +30,7 @@ class _TavilyAnswer(msgspec.Struct):
 
 
 class Tavily:
-    """Asks Tavily."""
+    """Searches with Tavily."""
 
     name = "Tavily"
 
@@ -40,7 +40,7 @@ class Tavily:
         self._url = url
 
     async def search(self, query: WebQuery) -> list[WebResult]:
-        """What Tavily finds; it knows domains itself."""
+        """The results of Tavily, which filters domains itself."""
         wanted = {
             "query": query.text,
             "max_results": min(query.most, _MOST),
