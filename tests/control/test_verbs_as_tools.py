@@ -231,5 +231,5 @@ async def test_a_command_is_stopped_and_never_interrupted(
     async with scripted(tmp_path, settings=settings, main=[says("", begin), *stops, says("ok")]) as gen:
         outcome = await gen.ask("go").outcome()
         told = results(await said(gen, outcome.agent_id))[1:]
-    assert told[0] == "shell_000000aa is a command: it can be stopped, and does not go on after that."
+    assert told[0] == "shell_000000aa is a command: it can be stopped, but not resumed."
     assert told[1].startswith("shell_000000aa was stopped, with all it had started.")

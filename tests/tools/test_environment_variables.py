@@ -176,6 +176,6 @@ async def test_a_long_value_is_cut_and_where_nothing_can_be_run_ours_is_shown(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LONG_ONE", "x" * 10_000)
-    assert await desk.use(GET_ENV, name="LONG_ONE") == "x" * 4_096 + "\n[… it goes on]"
+    assert await desk.use(GET_ENV, name="LONG_ONE") == "x" * 4_096 + "\n[… cut]"
     with pytest.raises(ToolError, match="Commands cannot be run here"):
         await desk.use(SET_ENV, name="A", value="b")

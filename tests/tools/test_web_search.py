@@ -254,7 +254,7 @@ async def test_tavily_gets_its_key_in_a_header_and_domains_in_fields(village: Vi
     ("act", "said"),
     [
         (answered({"detail": KEY}, "401 No"), "refused the request (status 401): look at the key in"),
-        (answered({}, "429 Slow"), "too many requests (status 429)"),
+        (answered({}, "429 Slow"), "got too many requests (status 429)"),
         (answered({}, "503 No"), f"answered with status 503 and no results. {GO_ON}"),
         (page(b"<html>"), f"sent a response that cannot be read. {GO_ON}"),
         (answered({"results": KEY, "web": KEY}), f"sent a response that cannot be read. {GO_ON}"),

@@ -98,7 +98,7 @@ class McpClient:
         except asyncio.CancelledError:
             if method != "initialize" and not self._transport.abandon(number):
                 self._notify(
-                    "notifications/cancelled", {"requestId": number, "reason": "nobody waits for it"}
+                    "notifications/cancelled", {"requestId": number, "reason": "the call was cancelled"}
                 )
             raise
         finally:

@@ -28,7 +28,7 @@ async def GET_ENV(
     if name not in known:
         return f"{shown(name, 100)} is not set, or not shown because it could be a secret."
     value = known[name]
-    return value if len(value) <= LONGEST_SHOWN else f"{value[:LONGEST_SHOWN]}\n[… it goes on]"
+    return value if len(value) <= LONGEST_SHOWN else f"{value[:LONGEST_SHOWN]}\n[… cut]"
 
 
 @tool(effect="write", name="set_env", on_request=True)

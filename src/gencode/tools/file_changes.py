@@ -62,7 +62,7 @@ async def apply_change(ctx: ToolContext, work: Callable[[CancelFlag], ChangeResu
 
 
 async def run_to_completion(work: Callable[[CancelFlag], ChangeResult]) -> ChangeResult:
-    """Run blocking work in a thread. A cancelled caller waits for it: nothing changes after the call ended."""
+    """Run blocking work in a thread; a cancelled caller waits for it, so no change comes after its end."""
     wanted = CancelFlag()
     running = asyncio.ensure_future(asyncio.to_thread(work, wanted))
     try:
@@ -75,7 +75,7 @@ async def run_to_completion(work: Callable[[CancelFlag], ChangeResult]) -> Chang
 
 
 def as_seen(ctx: ToolContext, place: Resolved, file: BinaryIO) -> Identity:
-    """The state of an open file if the agent has read it so; otherwise a ToolError says to Read it."""
+    """The state of an open file if the agent has read it so; otherwise ToolError says to Read it."""
     now, seen = identity_of(file), ctx.seen.state(place.real)
     shown = relative(ctx.workspace, place.real)
     if seen is None:

@@ -22,12 +22,12 @@ async def TASK(
     model: Annotated[str, "Another model or tier for this task"] = "",
     max_turns: Annotated[int | None, "End after this many turns"] = None,
     run_in_background: Annotated[bool, "Give back an id at once; the result comes by itself"] = False,
-    resume: Annotated[str, "The id of an agent sent earlier, to go on where it ended"] = "",
+    resume: Annotated[str, "The id of an agent started earlier, to resume it"] = "",
     isolation: Annotated[
         Literal["", "process", "worktree"], "In a process, or a git worktree, of its own"
     ] = "",
     output_schema: Annotated[dict[str, Any] | None, "A JSON Schema that its result must fit"] = None,
-    budget: Annotated[Budget | None, Param("What it and all below it may spend", hidden=True)] = None,
+    budget: Annotated[Budget | None, Param("What it and its subagents may spend", hidden=True)] = None,
 ) -> ToolOutput:
     """Send a specialised agent to do one piece of work on its own and report back.
 

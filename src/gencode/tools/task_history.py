@@ -24,7 +24,7 @@ async def TASK_LIST(
     status: Annotated[Status | None, "Only those with this status"] = None,
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED), "At most so many, the latest"] = 20,
 ) -> str:
-    """List the tasks that you have sent, with their ids and how they stand."""
+    """List the tasks that you have started, with their ids and status."""
     every = [each for each in await _delegate(ctx).own() if status is None or each.status is status]
     if not every:
         return "You have started no agents." if status is None else f"None of your tasks is {status}."
@@ -39,7 +39,7 @@ async def TASK_REPLAY(
     task_id: Annotated[str, Param("One of task_list; your own if left out", also=("id", "taskId"))] = "",
     page: Annotated[int, Meta(ge=1), "Which part of a long one"] = 1,
 ) -> str:
-    """Tell step by step what a task that you have sent did: what was said, called and answered."""
+    """Show step by step what a task that you have started did: messages, calls and results."""
     outcome = await _delegate(ctx).replay(task_id or ctx.task)
     transcript = [] if outcome.transcript is UNSET else outcome.transcript
     steps = "\n".join(_steps(transcript)) or "(nothing yet)"

@@ -30,7 +30,7 @@ async def TASK_STOP(
     ctx: ToolContext,
     task_id: Annotated[str, "The id that Task or Bash gave"],
     how: Annotated[
-        Verb, "keep: it reports first; tree: with all below it; interrupt: it goes on after"
+        Verb, "keep: it reports first; tree: its subagents too; interrupt: it continues after"
     ] = "stop",
 ) -> ToolOutput:
     """Stop a task or command that runs in the background. What it has found so far is kept."""
@@ -54,7 +54,7 @@ async def TASK_STOP(
 async def _stop_shell(ctx: ToolContext, name: str, how: Verb) -> ToolOutput:
     shell = ctx.shells().find(name)
     if how == "interrupt":
-        raise ToolError(f"{name} is a command: it can be stopped, and does not go on after that.")
+        raise ToolError(f"{name} is a command: it can be stopped, but not resumed.")
     if shell.over:
         return shell_ended(shell, f"{name} had already ended. {shell.verdict}")
     await shell.running.stop()
