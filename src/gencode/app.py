@@ -43,12 +43,12 @@ from gencode.delegation.watch import Watch
 from gencode.delegation.work import Prompt, Terms, Work
 from gencode.engines.choosing import engine_for
 from gencode.engines.process import WorkOrder as WorkOrder
-from gencode.mcp.session import FILES, SessionServers, Tables, server_commands
-from gencode.mcp.session import SCREEN_WAIT as SCREEN_WAIT
-from gencode.mcp.session import Change as Change
-from gencode.mcp.session import ServerReport as ServerReport
-from gencode.mcp.session import ServerState as ServerState
-from gencode.mcp.session import told_servers as told_servers
+from gencode.mcp.session_servers import FILES, SessionServers, Tables, server_commands
+from gencode.mcp.session_servers import SCREEN_WAIT as SCREEN_WAIT
+from gencode.mcp.session_servers import Change as Change
+from gencode.mcp.session_servers import ServerReport as ServerReport
+from gencode.mcp.session_servers import ServerState as ServerState
+from gencode.mcp.session_servers import describe_servers as describe_servers
 from gencode.permissions.calls import Approval
 from gencode.permissions.chain import Root
 from gencode.permissions.decision import check_tool
@@ -84,15 +84,14 @@ from gencode.stores.memory import MemoryStore
 from gencode.stores.opening import open_store
 from gencode.stores.schema import VERSION
 from gencode.stores.schema import migrate as migrate
-from gencode.telemetry.switch import Telling
-from gencode.tools.plugins import Plugins
-from gencode.tools.rack import on_request
-from gencode.tools.ripgrep import find_ripgrep as find_ripgrep
-from gencode.tools.skill import amounts_to, skill_tool
-from gencode.tools.usual import TOOLS as TOOLS
+from gencode.telemetry.otel_setup import Telemetry
+from gencode.tools.catalog import TOOLS as TOOLS
+from gencode.tools.catalog import Plugins, on_request
+from gencode.tools.file_search import find_ripgrep as find_ripgrep
+from gencode.tools.skill import as_task_call, skill_tool
 
 if TYPE_CHECKING:
-    from gencode.mcp.servers import Candidate as Candidate
+    from gencode.mcp.servers import ServerCandidate as ServerCandidate
     from gencode.questions.question_desk import QuestionDesk
 
 SCHEMA_VERSION = VERSION
@@ -209,7 +208,7 @@ class GenCode:
         self.project = around.project
         """How the folder stands: what it brings counts only when a person trusts it."""
         above = [standing(each, gen_home()) for each in folders_above(self.workspace.root)]
-        self.library = Library(gen_home(), [around.project, *above], amounts_to, self.settings.agents)
+        self.library = Library(gen_home(), [around.project, *above], as_task_call, self.settings.agents)
         """The agents and skills there are, as their files are now."""
         self.switchboard = Switchboard(told.prices, store=self.store, rates=told.fleet_rates)
         self.models = ModelRegistry(self.switchboard.makers(), self.switchboard.tiers(told.models))
@@ -312,7 +311,7 @@ class GenCode:
                 store = await open_store(database(), chosen.durability, chosen.database_url)
                 stack.push_async_callback(store.close)
             engine = engine_for(store, gen_home(), workspace.cwd, flags, policy) if alone else None
-            telling = await stack.enter_async_context(Telling(chosen.telemetry, chosen.telemetry_content))
+            telling = await stack.enter_async_context(Telemetry(chosen.telemetry, chosen.telemetry_content))
             timing = Timing(chosen.stall_seconds, chosen.silence_seconds)
             supervising = Supervisor(store, Slots(chosen.max_agents, chosen.agent_caps), timing)
             desk = _desk(asker)

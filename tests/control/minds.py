@@ -33,7 +33,7 @@ class Told:
     @property
     def has_answered(self) -> bool:
         """Whether it has said something to one of them."""
-        return "hears that" in self.heard or "has heard that" in self.heard
+        return "gets the message" in self.heard or "got the message" in self.heard
 
     @property
     def replies(self) -> int:

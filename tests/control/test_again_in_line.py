@@ -204,9 +204,9 @@ async def test_an_agent_that_writes_to_it_twice_is_told_that_it_hears_both(tmp_p
         answers = results(await said(gen, outcome.agent_id))[2:]
         mail = [each.mail for each in heard(await said(gen, child))]
     assert answers == [
-        f"Explore (task {child}) had ended and goes on in the background with your message; its result comes "
-        "by itself.",
-        f"Explore (task {child}) hears that before its next reply.",
+        f"Explore (task {child}) had finished and continues in the background with your message; "
+        "its result is sent to you.",
+        f"Explore (task {child}) gets the message before its next reply.",
     ]
     assert mail == [0, 1, 2]
 

@@ -118,7 +118,7 @@ async def test_agents_in_processes_of_their_own_write_to_their_sender_and_to_eac
             return say("", *[write(task, f"{told.prompt} to main") for task in SENDER.findall(told.system)])
         if len(beside) < 2:
             return say("", write("beside", "is anybody there?"))
-        if "hears that" not in told.heard.partition("You also reach")[2]:
+        if "gets the message" not in told.heard.partition("You also reach")[2]:
             return say("", *[write(task, f"{told.prompt} to another") for task in beside])
         return say("I heard them.") if len(said_by) == 2 else say("", ("LS", {"path": "."}))
 
@@ -160,8 +160,8 @@ async def test_an_agent_that_ended_is_woken_by_one_beside_it_and_reports_to_its_
         (answer,) = told(await said(gen, SECOND))
         words = [each for each in heard(await said(gen, outcome.agent_id)) if each.delivers]
         letter = await letters(gen, FIRST)
-    woken = f"Here (task {FIRST}) had ended and goes on in the background with your message; "
-    assert (answer.text, answer.error) == (f"{woken}its result goes to its sender.", False)
+    woken = f"Here (task {FIRST}) had finished and continues in the background with your message; "
+    assert (answer.text, answer.error) == (f"{woken}its result goes to its parent.", False)
     assert (here.status, here.result, here.background, letter) == (Status.COMPLETED, "two", True, ["and?"])
     assert sorted(task for each in words for task in each.delivers) == [FIRST, SECOND]
 
@@ -207,7 +207,8 @@ async def test_who_was_stopped_is_not_woken_by_an_agent_beside_it(tmp_path: Path
         (answer,) = told(await said(gen, SECOND))
         here, waiting = await gen.get(FIRST), await gen.store.waiting(FIRST)
     kept = (
-        f"Here (task {FIRST}) has ended as cancelled and is not woken by this; it hears it when it goes on."
+        f"Here (task {FIRST}) has finished (cancelled) and is not resumed by this; "
+        "it gets the message when it is resumed."
     )
     assert (answer.text, answer.error, here.status) == (kept, False, Status.CANCELLED)
     assert [each.text for each in waiting] == [f"[Other (task {SECOND}) says]\n> and?"]
@@ -260,7 +261,7 @@ async def test_one_in_a_process_of_its_own_does_not_wake_what_its_sender_would_n
 
     def apart(told: Told) -> Play:
         beside = BESIDE.findall(told.heard)
-        if "hears it when it goes on" in told.heard:
+        if "gets the message when it is resumed" in told.heard:
             return say("It is kept.")
         return say("", write(beside[-1], "and?") if beside else write("beside", "who is there?"))
 

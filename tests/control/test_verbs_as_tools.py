@@ -85,8 +85,8 @@ async def led(folder: Path, point: str, verb: str) -> tuple[Outcome, str]:
 @pytest.mark.parametrize(
     ("verb", "status", "result", "hit"),
     [
-        ("interrupt", Status.COMPLETED, "went on", "was interrupted and goes on from there."),
-        ("steer", Status.COMPLETED, "went on", "was interrupted and goes on from there."),
+        ("interrupt", Status.COMPLETED, "went on", "was interrupted and continues from there."),
+        ("steer", Status.COMPLETED, "went on", "was interrupted and continues from there."),
         ("keep", Status.CANCELLED, "this is what I have", "was stopped after {turns} and is now cancelled."),
         ("abort", Status.CANCELLED, "", "was stopped after {turns} and is now cancelled."),
         ("abort the tree", Status.CANCELLED, "", "was stopped after {turns} and is now cancelled."),
@@ -100,7 +100,7 @@ async def test_a_model_has_every_verb_at_every_point(
     assert (outcome.status, outcome.result) == (status, kept)
     turns = "1 turn" if outcome.turns == 1 else f"{outcome.turns} turns"
     words = f"Task {CHILD} of general-purpose {hit.format(turns=turns)}"
-    assert told == (f"{words}\n\nWhat it said last:\n{result}" if verb == "keep" else words)
+    assert told == (f"{words}\n\nIts last message:\n{result}" if verb == "keep" else words)
 
 
 def waiting_for(running: int) -> Tool:
@@ -157,11 +157,11 @@ async def test_what_a_stop_leaves_running_is_named_and_the_whole_tree_is_stopped
 ) -> None:
     told, ends = await in_a_tree(tmp_path, home, "stop", "tree", "tree")
     assert told == [
-        f"Task {CHILD} of Leader was stopped after 1 turn and is now cancelled. Below it was stopped: "
-        "00000003 (Explore). Below it still runs: 00000004 (Plan). To stop that: "
+        f"Task {CHILD} of Leader was stopped after 1 turn and is now cancelled. Subagents also stopped: "
+        "00000003 (Explore). Subagents still running: 00000004 (Plan). To stop that: "
         f'TaskStop(task_id="{CHILD}", how="tree").',
-        f"Task {CHILD} of Leader had already ended as cancelled. Below it was stopped: 00000004 (Plan).",
-        f"Task {CHILD} of Leader had already ended as cancelled; nothing was stopped.",
+        f"Task {CHILD} of Leader had already finished (cancelled). Subagents also stopped: 00000004 (Plan).",
+        f"Task {CHILD} of Leader had already finished (cancelled); nothing was stopped.",
     ]
     assert {*ends.values()} == {Status.CANCELLED}
 
@@ -169,7 +169,7 @@ async def test_what_a_stop_leaves_running_is_named_and_the_whole_tree_is_stopped
 async def test_the_tree_is_stopped_at_once(tmp_path: Path, home: Path) -> None:
     told, ends = await in_a_tree(tmp_path, home, "tree")
     assert told == [
-        f"Task {CHILD} of Leader was stopped after 1 turn and is now cancelled. Below it was stopped: "
+        f"Task {CHILD} of Leader was stopped after 1 turn and is now cancelled. Subagents also stopped: "
         "00000003 (Explore), 00000004 (Plan)."
     ]
     assert {*ends.values()} == {Status.CANCELLED}
@@ -178,8 +178,8 @@ async def test_the_tree_is_stopped_at_once(tmp_path: Path, home: Path) -> None:
 async def test_an_interruption_says_what_it_cut_and_what_goes_on(tmp_path: Path, home: Path) -> None:
     told, ends = await in_a_tree(tmp_path, home, "interrupt", "tree")
     assert told[0] == (
-        f"Task {CHILD} of Leader was interrupted and goes on from there. Below it was stopped: "
-        "00000003 (Explore). Below it still runs: 00000004 (Plan). To stop that: "
+        f"Task {CHILD} of Leader was interrupted and continues from there. Subagents also stopped: "
+        "00000003 (Explore). Subagents still running: 00000004 (Plan). To stop that: "
         f'TaskStop(task_id="{CHILD}", how="tree").'
     )
     assert ends["Plan"] is Status.CANCELLED
@@ -217,7 +217,7 @@ async def test_who_is_asked_about_a_verb_sees_what_it_hits(
         Explore=[says("x", delay_ms=60_000), says("x", delay_ms=60_000)],
     ) as gen:
         await gen.ask("go").outcome()
-    again = [f"stops {CHILD} (Explore)" if how == "interrupt" else "stops nothing"]
+    again = [f"stops {CHILD} (Explore)" if how == "interrupt" else "nothing to stop"]
     assert [each.preview for each in person.questions] == [f"{shown} {CHILD} (Explore)", *again]
 
 
@@ -231,5 +231,5 @@ async def test_a_command_is_stopped_and_never_interrupted(
     async with scripted(tmp_path, settings=settings, main=[says("", begin), *stops, says("ok")]) as gen:
         outcome = await gen.ask("go").outcome()
         told = results(await said(gen, outcome.agent_id))[1:]
-    assert told[0] == "shell_000000aa is a command: it can be stopped, and does not go on after that."
+    assert told[0] == "shell_000000aa is a command: it can be stopped, but not resumed."
     assert told[1].startswith("shell_000000aa was stopped, with all it had started.")

@@ -36,7 +36,7 @@ async def test_an_agent_steers_the_one_it_sent(tmp_path: Path) -> None:
         outcome = await gen.ask("go").outcome()
         answer = results(await said(gen, outcome.agent_id))[1]
         words = heard(await said(gen, CHILD))
-    assert answer == f"Explore (task {CHILD}) hears that before its next reply."
+    assert answer == f"Explore (task {CHILD}) gets the message before its next reply."
     assert [(each.text, each.sender) for each in words] == [
         ("look", "user"),
         ("[main (task 00000001) says]\nonly the tests", "00000001"),
@@ -79,7 +79,7 @@ async def test_an_agent_whose_file_names_it_writes_to_its_sibling_and_to_nobody_
         await gen.ask("go").outcome()
         answers = results(await said(gen, "00000003"))
         sibling = heard(await said(gen, CHILD))
-    assert answers[0] == f"Explore (task {CHILD}) hears that before its next reply."
+    assert answers[0] == f"Explore (task {CHILD}) gets the message before its next reply."
     assert "00000009" in answers[1] and "Your own are: none." in answers[1]
     assert sibling[1].text == "[Talker (task 00000003) says]\nhello"
 

@@ -92,8 +92,8 @@ async def test_an_agent_speaks_to_one_on_a_worker_and_waits_for_its_result_which
         session = await on.gen.ask("go").outcome()
         assert (session.status, session.result) == (Status.COMPLETED, "done")
         sent, said, looked = await on.told(session.agent_id)
-        assert f"works in the background as task {on.child}" in sent
-        assert said == f"general-purpose (task {on.child}) hears that before its next reply."
+        assert f"is running in the background as task {on.child}" in sent
+        assert said == f"general-purpose (task {on.child}) gets the message before its next reply."
         assert looked.endswith("Output:\nfound it")
         child = await on.gen.find(on.child)
         assert (child.parent, child.delivered.mailed, child.status) == (session.agent_id, 1, Status.COMPLETED)
@@ -124,7 +124,7 @@ async def test_an_agent_on_a_worker_writes_to_its_sender_and_is_told_whom_it_rea
         (child,) = await gen.tasks(parent=job.id)
         told, refused = await Stage(gen, child.agent_id).told(child.agent_id)
         facts = transcript_of(await gen.store.events(job.id))
-    assert told == f"main (task {job.id}) hears that before its next reply."
+    assert told == f"main (task {job.id}) gets the message before its next reply."
     assert refused.endswith(f"You also reach: main (task {job.id}), which sent you.")
     assert [reported(each.text) for each in facts if isinstance(each, UserMessage) and each.mail] == [
         f"[talker (task {child.agent_id}) says]\nhello"

@@ -213,7 +213,7 @@ async def test_the_result_of_an_agent_that_could_not_be_followed_any_more_comes_
         outcome = await gen.outcome(job)
         [(text, error, left)] = answers(await store.events(job.id))
         assert (outcome.result, text.partition(".")[0], error, left) == (
-            *("main done", f"general-purpose works in the background as task {sub}", False),
+            *("main done", f"general-purpose is running in the background as task {sub}", False),
             (sub,),
         )
         store.silent = ""

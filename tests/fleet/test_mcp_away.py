@@ -13,7 +13,7 @@ from gencode import GenCode
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.mcp.session import SCREEN_WAIT
+from gencode.mcp.session_servers import SCREEN_WAIT
 from gencode.permissions.trust import standing, trust
 from gencode.questions.question_desk import QuestionDesk
 from gencode.runtime.asking import Answer
@@ -159,7 +159,7 @@ async def test_a_server_that_an_agent_of_the_project_brings_is_started_after_a_p
         await until(lambda: present(abroad), "the person is there")
         task = (await gen.detach(TaskRequest("keeper", "look"))).agent_id
         _, [started, seen] = await abroad.heard(gen, task)
-    assert started == "The MCP server own runs. From your next reply on there are its tools: look."
+    assert started == "The MCP server own is running. Its tools are available from your next reply on: look."
     assert json.loads(seen)["read"] == (abroad.folder / "note.txt").read_text()
     assert [each.call.name for each in person.asked] == ["mcp__own__start", "mcp__own__look"]
     assert f"started by  '{sys.executable}' '-S' '-E' '{ODD_SERVER}'" in person.asked[0].preview

@@ -12,6 +12,8 @@ ALLOWED: dict[str, set[str]] = {
     **{room: {*LINE[: LINE.index(room)], room} for room in LINE},
     "budgets": {"core", "budgets"},
     **{rack: {"core", "permissions", "budgets", "runtime", rack} for rack in RACKS},
+    "tools": {"core", "permissions", "budgets", "runtime", "web", "tools"},
+    "web": {"core", "web"},
     "settings": {"core", "permissions", "settings"},
     "places": {"core", "settings", "places"},
     "app": {*LINE, *RACKS, "settings", "places", "app"},
@@ -30,12 +32,12 @@ HEAVY: dict[str, tuple[str, ...]] = {
     "uvicorn": ("gencode.surfaces",),
     "mcp": ("gencode.surfaces", "gencode.tools"),
     "acp": ("gencode.surfaces",),
-    "aiohttp": ("gencode.runtime.web", "gencode.mcp.http"),
+    "aiohttp": ("gencode.runtime.web", "gencode.mcp.streamable_http"),
     "httptools": ("gencode.providers.line",),
     "httpx": ("gencode.providers",),
     "asyncpg": ("gencode.stores",),
     "pgqueuer": ("gencode.engines",),
-    "opentelemetry": ("gencode.telemetry.exporting",),
+    "opentelemetry": ("gencode.telemetry.exporter",),
 }
 
 NOT_IN_CORE = {"asyncio", "io", "shutil", "socket", "sqlite3", "subprocess", "tempfile", "threading"}

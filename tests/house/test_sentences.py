@@ -51,7 +51,7 @@ FOREIGN = {
     ],
     "gencode.surfaces.parser": ["argument COMMAND: invalid choice"],
     "gencode.tools.grep": ["unrecognized file type"],
-    "gencode.tools.hits": ["WARNING: stopped searching binary file"],
+    "gencode.tools.search_records": ["WARNING: stopped searching binary file"],
     "gencode.tools.search_engines.duckduckgo": ["No results"],
     "gencode.tools.web_text": ["<!--"],
 }

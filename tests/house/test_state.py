@@ -16,7 +16,7 @@ OF_A_LOOP = {
     "gencode.providers.http": "the connections of an event loop, without cookies; keys go with each request",
     "gencode.providers.local": "the models in memory of an event loop",
     "gencode.providers.pydantic_ai": "the connections of an event loop",
-    "gencode.tools.search": "how many searches run at once in an event loop",
+    "gencode.tools.file_search": "how many searches run at once in an event loop",
 }
 """What is shared on purpose: handles of one event loop that know nothing of any GenCode."""
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from gencode.core.messages import ToolCall
 from gencode.core.spec import AgentSpec
-from gencode.mcp.definition import Definition, of_settings
-from gencode.mcp.servers import Servers
-from gencode.mcp.tool import ServerTool
+from gencode.mcp.definition import ServerDefinition, of_settings
+from gencode.mcp.server_tool import ServerTool
+from gencode.mcp.servers import McpServers
 from gencode.permissions.calls import Approval
 from gencode.runtime.toolbox import Tool, ToolOutput
 from tests.tools.desk import Desk
@@ -35,7 +35,7 @@ class Fleet:
         self.home.mkdir()
         self.desk = Desk(folder)
         self.answered: set[Approval] = set()
-        self._open: list[Servers] = []
+        self._open: list[McpServers] = []
         self._calls = 0
 
     def odd(self, name: str = "odd", **told: Any) -> dict[str, Any]:
@@ -60,14 +60,14 @@ class Fleet:
         log = self.log(name)
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
-    async def open(self, environ: dict[str, str] | None = None, **table: dict[str, Any]) -> Servers:
+    async def open(self, environ: dict[str, str] | None = None, **table: dict[str, Any]) -> McpServers:
         """A session with these servers, each tried once."""
         return await self.opened(of_settings(table, "settings.toml", users=True), environ)
 
     async def opened(
-        self, definitions: Iterable[Definition], environ: dict[str, str] | None = None
-    ) -> Servers:
-        servers = Servers(self.home, self.folder, definitions, answered=self.answered, environ=environ)
+        self, definitions: Iterable[ServerDefinition], environ: dict[str, str] | None = None
+    ) -> McpServers:
+        servers = McpServers(self.home, self.folder, definitions, answered=self.answered, environ=environ)
         self._open.append(servers)
         servers.start()
         await servers.ready(PLENTY)
@@ -88,7 +88,7 @@ class Fleet:
             await servers.close()
 
 
-def box(servers: Servers, spec: AgentSpec | None = None) -> dict[str, ServerTool]:
+def box(servers: McpServers, spec: AgentSpec | None = None) -> dict[str, ServerTool]:
     """The tools there are, by name."""
     found = servers.tools(spec)
     return {tool.name: tool for tool in found if isinstance(tool, ServerTool)}

@@ -8,8 +8,8 @@ import pytest
 from gencode.core.errors import ToolError, UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.spec import AgentSpec, ToolChoice
-from gencode.mcp.approvals import FILE, Approvals
-from gencode.mcp.servers import Servers
+from gencode.mcp.approvals import FILE, ServerApprovals
+from gencode.mcp.servers import McpServers
 from gencode.permissions.calls import Approval
 from gencode.permissions.trust import standing, trust
 from tests.mcp.fleet import PLENTY, Fleet, box, offer
@@ -110,7 +110,10 @@ async def test_a_yes_starts_a_changed_server(fleet: Fleet) -> None:
     changed = {**table, "env": {"PLAIN": "yes"}}
     servers = await fleet.open(odd=changed)
     said = await fleet.after_a_question(box(servers)["mcp__odd__start"])
-    assert said.text == "The MCP server odd runs. From your next reply on there are its tools: one, two."
+    assert (
+        said.text
+        == "The MCP server odd is running. Its tools are available from your next reply on: one, two."
+    )
     assert list(box(servers)) == ["mcp__odd__one", "mcp__odd__two"]
     again = await fleet.open(odd=changed)
     assert [each.state for each in again.status()] == ["ready"]
@@ -165,10 +168,10 @@ async def test_the_question_shows_how_a_server_is_started_and_no_secret(fleet: F
 
 
 async def test_two_sessions_note_beside_each_other(fleet: Fleet) -> None:
-    first, second = Approvals(fleet.home), Approvals(fleet.home)
+    first, second = ServerApprovals(fleet.home), ServerApprovals(fleet.home)
     first.add("a", "d1", {"t": "x"})
     second.add("a", "d2", {"t": "y", "u": "z"})
-    third = Approvals(fleet.home)
+    third = ServerApprovals(fleet.home)
     assert [third.covers_start("a", each) for each in ("d1", "d2", "d3")] == [True, True, False]
     assert [third.covers_tool("a", "t", each) for each in ("x", "y", "z")] == [True, True, False]
     assert (fleet.home / FILE).stat().st_mode & 0o777 == 0o600
@@ -177,7 +180,7 @@ async def test_two_sessions_note_beside_each_other(fleet: Fleet) -> None:
 async def test_a_damaged_file_is_told_of(fleet: Fleet) -> None:
     (fleet.home / FILE).write_text("[")
     with pytest.raises(UserMistake, match="is not as GenCode writes it"):
-        Servers(fleet.home, fleet.folder, ())
+        McpServers(fleet.home, fleet.folder, ())
 
 
 async def test_reading_tools_are_those_that_the_server_and_the_person_call_so(fleet: Fleet) -> None:

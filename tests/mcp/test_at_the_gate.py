@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Mode, Policy, parse_rule
-from gencode.mcp.listing import offered
+from gencode.mcp.tool_list import parse_tool
 from gencode.runtime.asking import Answer, Question
 from gencode.runtime.gate import Approvals, CallingAgent, Gate
 from gencode.runtime.toolbox import Toolbox
@@ -88,4 +88,4 @@ def test_whatever_changes_in_a_tool_changes_what_was_approved(key: str, value: A
     (before,) = offer("one")
     after = {**before, key: {**before["inputSchema"], "x": value} if key == "inputSchema" else value}
     same = before.get(key) == after.get(key)
-    assert (offered(before).digest == offered(after).digest) is same
+    assert (parse_tool(before).digest == parse_tool(after).digest) is same

@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from gencode.core.errors import UserMistake
-from gencode.mcp.definition import Definition, Found, gathered, of_agent, of_mcp_json, of_settings
+from gencode.mcp.definition import (
+    FoundServers,
+    ServerDefinition,
+    gathered,
+    of_agent,
+    of_mcp_json,
+    of_settings,
+)
 
 
 def test_a_server_of_the_settings() -> None:
@@ -25,8 +32,8 @@ def test_a_server_of_the_settings() -> None:
         },
     }
     assert of_settings(table, "here", users=True) == (
-        Definition("git", "here", "mcp-server-git", ("-r", "."), {"A": "b"}, "sub", reads=("git_*",)),
-        Definition(
+        ServerDefinition("git", "here", "mcp-server-git", ("-r", "."), {"A": "b"}, "sub", reads=("git_*",)),
+        ServerDefinition(
             "web",
             "here",
             url="https://x.example/mcp",
@@ -51,13 +58,13 @@ def test_only_the_user_says_what_reads() -> None:
         ({"command": "a", "args": "b"}, "Expected `array`"),
         ({"command": "a", "env": {"A=B": "c"}}, "'?A=B'? is not the name of a variable"),
         ({"command": "a\0b"}, "NUL"),
-        ({"command": "a", "type": "sse"}, "the type '?sse'? is not spoken here"),
+        ({"command": "a", "type": "sse"}, "the type '?sse'? is not supported"),
         ({"url": "https://a.example", "type": "sse"}, "streamable HTTP"),
         ({"url": "ftp://a.example"}, "not an http or https address"),
         ({"url": "https://a.example/ b"}, "not an http or https address"),
         ({"url": "https://[a"}, "is not an address"),
-        ({"url": "http://a.example/mcp"}, "only reached by https"),
-        ({"url": "http://127.0.0.1.evil.example/mcp"}, "only reached by https"),
+        ({"url": "http://a.example/mcp"}, "needs an https address"),
+        ({"url": "http://127.0.0.1.evil.example/mcp"}, "needs an https address"),
         ({"url": "https://u:p@a.example"}, "a password does not belong in the address"),
         ({"url": "https://a.example", "headers": {"X": "a\r\nY: b"}}, "the header '?X'? cannot be sent"),
         ({"url": "https://a.example", "headers": {"Host": "b"}}, "the header '?Host'? cannot be sent"),
@@ -92,7 +99,7 @@ def test_variables_are_filled_in_late() -> None:
 
 def test_an_address_is_judged_after_it_was_filled_in() -> None:
     (one,) = of_settings({"s": {"url": "${WHERE}"}}, "", users=True)
-    with pytest.raises(UserMistake, match="only reached by https"):
+    with pytest.raises(UserMistake, match="needs an https address"):
         one.filled({"WHERE": "http://evil.example"})
 
 
@@ -110,14 +117,14 @@ def test_the_file_of_other_products_is_read() -> None:
         "bad": {"type": "sse", "url": "https://x.example/sse"},
         "odd": 7,
     }
-    assert of_mcp_json(json.dumps({"mcpServers": servers}).encode(), ".mcp.json") == Found(
+    assert of_mcp_json(json.dumps({"mcpServers": servers}).encode(), ".mcp.json") == FoundServers(
         (
-            Definition("one", ".mcp.json", "npx", ("-y", "x"), {"A": "1"}),
-            Definition("two", ".mcp.json", url="https://x.example", call_seconds=5.0),
-            Definition("off", ".mcp.json", "x", disabled=True),
+            ServerDefinition("one", ".mcp.json", "npx", ("-y", "x"), {"A": "1"}),
+            ServerDefinition("two", ".mcp.json", url="https://x.example", call_seconds=5.0),
+            ServerDefinition("off", ".mcp.json", "x", disabled=True),
         ),
         (
-            "The MCP server 'bad' in .mcp.json: the type 'sse' is not spoken here; "
+            "The MCP server 'bad' in .mcp.json: the type 'sse' is not supported; "
             "give the address of its streamable HTTP endpoint.",
             "The MCP server 'odd' in .mcp.json is not an object with a command or a url.",
         ),
@@ -143,7 +150,7 @@ def test_a_file_that_cannot_be_read_brings_nothing(content: bytes, why: str) -> 
 def test_an_agents_file_names_servers_or_brings_its_own() -> None:
     names, found = of_agent(("git", {"own": {"command": "x"}}, 7, {"bad": {}}), "agent.md")
     assert names == ("git",)
-    assert found.definitions == (Definition("own", "agent.md", "x"),)
+    assert found.definitions == (ServerDefinition("own", "agent.md", "x"),)
     assert len(found.problems) == 2
 
 
@@ -153,23 +160,23 @@ def test_servers_of_all_places_add_up_and_the_last_of_a_name_counts() -> None:
     tables += [("project", {"c": {"command": "5", "reads": ["*"]}}, False)]
     found = gathered(tables, {".mcp.json": file})
     assert found.definitions == (
-        Definition("a", ".mcp.json", "1"),
-        Definition("b", "user", "3"),
-        Definition("c", "project", "5"),
+        ServerDefinition("a", ".mcp.json", "1"),
+        ServerDefinition("b", "user", "3"),
+        ServerDefinition("c", "project", "5"),
     )
     assert len(found.problems) == 1
 
 
 def test_an_approval_is_for_what_decides_who_is_asked() -> None:
-    plain = Definition("s", command="a", env={"A": "1", "B": "2"})
-    same = Definition("t", "elsewhere", "a", env={"B": "2", "A": "1"}, call_seconds=1, reads=("x",))
+    plain = ServerDefinition("s", command="a", env={"A": "1", "B": "2"})
+    same = ServerDefinition("t", "elsewhere", "a", env={"B": "2", "A": "1"}, call_seconds=1, reads=("x",))
     others = [
-        Definition("s", command="b", env=plain.env),
-        Definition("s", command="a", env={"A": "1"}),
-        Definition("s", command="a", env={"A": "1", "B": "3"}),
-        Definition("s", command="a", args=("x",), env=plain.env),
-        Definition("s", command="a", env=plain.env, cwd="/"),
-        Definition("s", url="https://a"),
+        ServerDefinition("s", command="b", env=plain.env),
+        ServerDefinition("s", command="a", env={"A": "1"}),
+        ServerDefinition("s", command="a", env={"A": "1", "B": "3"}),
+        ServerDefinition("s", command="a", args=("x",), env=plain.env),
+        ServerDefinition("s", command="a", env=plain.env, cwd="/"),
+        ServerDefinition("s", url="https://a"),
     ]
     assert same.digest == plain.digest
     assert len({each.digest for each in (plain, *others)}) == len(others) + 1

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from gencode.core.errors import ToolError
-from gencode.mcp.listing import LARGEST_SCHEMA, LONGEST_DESCRIPTION, MOST_TOOLS, cleaned
-from gencode.mcp.servers import Servers
+from gencode.mcp.servers import McpServers
+from gencode.mcp.tool_list import LARGEST_SCHEMA, LONGEST_DESCRIPTION, MOST_TOOLS, cleaned
 from gencode.runtime.toolbox import Toolbox
 from tests.mcp.fleet import Fleet, box, offer
 
 
-def stands(servers: Servers) -> tuple[str, str]:
+def stands(servers: McpServers) -> tuple[str, str]:
     (only,) = servers.status()
     return only.state, only.why
 
@@ -37,7 +37,7 @@ async def test_a_server_with_a_version_nobody_knows_is_not_asked_again(fleet: Fl
     servers = await fleet.open(odd=fleet.odd(version="1999-01-01"))
     state, why = stands(servers)
     assert state == "failed"
-    assert why.startswith("it speaks the version '1999-01-01' of MCP; spoken here: 2026-07-28, 2025-11-25")
+    assert why.startswith("it uses the version '1999-01-01' of MCP; supported: 2026-07-28, 2025-11-25")
 
 
 async def test_of_ten_thousand_tools_only_the_first_are_taken(fleet: Fleet) -> None:
@@ -51,7 +51,7 @@ async def test_of_ten_thousand_tools_only_the_first_are_taken(fleet: Fleet) -> N
 @pytest.mark.parametrize(
     ("told", "note"),
     [
-        ({"manner": "in circles"}, "its list of tools goes round in circles"),
+        ({"manner": "in circles"}, "its list of tools repeats the same pages"),
         ({"tools": offer(*map(str, range(100))), "page": 1}, "its list of tools has more than 64 pages"),
     ],
 )
@@ -104,8 +104,8 @@ async def test_tools_that_no_model_could_be_told_of_are_left_out(fleet: Fleet) -
     assert list(box(servers)) == ["mcp__odd__good"]
     assert status.notes == (
         "a second tool 'good' is left out",
-        "the tool 'deep' is left out: what it says about its arguments is nested more than 24 times",
-        "the tool 'large' is left out: what it says about its arguments is larger than 32,768 bytes",
+        "the tool 'deep' is left out: its input schema is nested more than 24 times",
+        "the tool 'large' is left out: its input schema is larger than 32,768 bytes",
         "the tool 'listy' is left out: its arguments are not an object",
         "the tool 'spaced' is left out: it has a parameter called 'a b'",
         *["a tool without a usable name is left out"] * 3,

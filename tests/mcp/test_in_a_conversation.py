@@ -5,13 +5,13 @@ import pytest
 from gencode import GenCode
 from gencode.core.messages import ToolMessage
 from gencode.core.task import transcript_of
-from gencode.mcp.approvals import Approvals
+from gencode.mcp.approvals import ServerApprovals
 from gencode.mcp.definition import of_settings
-from gencode.mcp.listing import offered
-from gencode.mcp.server import Server
-from gencode.mcp.servers import Servers
-from gencode.mcp.session import ServerReport
-from gencode.mcp.tool import Door
+from gencode.mcp.server import McpServer
+from gencode.mcp.server_tool import ServerToolFactory
+from gencode.mcp.servers import McpServers
+from gencode.mcp.session_servers import ServerReport
+from gencode.mcp.tool_list import parse_tool
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.asking import Answer, Question
 from gencode.runtime.processes.commands import Commands
@@ -36,7 +36,7 @@ class Person:
 
 
 async def told(
-    fleet: Fleet, servers: Servers, person: Person | None, *turns: dict[str, object], mode: str = "default"
+    fleet: Fleet, servers: McpServers, person: Person | None, *turns: dict[str, object], mode: str = "default"
 ) -> list[tuple[str, bool]]:
     """The results of the calls of a conversation, each with whether it was an error."""
     provider = ScriptedProvider.of({"main": [*turns, says("done")]})
@@ -90,7 +90,7 @@ async def test_a_server_all_of_whose_tools_are_denied_is_not_started(fleet: Flee
     ("manner", "said"),
     [
         ("waits for nothing that ever is", "odd is still starting"),
-        ("dies", "odd does not work: it ended (Exit code 1), and last said: 'no such luck'"),
+        ("dies", "odd does not work: it ended (Exit code 1), and its last output was: 'no such luck'"),
     ],
 )
 async def test_a_call_of_a_tool_whose_server_is_not_ready_is_told_why(
@@ -169,7 +169,7 @@ async def test_only_a_server_that_is_a_program_here_is_taken_to_share_the_files(
     (near,) = servers.tools()
     table = {"far": {"url": "http://127.0.0.1:9/mcp"}}
     (definition,) = of_settings(table, "settings.toml", users=True)
-    server = Server(definition, fleet.folder, {}, lambda _: Commands(fleet.home / "state"))
-    one = offered(offer("one")[0])
-    far = Door(Approvals(fleet.home)).tool(server, one, "mcp__far__one", reads=False)
+    server = McpServer(definition, fleet.folder, {}, lambda _: Commands(fleet.home / "state"))
+    one = parse_tool(offer("one")[0])
+    far = ServerToolFactory(ServerApprovals(fleet.home)).tool(server, one, "mcp__far__one", reads=False)
     assert (near.local, far.local) == (True, False)

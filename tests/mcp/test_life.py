@@ -11,15 +11,16 @@ import pytest
 from gencode import __version__
 from gencode.core.errors import ToolError
 from gencode.core.spec import AgentSpec, ToolChoice
-from gencode.mcp import peer, server
+from gencode.mcp import client as peer
+from gencode.mcp import server
 from gencode.mcp.definition import of_settings
-from gencode.mcp.servers import Servers
+from gencode.mcp.servers import McpServers
 from gencode.runtime.toolbox import ToolOutput
 from tests.mcp.fleet import PLENTY, Fleet, box, offer
 from tests.runtime.processes.living import alive, eventually, new_word
 
 
-def state(servers: Servers, name: str = "odd") -> tuple[str, str]:
+def state(servers: McpServers, name: str = "odd") -> tuple[str, str]:
     """How a server stands, and why."""
     found = next(each for each in servers.status() if each.name == name)
     return found.state, found.why
@@ -105,12 +106,12 @@ async def test_a_call_that_kills_its_server_is_an_error_and_the_server_comes_bac
     servers = await fleet.open(odd=fleet.odd(tools=tools))
     tool = box(servers)
     beside = asyncio.create_task(fleet.use(tool["mcp__odd__sleep"]))
-    with pytest.raises(ToolError, match=r"odd was lost during the call: it ended \(Exit code 3\)"):
+    with pytest.raises(ToolError, match=r"odd disconnected during the call: it ended \(Exit code 3\)"):
         await fleet.use(tool["mcp__odd__crash"])
-    with pytest.raises(ToolError, match="lost during the call"):
+    with pytest.raises(ToolError, match="disconnected during the call"):
         await beside
     assert await eventually(lambda: state(servers)[0] == "ready")
-    with pytest.raises(ToolError, match=r"Exit code 4.*It is not known how far the call came"):
+    with pytest.raises(ToolError, match=r"Exit code 4.*The call may or may not have completed"):
         await fleet.use(tool["mcp__odd__crash_in_the_middle"])
     assert await eventually(lambda: state(servers)[0] == "ready")
     assert json.loads((await fleet.use(tool["mcp__odd__echo"], message="again")).text)["message"] == "again"
@@ -124,7 +125,7 @@ async def test_servers_are_started_side_by_side(fleet: Fleet) -> None:
 
 
 async def test_nobody_waits_for_a_slow_server_longer_than_they_want(fleet: Fleet) -> None:
-    servers = Servers(
+    servers = McpServers(
         fleet.home, fleet.folder, of_settings({"odd": fleet.odd(manner="mute")}, "", users=True)
     )
     servers.start()
@@ -137,7 +138,7 @@ async def test_nobody_waits_for_a_slow_server_longer_than_they_want(fleet: Fleet
 async def test_an_agent_that_gets_no_tools_of_a_server_does_not_wait_for_it(fleet: Fleet) -> None:
     opens = fleet.folder / "opens"
     definitions = of_settings({"odd": fleet.odd(manner=f"waits for {opens}")}, "settings.toml", users=True)
-    servers = Servers(fleet.home, fleet.folder, definitions)
+    servers = McpServers(fleet.home, fleet.folder, definitions)
     servers.start()
     others = [ToolChoice(("Read",)), ToolChoice(("mcp__other__*",)), ToolChoice(deny=("mcp__odd",))]
     async with asyncio.timeout(PLENTY):
@@ -158,7 +159,7 @@ async def test_while_a_server_is_down_its_tools_say_so_at_once(fleet: Fleet) -> 
     os.kill(first, signal.SIGKILL)
     assert await eventually(lambda: state(servers)[0] == "down")
     with pytest.raises(
-        ToolError, match=r"odd is not there: it ended \(Ended by signal 9.*started again in a moment"
+        ToolError, match=r"odd is not available: it ended \(Ended by signal 9.*being restarted"
     ):
         await fleet.use(tool)
 
@@ -168,7 +169,7 @@ async def test_a_server_that_never_holds_is_left_alone(fleet: Fleet, monkeypatch
     monkeypatch.setattr(server, "MOST_FAILURES", 3)
     servers = await fleet.open(odd=fleet.odd(manner="dies"))
     assert await eventually(lambda: state(servers)[0] == "failed")
-    assert state(servers) == ("failed", "it ended (Exit code 1), and last said: 'no such luck'")
+    assert state(servers) == ("failed", "it ended (Exit code 1), and its last output was: 'no such luck'")
     assert len(fleet.heard()) == 3
 
 
@@ -256,10 +257,10 @@ KILLED = """
 import asyncio, json, sys
 from pathlib import Path
 from gencode.mcp.definition import of_settings
-from gencode.mcp.servers import Servers
+from gencode.mcp.servers import McpServers
 
 async def main():
-    servers = Servers(Path(sys.argv[1]), Path("/"), of_settings(json.loads(sys.argv[2]), "", users=True))
+    servers = McpServers(Path(sys.argv[1]), Path("/"), of_settings(json.loads(sys.argv[2]), "", users=True))
     servers.start()
     await servers.ready(60)
     print([each.state for each in servers.status()], flush=True)

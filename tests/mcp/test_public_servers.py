@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gencode.core.errors import ToolError
-from gencode.mcp.servers import Servers
+from gencode.mcp.servers import McpServers
 from tests.conftest import NODE_PACKAGES
 from tests.mcp.fleet import Fleet, box
 from tests.runtime.processes.living import eventually
@@ -67,11 +67,11 @@ def node(package: str, *arguments: str) -> dict[str, Any]:
     return {"command": str(program), "args": [str(folder / next(iter(entry.values()))), *arguments]}
 
 
-def ready(servers: Servers) -> list[tuple[str, str]]:
+def ready(servers: McpServers) -> list[tuple[str, str]]:
     return [(each.state, each.version) for each in servers.status()]
 
 
-async def uses_the_sdk_server(fleet: Fleet, servers: Servers) -> None:
+async def uses_the_sdk_server(fleet: Fleet, servers: McpServers) -> None:
     assert ready(servers) == [("ready", "2026-07-28")]
     tools = box(servers)
     assert list(tools) == [f"mcp__sdk__{name}" for name in ("add", "broken", "picture", "slow")]

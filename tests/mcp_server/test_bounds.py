@@ -134,7 +134,7 @@ async def test_conversations_and_what_they_sent_are_nobody_elses_business(base: 
         for task in (asked.agent_id, *children):
             found = await client.call_tool("TaskOutput", {"task_id": task})
             assert text(found).startswith(f"There is no task '{task}' of this folder")
-        assert text(await client.call_tool("task_list", {})) == "You have sent no agents."
+        assert text(await client.call_tool("task_list", {})) == "You have started no agents."
         assert (await client.list_resources()).resources == []
 
 

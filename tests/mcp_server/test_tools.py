@@ -60,7 +60,7 @@ async def test_a_task_in_the_background_is_looked_at_and_stopped(tmp_path: Path,
         call = {"subagent_type": "Plan", "prompt": "Plan it", "run_in_background": True}
         begun = await client.call_tool("Task", call)
         task = task_of(begun)
-        assert text(begun).startswith(f"Plan works in the background as task {task}.")
+        assert text(begun).startswith(f"Plan is running in the background as task {task}.")
         running = text(await client.call_tool("TaskOutput", {"task_id": task, "timeout": 1}))
         assert running.startswith("Agent: Plan\nStatus: still running\n")
         stopped = text(await client.call_tool("TaskStop", {"task_id": task}))

@@ -13,7 +13,7 @@ from tests.control.test_queue_story import write_agent
 from tests.mcp_server.offices import ERAS, office, task_of, text
 from tests.waiting import until
 
-REPORT = "\n\nWhat it said last:\nso far"
+REPORT = "\n\nIts last message:\nso far"
 LATE = says("late", delay_ms=600_000)
 BEHIND = {"subagent_type": "general-purpose", "prompt": "Look", "run_in_background": True}
 FREE = {"permission_mode": "dontAsk", "sandbox": "off"}
@@ -24,11 +24,11 @@ AT_WORK = [says("", call("Bash", command="sleep 300")), says("so far")]
 @pytest.mark.parametrize(
     ("how", "status", "told"),
     [
-        ("interrupt", "completed", "was interrupted and goes on from there."),
+        ("interrupt", "completed", "was interrupted and continues from there."),
         (
             "keep",
             "cancelled",
-            "was stopped after 2 turns and is now cancelled.\n\nWhat it said last:\n> so far",
+            "was stopped after 2 turns and is now cancelled.\n\nIts last message:\n> so far",
         ),
         ("stop", "cancelled", "was stopped after 1 turn and is now cancelled."),
         ("tree", "cancelled", "was stopped after 1 turn and is now cancelled."),
@@ -65,10 +65,10 @@ async def test_a_client_hears_what_goes_on_below_and_stops_that_too(tmp_path: Pa
         then = text(await client.call_tool("TaskStop", {**stop, "how": "tree"}))
         ended = (await gen.get(below.agent_id)).status
     plan = f"{below.agent_id} (Plan)"
-    assert first.partition(" Below ")[2] == (
-        f'it still runs: {plan}. To stop that: TaskStop(task_id="{task}", how="tree").'
+    assert first.partition(" Subagents ")[2] == (
+        f'still running: {plan}. To stop that: TaskStop(task_id="{task}", how="tree").'
     )
-    assert then == f"Task {task} of Leader had already ended as cancelled. Below it was stopped: {plan}."
+    assert then == f"Task {task} of Leader had already finished (cancelled). Subagents also stopped: {plan}."
     assert ended is Status.CANCELLED
 
 

@@ -102,7 +102,7 @@ async def test_a_stop_hits_once_and_says_so_afterwards(tmp_path: Path) -> None:
         outcome = await gen.ask("go").outcome()
         told = transcript_of(await gen.store.events(outcome.agent_id))
     assert answers(told)[-1] == (
-        "Task 00000002 of Explore had already ended as completed; nothing was stopped."
+        "Task 00000002 of Explore had already finished (completed); nothing was stopped."
     )
 
 

@@ -263,7 +263,7 @@ def test_whoever_waits_in_the_foreground_is_sent_on_its_way(tmp_path: Path) -> N
     assert (answer["result"], answer["status"]) == ("meanwhile\n\nIt found the thing.", "completed")
     said = gen("task", "show", answer["sessionId"], "--json", cwd=tmp_path).json["transcript"]
     (result,) = [each["results"][0]["text"] for each in said if each["role"] == "tool"]
-    assert f"works in the background as task {child}" in result
+    assert f"is running in the background as task {child}" in result
     assert [each["delivers"] for each in said if each.get("delivers")] == [[child]]
 
 

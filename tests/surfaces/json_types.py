@@ -14,7 +14,7 @@ from gencode.core.messages import Message
 from gencode.core.outcome import Outcome, RunOutcome
 from gencode.core.rules import Decision
 from gencode.delegation.differences import Difference, Pair
-from gencode.mcp.session import ServerReport
+from gencode.mcp.session_servers import ServerReport
 from gencode.runtime.asking import Question
 from gencode.runtime.worktrees.leftover import Leftover
 from gencode.surfaces.agent_pages import AgentLine, LintedFile

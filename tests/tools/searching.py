@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from gencode.tools.file_search import Searcher, find_ripgrep, python_searcher, ripgrep_searcher
 from gencode.tools.glob import glob_files
 from gencode.tools.grep import GrepRequest, grep_files
-from gencode.tools.hits import Search, Shape
-from gencode.tools.paging import Page
-from gencode.tools.ripgrep import find_ripgrep
-from gencode.tools.search import Searcher, python_searcher, ripgrep_searcher
+from gencode.tools.output_page import OutputPage
+from gencode.tools.search_records import FileSearch, SearchOutput
 from tests.tools.desk import Desk
 
 
@@ -24,16 +23,18 @@ SEARCHERS = pytest.mark.parametrize(
 )
 
 
-def search(shape: Shape, pattern: str, *, multiline: bool = False, ignore_case: bool = False) -> Search:
-    return Search(
+def search(
+    shape: SearchOutput, pattern: str, *, multiline: bool = False, ignore_case: bool = False
+) -> FileSearch:
+    return FileSearch(
         base="", start="", shape=shape, pattern=pattern, multiline=multiline, ignore_case=ignore_case
     )
 
 
 async def grep(desk: Desk, searcher: Searcher, request: GrepRequest, page: tuple[int, int] = (0, 0)) -> str:
-    return await grep_files(desk.ctx, searcher, request, Page(*page))
+    return await grep_files(desk.ctx, searcher, request, OutputPage(*page))
 
 
 async def glob(desk: Desk, searcher: Searcher, pattern: str, path: str | None = None) -> list[str]:
-    text = await glob_files(desk.ctx, searcher, pattern, path, Page(0, 0))
+    text = await glob_files(desk.ctx, searcher, pattern, path, OutputPage(0, 0))
     return [] if text.startswith("No files fit") else text.split("\n")

@@ -46,7 +46,7 @@ async def asked(
 async def test_a_prompt_is_planned_in_the_users_zone_with_todays_policy(tmp_path: Path) -> None:
     add = call("cron", action="add", schedule="0 9 * * *", prompt="Say good morning.", label="hello")
     told, (job,), session = await asked(tmp_path, add, deny=["Bash"])
-    assert told[0][0].startswith(f"The job {job.id} is planned (0 9 * * *); it runs next at 20")
+    assert told[0][0].startswith(f"The job {job.id} is scheduled (0 9 * * *); it runs next at 20")
     assert told[0][0].rstrip(".").rpartition(" ")[2] in ("CET", "CEST") and " 09:00 " in told[0][0]
     assert (job.prompt, job.zone, job.label, job.by, job.cwd) == (
         "Say good morning.",
@@ -78,7 +78,7 @@ async def test_what_is_planned_is_listed_and_removed(tmp_path: Path) -> None:
     assert told[0][0] == f"{job.id} 0 0 * * * ({BERLIN}): Look around.; next {job.next_told}, 0 runs"
     assert told[1] == (f"The job {job.id} (Look around.) was removed.", False)
     assert [error for _, error in told] == [False, False, True, True, False]
-    assert (told[4][0], left) == ("Nothing is planned in this folder.", [elsewhere])
+    assert (told[4][0], left) == ("No jobs are scheduled in this folder.", [elsewhere])
 
 
 @pytest.mark.parametrize(
@@ -146,5 +146,5 @@ async def test_an_agent_that_leads_is_the_one_that_hears_its_prompt(tmp_path: Pa
 
 
 async def test_without_a_calendar_it_says_so(desk: Desk) -> None:
-    with pytest.raises(ToolError, match="Nobody here keeps a calendar"):
+    with pytest.raises(ToolError, match="Scheduling is not available"):
         await desk.use(cron(None), action="list")

@@ -11,7 +11,7 @@ from gencode.core.messages import FileChange, FileSeen, ToolCall, Trace
 from gencode.runtime.toolbox import ToolOutput
 from gencode.tools.edit import EDIT
 from gencode.tools.read import READ
-from gencode.tools.textfile import LARGEST
+from gencode.tools.text_files import LARGEST
 from tests.tools.desk import Desk
 
 TEN = "".join(f"line {n}\n" for n in range(1, 11))
@@ -80,8 +80,15 @@ async def test_several_edits_are_made_in_order_and_shown_where_they_ended_up(des
     assert path.read_text() == "0\n1\nline 3\nline 4\nline 5\nline 6\nline 7\nline 8\nNINE\nline 10\n"
     assert text.split("\n") == [
         "Edited a.txt: 4 places changed.",
-        *("     1\t0", "     2\t1", "     3\tline 3", "     4\tline 4", "     5\tline 5"),
-        *("     7\tline 7", "     8\tline 8", "     9\tNINE", "    10\tline 10"),
+        "     1\t0",
+        "     2\t1",
+        "     3\tline 3",
+        "     4\tline 4",
+        "     5\tline 5",
+        "     7\tline 7",
+        "     8\tline 8",
+        "     9\tNINE",
+        "    10\tline 10",
     ]
 
 
@@ -112,20 +119,24 @@ async def test_places_that_overlap_are_two_places(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("content", "old", "hint"),
     [
-        ("\tif x:\n\t\treturn 1\n", "    if x:\n        return 1", "Only blanks differ; the file has:\n"),
+        (
+            "\tif x:\n\t\treturn 1\n",
+            "    if x:\n        return 1",
+            "Only whitespace differs; the file has:\n",
+        ),
         (
             "a = 1 \nb = 2\n",
             "a = 1\nb = 2",
-            "Only blanks differ; the file has:\n     1\ta = 1 \n     2\tb = 2",
+            "Only whitespace differs; the file has:\n     1\ta = 1 \n     2\tb = 2",
         ),
         (
             "one\r\ntwo\nthree\n",
             "one\ntwo",
-            "Only the line ends differ: some lines of the file end with CR LF",
+            "Only the line endings differ: some lines of the file end with CR LF",
         ),
-        ("one\ntwo\n", "one\r\ntwo", "Only the line ends differ: the file has LF alone"),
+        ("one\ntwo\n", "one\r\ntwo", "Only the line endings differ: the file has LF alone"),
         ("one\ntwo\n", "     1\tone\n     2\ttwo", "Leave out the line numbers that Read puts before"),
-        ("def replaced():\n", "def old():", "new_string is there already, in line 1"),
+        ("def replaced():\n", "def old():", "new_string is already in line 1"),
         (
             "x\ndef compute(a, b):\n",
             "def compute(a, c):",

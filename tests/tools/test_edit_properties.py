@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gencode.core.errors import ToolError
-from gencode.tools.diffs import difference
 from gencode.tools.edit import EDIT
+from gencode.tools.file_changes import difference
 from gencode.tools.read import READ
 from gencode.tools.write import WRITE
 from tests.tools.desk import Desk
@@ -119,7 +119,7 @@ def test_what_is_written_is_what_is_there(desk: Desk, content: str) -> None:
 def test_a_difference_leads_from_one_text_to_the_other(before: str, after: str) -> None:
     shown = difference(before, after)
     if before == after:
-        assert shown == "(nothing changes)"
+        assert shown == "(no changes)"
         return
     lines = [line for line in shown.split("\n") if not line.startswith(("@@", "\\"))]
     gone = [line[1:] for line in lines if line[:1] in " -"]

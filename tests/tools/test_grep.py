@@ -108,8 +108,19 @@ async def test_mistakes_are_answered_with_a_way_out(
 def test_its_names_and_its_effect() -> None:
     assert (GREP.name, GREP.aliases, GREP.effect) == ("Grep", ("grep_files",), "read")
     assert list(GREP.schema["properties"]) == [
-        *("pattern", "path", "glob", "type", "output_mode", "-A", "-B", "-C", "-n", "-i"),
-        *("multiline", "head_limit", "offset"),
+        "pattern",
+        "path",
+        "glob",
+        "type",
+        "output_mode",
+        "-A",
+        "-B",
+        "-C",
+        "-n",
+        "-i",
+        "multiline",
+        "head_limit",
+        "offset",
     ]
     assert GREP.schema["required"] == ["pattern"]
     GREP.parse(ToolCall("1", "Grep", {"pattern": "x", "-A": 3, "-n": True}))

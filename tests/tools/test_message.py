@@ -52,9 +52,7 @@ async def test_where_nobody_watches_it_waits(tmp_path: Path) -> None:
         (waiting,) = await gen.store.tray.outgoing()
         (answer,) = answers(transcript_of(await gen.store.events(job.id)))
     assert (waiting.to, waiting.text, waiting.sender) == (Address("cli", job.id), "hi", job.id)
-    assert (
-        answer[0].startswith(f"The message to cli:{job.id} is kept and tried again later") and not answer[1]
-    )
+    assert answer[0].startswith(f"The message to cli:{job.id} could not be delivered yet") and not answer[1]
 
 
 async def test_a_file_and_another_channel_take_messages(tmp_path: Path, home: Path) -> None:
@@ -84,7 +82,7 @@ async def test_a_conversation_that_came_through_a_channel_is_answered_there(tmp_
     [
         ({"content": " "}, "The content is empty"),
         ({"content": "x" * 10_001}, "longer than 10,000 characters"),
-        ({"content": "x", "channel": "file"}, "Say in chat_id to whom in file"),
+        ({"content": "x", "channel": "file"}, "Set chat_id to the recipient in file"),
         ({"content": "x", "channel": "fil", "chat_id": "a"}, "There is no channel 'fil'. Did you mean file?"),
         ({"content": "x", "channel": "file", "chat_id": "a\nb"}, "is no chat"),
         ({"content": "x", "channel": "a b", "chat_id": "a"}, "is no name of a channel"),
@@ -168,5 +166,5 @@ async def test_the_agent_that_leads_has_it_when_its_file_names_it(tmp_path: Path
 
 
 async def test_without_anybody_who_delivers_it_says_so(desk: Desk) -> None:
-    with pytest.raises(ToolError, match="nobody here who could deliver"):
+    with pytest.raises(ToolError, match="Messages cannot be sent"):
         await desk.use(message(None), content="x")

@@ -11,8 +11,7 @@ from gencode.permissions.trust import standing, trust
 from gencode.runtime.toolbox import Toolbox
 from gencode.settings import gen_home, load
 from gencode.testing import call, says, scripted
-from gencode.tools.rack import on_request
-from gencode.tools.usual import TOOLS
+from gencode.tools.catalog import TOOLS, on_request
 
 
 async def tools_of_main(folder: Path, **settings: Any) -> list[str]:

@@ -73,7 +73,8 @@ async def test_what_is_swapped_after_it_was_judged_is_not_opened(
     with pytest.raises(ToolError, match="changed while it was being opened; try again.$"):
         await run(files, tool, arguments, path, swap=True)
     assert [(files.root / name).read_text() for name in ("aside/f", "../outside/f")] == [
-        *("x", "x of somebody else")
+        "x",
+        "x of somebody else",
     ]
 
 

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gencode.tools.file_search import Searcher, find_ripgrep, python_searcher
 from gencode.tools.grep import GrepRequest
-from gencode.tools.hits import Search, Shape
-from gencode.tools.ripgrep import find_ripgrep
-from gencode.tools.search import Searcher, python_searcher
+from gencode.tools.search_records import FileSearch, SearchOutput
 from tests.tools.desk import Desk
 from tests.tools.searching import SEARCHERS, glob, grep, ripgrep, search
 
@@ -83,7 +82,7 @@ def test_both_find_the_same_in_any_tree(
     ignores: dict[str, str],
     pattern: str,
     start: str,
-    shape: Shape,
+    shape: SearchOutput,
 ) -> None:
     desk = Desk(next(folders))
     desk.root.mkdir()
@@ -110,7 +109,7 @@ def test_both_find_the_same_in_any_tree(
 async def test_a_hostile_pattern_cannot_hold_python_for_ever(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gencode.tools.search.SECONDS", 0.5)
+    monkeypatch.setattr("gencode.tools.file_search.SECONDS", 0.5)
     desk.put("a.txt", "a" * 60)
     beats = 0
 
@@ -123,9 +122,7 @@ async def test_a_hostile_pattern_cannot_hold_python_for_ever(
     heart = asyncio.create_task(beat())
     text = await grep(desk, python_searcher, GrepRequest(search("count", "(a+)+$b")))
     heart.cancel()
-    assert text.startswith(
-        "No matches for '(a+)+$b' in the working directory.\n[the search was stopped after "
-    )
+    assert text.startswith("No matches for '(a+)+$b' in the working directory.\n[the search timed out after ")
     assert beats > 5
 
 
@@ -133,7 +130,7 @@ async def test_a_cancelled_search_leaves_no_process(desk: Desk) -> None:
     desk.put("a.txt", "a" * 60)
     started = asyncio.Event()
 
-    def noted(search: Search, outer_file: str, *, in_order: bool) -> list[str]:
+    def noted(search: FileSearch, outer_file: str, *, in_order: bool) -> list[str]:
         started.set()
         return python_searcher(search, outer_file, in_order=in_order)
 
@@ -152,7 +149,7 @@ async def test_a_cancelled_search_leaves_no_process(desk: Desk) -> None:
 async def test_more_than_fits_in_memory_is_still_paged_in_order(
     desk: Desk, searcher: Searcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gencode.tools.search.KEPT_HITS", 50)
+    monkeypatch.setattr("gencode.tools.file_search.KEPT_HITS", 50)
     for name in ("b", "a", "c.d", "c/e"):
         desk.put(f"{name}.txt", "x\n" * 40)
     assert await grep(desk, searcher, GrepRequest(search("content", "x")), (79, 3)) == (

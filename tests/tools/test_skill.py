@@ -19,7 +19,7 @@ from gencode.core.task import Task, TaskReport
 from gencode.runtime.ports import Sent
 from gencode.runtime.toolbox import CLIP, ToolContext, ToolOutput
 from gencode.testing import reported
-from gencode.tools.skill import LONGEST_BODY, amounts_to, instructions, skill_tool
+from gencode.tools.skill import LONGEST_BODY, as_task_call, instructions, skill_tool
 from tests.tools.desk import Desk
 
 NOTES = Skill("notes", "Writes notes.", "Write them for $ARGUMENTS.", "/home/me/.gen/skills/notes/SKILL.md")
@@ -153,12 +153,12 @@ async def test_where_the_gate_does_not_judge_it_nobody_is_sent(desk: Desk):
     output = await use(ctx, Shelf(ROUTED), delegates=False, skill="look")
     assert sender.asked == []
     assert output.text.startswith(
-        "This skill is done by the agent Explore. Send it with Task, subagent_type='Explore'"
+        "This skill needs the agent Explore. Start it with Task, subagent_type='Explore'"
     )
 
 
 async def test_an_agent_that_cannot_send_agents_is_told_so(desk: Desk):
-    with pytest.raises(ToolError, match="is done by the agent Explore, and this agent cannot send any"):
+    with pytest.raises(ToolError, match="needs the agent Explore, and this agent cannot start agents"):
         await use(desk.ctx, Shelf(ROUTED), skill="look")
 
 
@@ -183,7 +183,7 @@ async def test_what_cannot_be_used_says_why(desk: Desk, name: str, why: str):
     ],
 )
 def test_a_call_that_sends_an_agent_amounts_to_a_call_of_task(call: ToolCall, agent: str | None):
-    found = amounts_to(call, lambda: Shelf(NOTES, ROUTED))
+    found = as_task_call(call, lambda: Shelf(NOTES, ROUTED))
     if agent is None:
         assert found is None
     else:

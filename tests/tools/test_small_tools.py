@@ -16,12 +16,10 @@ from hypothesis import strategies as st
 
 from gencode.core.errors import ToolError
 from gencode.runtime.toolbox import Tool
-from gencode.tools.base64_text import BASE64_DECODE, BASE64_ENCODE
-from gencode.tools.current_time import CURRENT_TIME
-from gencode.tools.json_text import JSON_PARSE, JSON_STRINGIFY
-from gencode.tools.json_text import LONGEST as LONGEST_JSON
-from gencode.tools.notify import LONGEST, NOTIFY
-from gencode.tools.sleep import LONGEST_MS, SLEEP
+from gencode.tools.clock import CURRENT_TIME, LONGEST_MS, SLEEP
+from gencode.tools.data_formats import BASE64_DECODE, BASE64_ENCODE, JSON_PARSE, JSON_STRINGIFY
+from gencode.tools.data_formats import LONGEST as LONGEST_JSON
+from gencode.tools.message import LONGEST_NOTICE, NOTIFY
 from tests.tools.desk import Desk
 
 EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "50")), deadline=None)
@@ -102,16 +100,16 @@ async def test_json_is_laid_out_and_a_part_of_it_is_found(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("text", "pointer", "said"),
     [
-        ('{"a":\n  oops}', "", "It is not JSON: Expecting value in line 2, column 3: 'oops}'."),
-        ("", "", "It is not JSON: Expecting value in line 1, column 1: ''."),
-        ("[NaN]", "", "It is not read: NaN is no JSON; write null or a number."),
-        ("[" * 100_000, "", "It is not read: it is nested too deeply."),
-        ("9" * 5_000, "", "It is not read: Exceeds the limit"),
-        ('{"a": 1}', "a", "'a' is no JSON pointer; begin it with a slash"),
-        ('{"a": 1}', "/b", "'/b' leads nowhere: there is no 'b'; there is 'a'."),
-        ("[1, 2]", "/2", "'/2' leads nowhere: '2' is no place in a list of 2."),
-        ("[1, 2]", "/-1", "'/-1' leads nowhere: '-1' is no place in a list of 2."),
-        ("[1, 2]", "/0/x", "'/0/x' leads nowhere: before 'x' there is only 1."),
+        ('{"a":\n  oops}', "", "This is not valid JSON: Expecting value in line 2, column 3: 'oops}'."),
+        ("", "", "This is not valid JSON: Expecting value in line 1, column 1: ''."),
+        ("[NaN]", "", "This is not valid JSON: NaN is not valid JSON; write null or a number."),
+        ("[" * 100_000, "", "The JSON is nested too deeply."),
+        ("9" * 5_000, "", "This is not valid JSON: Exceeds the limit"),
+        ('{"a": 1}', "a", "'a' is not a JSON pointer; begin it with a slash"),
+        ('{"a": 1}', "/b", "'/b' does not exist: there is no 'b'; the keys are 'a'."),
+        ("[1, 2]", "/2", "'/2' does not exist: '2' is not an index of a list of length 2."),
+        ("[1, 2]", "/-1", "'/-1' does not exist: '-1' is not an index of a list of length 2."),
+        ("[1, 2]", "/0/x", "'/0/x' does not exist: before 'x' there is only 1."),
         ("1" * (LONGEST_JSON + 1), "", "json_parse: Expected `str` of length <= 1000000"),
     ],
 )
@@ -134,18 +132,18 @@ async def test_base64_there_and_back(text: str, url_safe: bool) -> None:
 
 async def test_what_is_no_text_is_described_and_what_is_no_base64_refused(desk: Desk) -> None:
     assert await desk.use(BASE64_DECODE, text="/9j/4AAQ") == (
-        "It is not text and is not shown: 6 bytes, beginning with the bytes ff d8 ff e0 00 10."
+        "The data is not text and is not shown: 6 bytes, beginning with the bytes ff d8 ff e0 00 10."
     )
     for wrong in ("a", "a$b=", "ab=c", "é"):
         assert await refusal(desk, BASE64_DECODE, text=wrong) == (
-            "It is not base64: check that it is whole and holds nothing else."
+            "This is not valid base64: check that it is complete and holds nothing else."
         )
 
 
 async def test_a_note_is_one_short_line_for_the_person(desk: Desk) -> None:
-    assert await desk.use(NOTIFY, text="half\nway \x1b[31m") == "The user was told."
-    await desk.use(NOTIFY, message="x" * 2 * LONGEST)
-    assert (desk.noted[0], len(desk.noted[1]), desk.told) == ("half way [31m", LONGEST, [])
+    assert await desk.use(NOTIFY, text="half\nway \x1b[31m") == "The user was notified."
+    await desk.use(NOTIFY, message="x" * 2 * LONGEST_NOTICE)
+    assert (desk.noted[0], len(desk.noted[1]), desk.told) == ("half way [31m", LONGEST_NOTICE, [])
     assert await refusal(desk, NOTIFY, message=" \n") == (
         "The message is empty; say in one line what the user should know."
     )

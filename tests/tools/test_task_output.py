@@ -81,8 +81,8 @@ async def test_a_cut_report_goes_on_where_it_was_cut_until_nothing_is_left(tmp_p
 @pytest.mark.parametrize(
     ("limit", "note"),
     [
-        (-5, "The timeout -5 was taken as 0 ms.\n"),
-        (-(10**30), f"The timeout -{10**30} was taken as 0 ms.\n"),
+        (-5, "The timeout -5 was changed to 0 ms.\n"),
+        (-(10**30), f"The timeout -{10**30} was changed to 0 ms.\n"),
         (0, ""),
         (10, ""),
     ],
@@ -98,7 +98,7 @@ async def test_a_time_that_is_too_long_is_clamped_and_said(tmp_path: Path) -> No
     look = says("", call("TaskOutput", task_id="00000002", timeout=700_000))
     texts = await told(tmp_path, says("", SEND), look, says("ok"), explore=[says("found")])
     assert texts[1].startswith(
-        "The timeout 700000 was taken as 600000 ms.\nAgent: Explore\nStatus: completed\n"
+        "The timeout 700000 was changed to 600000 ms.\nAgent: Explore\nStatus: completed\n"
     )
 
 
@@ -187,7 +187,7 @@ async def test_a_task_of_a_process_that_is_not_heard_of_any_more_is_said_to_be_i
         outcome = await gen.ask("what came of it?", session=parent).outcome()
         (text,) = answers(transcript_of(await store.events(outcome.agent_id)))
     assert text.splitlines()[5:] == [
-        "Error: the process that ran it died, or could not reach the database; go on with it by "
+        "Error: the process that ran it died, or could not reach the database; resume it with "
         'Task(subagent_type="Explore", prompt=…, resume="00000002")',
         "",
         "Output:",
@@ -206,8 +206,8 @@ async def test_a_task_in_the_foreground_has_nothing_to_wait_for_or_stop(tmp_path
         await gen.ask("what came of it?", session=parent).outcome()
         texts = answers(transcript_of(await store.events(parent)))
     assert texts == [
-        "Task 00000002 of Explore runs in the foreground: its result is the answer to the call that sent it, "
-        "and it stops with that call."
+        "Task 00000002 of Explore runs in the foreground: its result is the answer to the call "
+        "that started it, and it stops with that call."
     ]
 
 
@@ -225,8 +225,8 @@ async def test_one_that_waits_for_its_turn_is_said_to_wait_with_its_place(tmp_pa
     states = [text.splitlines()[1] for text in texts[3:6]]
     assert states == [
         "Status: still running",
-        "Status: waits for its turn, 1. in line",
-        "Status: waits for its turn, 2. in line",
+        "Status: waiting in the queue (position 1)",
+        "Status: waiting in the queue (position 2)",
     ]
     assert texts[4] == RUNNING.replace("Explore", "Plan").replace("still running", states[1][8:]).replace(
         "00000002", "00000003"

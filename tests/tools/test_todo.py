@@ -36,7 +36,7 @@ async def test_the_list_comes_back_and_one_line_is_shown(desk: Desk) -> None:
             "[2 steps are in progress; work on one at a time]",
             "0 of 2 done: a",
         ),
-        ([step("a", "pending")], "[no step is in progress; mark the one you are at]", "0 of 1 done"),
+        ([step("a", "pending")], "[no step is in progress; mark the one you are working on]", "0 of 1 done"),
     ],
 )
 async def test_a_list_that_is_odd_is_taken_with_a_word_about_it(
@@ -52,7 +52,7 @@ async def test_a_list_that_is_odd_is_taken_with_a_word_about_it(
         ([step("", "pending")], "Expected `str` of length >= 1"),
         ([step("a", "done")], "Invalid enum value 'done'"),
         ("a", "Expected `array`"),
-        ([step("a", "pending")] * (MOST + 1), f"The list has more than {MOST} steps; sum them up."),
+        ([step("a", "pending")] * (MOST + 1), f"The list has more than {MOST} steps; combine some."),
     ],
 )
 async def test_a_list_that_cannot_be_understood_is_refused(desk: Desk, todos: Any, said: str) -> None:

@@ -15,12 +15,11 @@ from gencode.core.errors import ToolError
 from gencode.runtime.toolbox import Tool
 from gencode.tools.search_engines import brave, searxng, tavily
 from gencode.tools.search_engines.brave import Brave
-from gencode.tools.search_engines.choose import engine_in
 from gencode.tools.search_engines.duckduckgo import DuckDuckGo, results_of
-from gencode.tools.search_engines.port import Hit, Query, SearchEngine
+from gencode.tools.search_engines.engine import SearchEngine, WebQuery, WebResult
 from gencode.tools.search_engines.searxng import Searxng
 from gencode.tools.search_engines.tavily import Tavily
-from gencode.tools.web_search import WEB_SEARCH, web_search
+from gencode.tools.web_search import WEB_SEARCH, choose_engine, web_search
 from tests.runtime.village import Act, House, Village, page, redirect, village_in
 from tests.tools.desk import Desk
 
@@ -42,11 +41,11 @@ class Shelf:
 
     name = "Shelf"
 
-    def __init__(self, *found: Hit) -> None:
+    def __init__(self, *found: WebResult) -> None:
         self.found = list(found)
-        self.queries: list[Query] = []
+        self.queries: list[WebQuery] = []
 
-    async def search(self, query: Query) -> list[Hit]:
+    async def search(self, query: WebQuery) -> list[WebResult]:
         self.queries.append(query)
         return self.found
 
@@ -76,8 +75,8 @@ PAGE = (
     + result(linked("http://127.0.0.1/"), "Here", "A machine nearby.")
     + "<div class=nav-link>Next</div></body></html>"
 )
-PYTHON = Hit("The Python & docs", "https://docs.python.org/3/?a=1&b=2", "docs.python.org", "All of it.")
-OTHER = Hit("a < b", "https://a.example/x", "a.example")
+PYTHON = WebResult("The Python & docs", "https://docs.python.org/3/?a=1&b=2", "docs.python.org", "All of it.")
+OTHER = WebResult("a < b", "https://a.example/x", "a.example")
 
 
 def answered(value: Any, status: str = "200 OK") -> Act:
@@ -95,7 +94,7 @@ def results(*found: tuple[str, str, str]) -> dict[str, Any]:
 
 
 FOUND = ("<strong>Title</strong>", "https://a.example/", "Some &amp; <b>text</b>")
-HIT = Hit("Title", "https://a.example/", "a.example", "Some & text")
+HIT = WebResult("Title", "https://a.example/", "a.example", "Some & text")
 MAKE: dict[str, Callable[[Village], SearchEngine]] = {
     "Brave": lambda village: Brave(KEY, village, URL),
     "Tavily": lambda village: Tavily(KEY, village, URL),
@@ -109,7 +108,7 @@ async def built(village: Village, act: Act) -> House:
 
 async def trouble(engine: SearchEngine) -> str:
     with pytest.raises(ToolError) as raised:
-        await engine.search(Query("words"))
+        await engine.search(WebQuery("words"))
     assert KEY not in str(raised.value)
     return str(raised.value)
 
@@ -124,11 +123,13 @@ async def test_results_are_numbered_with_address_and_snippet_and_nothing_else(de
         "1. The Python & docs\n   https://docs.python.org/3/?a=1&b=2\n   All of it.\n"
         "2. a < b\n   https://a.example/x"
     )
-    assert shelf.queries == [Query("two words")]
+    assert shelf.queries == [WebQuery("two words")]
 
 
 async def test_there_are_never_more_results_than_wanted(desk: Desk) -> None:
-    shelf = Shelf(*(Hit(str(number), f"https://a.example/{number}", "a.example") for number in range(30)))
+    shelf = Shelf(
+        *(WebResult(str(number), f"https://a.example/{number}", "a.example") for number in range(30))
+    )
     text = await use(desk, web_search(shelf), max_results=2)
     assert text.splitlines() == ["1. 0", "   https://a.example/0", "2. 1", "   https://a.example/1"]
     with pytest.raises(ToolError, match="max_results"):
@@ -151,7 +152,7 @@ async def test_domains_count_whatever_an_engine_makes_of_them(
     text = await use(desk, web_search(Shelf(PYTHON, OTHER)), **domains)
     found = [line.partition(". ")[2] for line in text.splitlines() if line[0].isdigit()]
     assert found == titles
-    assert bool(titles) != (text == "Shelf finds nothing for 'words' in these domains; try other words.")
+    assert bool(titles) != (text == "Shelf found nothing for 'words' in these domains; try other words.")
 
 
 @pytest.mark.parametrize(
@@ -160,26 +161,26 @@ async def test_domains_count_whatever_an_engine_makes_of_them(
 async def test_what_is_no_domain_is_said(desk: Desk, domain: str) -> None:
     with pytest.raises(ToolError) as raised:
         await use(desk, web_search(Shelf()), blocked_domains=[domain])
-    assert str(raised.value) == f"{domain!r} is no domain; write it as `example.com`."
+    assert str(raised.value) == f"{domain!r} is not a domain; write it as `example.com`."
 
 
 def test_engines_are_told_domains_in_words() -> None:
-    assert Query("x").spelled == "x"
-    assert Query("x", allowed=("a.org",), blocked=("b.org", "c.org")).spelled == (
+    assert WebQuery("x").spelled == "x"
+    assert WebQuery("x", allowed=("a.org",), blocked=("b.org", "c.org")).spelled == (
         "x site:a.org -site:b.org -site:c.org"
     )
-    assert Query("x", allowed=("a.org", "b.org")).spelled == "x (site:a.org OR site:b.org)"
+    assert WebQuery("x", allowed=("a.org", "b.org")).spelled == "x (site:a.org OR site:b.org)"
 
 
 async def test_nothing_found_and_nothing_asked_are_said(desk: Desk) -> None:
-    assert await use(desk, web_search(Shelf())) == "Shelf finds nothing for 'words'; try other words."
+    assert await use(desk, web_search(Shelf())) == "Shelf found nothing for 'words'; try other words."
     with pytest.raises(ToolError, match="The query is empty"):
         await desk.use(web_search(Shelf()), query=" \n")
 
 
 async def test_duckduckgo_is_read_without_adverts_and_machines_nearby(village: Village) -> None:
     house = await built(village, page(PAGE.encode()))
-    assert await DuckDuckGo(village, URL).search(Query("é x", allowed=("a.org",))) == [PYTHON, OTHER]
+    assert await DuckDuckGo(village, URL).search(WebQuery("é x", allowed=("a.org",))) == [PYTHON, OTHER]
     (visit,) = house.visits
     assert parse_qs(urlsplit(visit.path).query) == {"q": ["é x site:a.org"]}
 
@@ -189,7 +190,7 @@ def test_duckduckgos_other_page_is_read_too() -> None:
         "<table><tr><td>1.<td><a rel='nofollow' href='https://a.example/x' class='result-link'>a &lt; b</a>"
         "<tr><td><td class='result-snippet'> Some <b>text</b> </td></table>"
     )
-    assert list(results_of(lite)) == [Hit("a < b", "https://a.example/x", "a.example", "Some text")]
+    assert list(results_of(lite)) == [WebResult("a < b", "https://a.example/x", "a.example", "Some text")]
 
 
 @pytest.mark.parametrize(
@@ -197,9 +198,9 @@ def test_duckduckgos_other_page_is_read_too() -> None:
     [
         (
             page(b"<div class=anomaly-modal>", status="202 Accepted"),
-            "DuckDuckGo wants to see a person before",
+            "DuckDuckGo asks for a CAPTCHA",
         ),
-        (page(b"", status="403 Forbidden"), "DuckDuckGo wants to see a person before"),
+        (page(b"", status="403 Forbidden"), "DuckDuckGo asks for a CAPTCHA"),
         (
             page(b"<p>all new"),
             "The page of DuckDuckGo could not be read; set TAVILY_API_KEY, BRAVE_API_KEY or",
@@ -216,7 +217,7 @@ async def test_what_duckduckgo_does_instead_of_answering_is_told(
 
 async def test_duckduckgo_may_find_nothing(village: Village) -> None:
     await built(village, page(b"<div class='no-results'>No results found</div>"))
-    assert await DuckDuckGo(village, URL).search(Query("x")) == []
+    assert await DuckDuckGo(village, URL).search(WebQuery("x")) == []
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
@@ -228,7 +229,7 @@ def test_a_broken_page_of_results_is_read_as_far_as_it_goes(start: int, end: int
 
 async def test_brave_gets_its_key_in_a_header(village: Village) -> None:
     house = await built(village, answered(web(FOUND, ("", "javascript:x", ""))))
-    assert await Brave(KEY, village, URL).search(Query("x y", 30, blocked=("b.org",))) == [HIT]
+    assert await Brave(KEY, village, URL).search(WebQuery("x y", 30, blocked=("b.org",))) == [HIT]
     (visit,) = house.visits
     assert visit.header("x-subscription-token") == KEY
     asked = parse_qs(urlsplit(visit.path).query)
@@ -237,7 +238,7 @@ async def test_brave_gets_its_key_in_a_header(village: Village) -> None:
 
 async def test_tavily_gets_its_key_in_a_header_and_domains_in_fields(village: Village) -> None:
     house = await built(village, answered(results(FOUND)))
-    assert await Tavily(KEY, village, URL).search(Query("x", 3, ("a.org",), ("b.org",))) == [HIT]
+    assert await Tavily(KEY, village, URL).search(WebQuery("x", 3, ("a.org",), ("b.org",))) == [HIT]
     (visit,) = house.visits
     assert visit.header("authorization") == f"Bearer {KEY}"
     assert json.loads(visit.body) == {
@@ -252,11 +253,11 @@ async def test_tavily_gets_its_key_in_a_header_and_domains_in_fields(village: Vi
 @pytest.mark.parametrize(
     ("act", "said"),
     [
-        (answered({"detail": KEY}, "401 No"), "refuses to be asked (status 401): look at the key in"),
-        (answered({}, "429 Slow"), "was asked too often (status 429); wait a minute before the next search."),
+        (answered({"detail": KEY}, "401 No"), "refused the request (status 401): look at the key in"),
+        (answered({}, "429 Slow"), "got too many requests (status 429)"),
         (answered({}, "503 No"), f"answered with status 503 and no results. {GO_ON}"),
-        (page(b"<html>"), f"answered with something that cannot be read. {GO_ON}"),
-        (answered({"results": KEY, "web": KEY}), f"answered with something that cannot be read. {GO_ON}"),
+        (page(b"<html>"), f"sent a response that cannot be read. {GO_ON}"),
+        (answered({"results": KEY, "web": KEY}), f"sent a response that cannot be read. {GO_ON}"),
     ],
 )
 async def test_an_engine_that_fails_says_so_without_its_key(
@@ -269,11 +270,11 @@ async def test_an_engine_that_fails_says_so_without_its_key(
 @pytest.mark.parametrize("name", list(MAKE))
 async def test_without_a_network_a_plain_sentence_is_said(village: Village, name: str) -> None:
     said = await trouble(MAKE[name](village))
-    assert said == f"There is no network that leads to {name}: {HOST} has no address. {GO_ON}"
+    assert said == f"No network leads to {name}: {HOST} has no address. {GO_ON}"
     await built(village, page(b""))
     village.dead.add("151.101.1.1")
     assert await trouble(MAKE[name](village)) == (
-        f"The web cannot be searched with {name} now: {HOST} cannot be reached at port 443: nothing listens "
+        f"The search with {name} failed: {HOST} cannot be reached at port 443: nothing listens "
         f"there; try another page. {GO_ON}"
     )
 
@@ -282,7 +283,7 @@ async def test_without_a_network_a_plain_sentence_is_said(village: Village, name
 async def test_a_key_is_not_carried_to_another_host(village: Village, name: str) -> None:
     await built(village, redirect("https://other.example.net/", 301))
     other = await village.build("other.example.net", answered(web(FOUND)), port=443, tls=True)
-    assert "it sends us to other.example.net." in await trouble(MAKE[name](village))
+    assert "it redirects to other.example.net." in await trouble(MAKE[name](village))
     assert other.connections == 0
 
 
@@ -291,7 +292,7 @@ async def test_a_searxng_on_this_machine_is_asked_because_the_user_named_it(vill
     address, port = village.place("151.101.1.1", 80)
     for path in ("", "/", "/search"):
         engine = Searxng(f"http://{address}:{port}{path}")
-        assert await engine.search(Query("x", allowed=("a.example",))) == [HIT]
+        assert await engine.search(WebQuery("x", allowed=("a.example",))) == [HIT]
     asked = [urlsplit(visit.path) for visit in house.visits]
     assert [each.path for each in asked] == ["/search"] * 3
     assert parse_qs(asked[0].query) == {"q": ["x site:a.example"], "format": ["json"]}
@@ -302,10 +303,10 @@ async def test_a_searxng_on_this_machine_is_asked_because_the_user_named_it(vill
     [
         (
             answered({}, "403 No"),
-            "SearXNG refuses to be asked (status 403): its settings have to allow the format",
+            "SearXNG refused the request (status 403): its settings have to allow the format",
         ),
         (redirect("http://a.example/"), "SearXNG answered with status 302 and no results."),
-        (page(b"<html>"), "SearXNG answered with something that cannot be read."),
+        (page(b"<html>"), "SearXNG sent a response that cannot be read."),
         (
             page(b"x" * 3_000_000),
             "SearXNG (the address in SEARXNG_URL) answered with more than anybody can read.",
@@ -326,18 +327,18 @@ async def test_a_searxng_that_is_not_there_is_told_without_its_address(url: str)
 
 
 async def test_a_searxng_address_that_is_none_is_said() -> None:
-    said = "SEARXNG_URL is no http:// or https:// address; it has to be set anew."
+    said = "SEARXNG_URL is not an http:// or https:// address; correct it."
     assert await trouble(Searxng(f"file:///{KEY}")) == said
 
 
 def test_the_engine_is_the_first_that_the_environment_has_what_it_needs_for() -> None:
     every = {tavily.VARIABLE: KEY, brave.VARIABLE: KEY, searxng.VARIABLE: "http://127.0.0.1:8888"}
-    kinds = [type(engine_in(every))]
+    kinds = [type(choose_engine(every))]
     for name in list(every):
         del every[name]
-        kinds.append(type(engine_in(every)))
+        kinds.append(type(choose_engine(every)))
     assert kinds == [Tavily, Brave, Searxng, DuckDuckGo]
-    assert type(engine_in({tavily.VARIABLE: " ", brave.VARIABLE: ""})) is DuckDuckGo
+    assert type(choose_engine({tavily.VARIABLE: " ", brave.VARIABLE: ""})) is DuckDuckGo
 
 
 async def test_the_built_in_tool_asks_the_engine_of_the_environment(

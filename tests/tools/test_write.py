@@ -18,9 +18,9 @@ from gencode.core.messages import FileChange, FileSeen, ToolCall, Trace
 from gencode.permissions.paths import Resolved
 from gencode.runtime.seen import FileVersions, Seen
 from gencode.runtime.toolbox import Tool, ToolOutput
-from gencode.tools.diffs import MOST_LINES
 from gencode.tools.edit import EDIT
-from gencode.tools.moving import DELETE_FILE
+from gencode.tools.file_changes import MOST_LINES
+from gencode.tools.file_operations import DELETE_FILE
 from gencode.tools.read import READ
 from gencode.tools.write import WRITE
 from tests.tools.desk import Desk
@@ -323,9 +323,20 @@ async def test_the_preview_shows_what_would_change_and_changes_nothing(desk: Des
     before = tree(desk.root)
     text = before["a.txt"].decode().replace("line 10\n", "ten\n").replace("line 20\n", "")
     assert (await shown(desk, WRITE, file_path="a.txt", content=text)).split("\n") == [
-        *("@@ -7,7 +7,7 @@", " line 7", " line 8", " line 9", "-line 10", "+ten"),
-        *(" line 11", " line 12", " line 13"),
-        *("@@ -17,4 +17,3 @@", " line 17", " line 18", " line 19", "-line 20"),
+        "@@ -7,7 +7,7 @@",
+        " line 7",
+        " line 8",
+        " line 9",
+        "-line 10",
+        "+ten",
+        " line 11",
+        " line 12",
+        " line 13",
+        "@@ -17,4 +17,3 @@",
+        " line 17",
+        " line 18",
+        " line 19",
+        "-line 20",
     ]
     assert (tree(desk.root), desk.seen.state(str(desk.root / "a.txt"))) == (before, None)
 
@@ -339,7 +350,7 @@ async def test_a_preview_is_bounded_and_says_so(desk: Desk) -> None:
         "[… 4,910 more lines are removed]",
         f"+{'y' * 500} [… 400 more characters]",
     )
-    assert lines[-1].endswith("more lines of this difference are not shown]")
+    assert lines[-1].endswith("more lines of this diff are not shown]")
 
 
 @pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n", b"x" * (9 * 1024 * 1024)])

@@ -1,1 +1,1 @@
-"""Rack: MCP servers, whose tools agents use under the names `mcp__server__tool`."""
+"""MCP client: servers whose tools agents use under the names `mcp__server__tool`."""

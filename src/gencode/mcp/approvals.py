@@ -1,4 +1,4 @@
-"""mcp: which servers and tools a person has let through, each in the form it had then.
+"""MCP approvals: the servers and tools that a person has approved, each in the form it had then.
 
 The first call of a server that is let through, by whatever rule, mode or answer, notes how the server is
 started and what all of its tools say about themselves. From then on, whatever looks different needs a person.
@@ -22,21 +22,21 @@ _MOST_FORMS = 32
 
 
 class _Approved(Struct, frozen=True, forbid_unknown_fields=True):
-    """The forms of one server: SHA-256 digests, the latest last."""
+    """The approved forms of one server: SHA-256 digests, the latest last."""
 
     definitions: tuple[str, ...] = ()
     tools: dict[str, tuple[str, ...]] = {}
 
 
-class Approvals:
-    """What was let through, kept in the user's own folder."""
+class ServerApprovals:
+    """The approved servers and tools, kept in the per-user folder."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
         self._known = _read(home)
 
     def refresh(self) -> None:
-        """Take in what another process has noted since."""
+        """Read again what other processes have approved since."""
         self._known = _read(self._home)
 
     def knows(self, server: str) -> bool:
@@ -59,7 +59,7 @@ class Approvals:
         return known is None or digest in known.tools.get(tool, ())
 
     def add(self, server: str, definition: str, tools: Mapping[str, str]) -> None:
-        """Note these forms; whole or not at all, also beside another process."""
+        """Approve these forms; atomic, also beside other processes."""
         try:
             with FileLock(self._home, FILE):
                 kept = _read(self._home)
@@ -87,7 +87,7 @@ def _read(home: Path) -> dict[str, _Approved]:
     except OSError as error:
         raise UserMistake(f"{path} cannot be read ({error.strerror}); make it readable.") from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        way = "remove it, and every MCP server counts as new"
+        way = "remove it, and approve your MCP servers again"
         raise UserMistake(f"{path} is not as GenCode writes it ({error}); {way}.") from None
 
 

@@ -1,4 +1,4 @@
-"""mcp: how a server is started or reached, read from settings, from `.mcp.json` and from agents' files.
+"""MCP server definitions, read from settings, from `.mcp.json` and from agents' files.
 
 `${NAME}` and `${NAME:-otherwise}` stand for variables of our environment. They are filled in when the server
 is started, so that what a person approves is the text as it was written and no secret is kept with it.
@@ -37,8 +37,8 @@ _OUR_HEADERS = frozenset(
 )
 
 
-class Definition(Struct, frozen=True):
-    """One server: a `command` to be started, or a `url`. `origin` is where it was written.
+class ServerDefinition(Struct, frozen=True):
+    """One configured server: a `command` to start, or a `url`. `origin` is where it was written.
 
     `reads` are patterns of tools that the person says only read; `disabled`: it is known and never started.
     """
@@ -60,7 +60,7 @@ class Definition(Struct, frozen=True):
 
     @property
     def kind(self) -> Literal["stdio", "http"]:
-        """How it is spoken to."""
+        """The transport of the server."""
         return "http" if self.url else "stdio"
 
     @property
@@ -77,7 +77,7 @@ class Definition(Struct, frozen=True):
         env = " ".join(f"{name}={shlex.quote(value)}" for name, value in self.env.items())
         return [(line, self.cwd) for line in (shlex.join((self.command, *self.args)), env) if line]
 
-    def seen_from(self, folder: Path) -> "Definition":
+    def seen_from(self, folder: Path) -> "ServerDefinition":
         """The same, with the files it starts of the folder that is worked in, as they are now."""
         if not self.command:
             return self
@@ -98,7 +98,7 @@ class Definition(Struct, frozen=True):
             lines.append(f"  in          {shown(self.cwd, _LONGEST_PART)}")
         return "\n".join(lines)
 
-    def filled(self, environ: Mapping[str, str]) -> "Definition":
+    def filled(self, environ: Mapping[str, str]) -> "ServerDefinition":
         """The same with every `${NAME}` filled in; UserMistake when a variable is not set."""
 
         def fill(text: str) -> str:
@@ -117,10 +117,10 @@ class Definition(Struct, frozen=True):
         )
 
 
-class Found(Struct, frozen=True):
-    """The servers of one place, and what is wrong with those that are left out."""
+class FoundServers(Struct, frozen=True):
+    """The servers of one source, and the problems of those that are left out."""
 
-    definitions: tuple[Definition, ...] = ()
+    definitions: tuple[ServerDefinition, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -140,7 +140,7 @@ class _Table(Struct, frozen=True, forbid_unknown_fields=True):
     disabled: bool = False
 
 
-def of_settings(table: Mapping[str, Any], origin: str, *, users: bool) -> tuple[Definition, ...]:
+def of_settings(table: Mapping[str, Any], origin: str, *, users: bool) -> tuple[ServerDefinition, ...]:
     """The servers of the setting `mcp_servers`; every mistake is an error.
 
     Only the user (`users`) can say that tools of a server only read.
@@ -149,23 +149,23 @@ def of_settings(table: Mapping[str, Any], origin: str, *, users: bool) -> tuple[
     return tuple(_of_table(name, value, origin, users=users) for name, value in table.items())
 
 
-def of_mcp_json(content: bytes, origin: str) -> Found:
+def of_mcp_json(content: bytes, origin: str) -> FoundServers:
     """The servers of a file like `.mcp.json`; one that cannot be used is left out and told of."""
     if len(content) > LARGEST_FILE:
-        return Found(
+        return FoundServers(
             problems=(f"{origin} is larger than {LARGEST_FILE:,} bytes, so no server of it is used",)
         )
     try:
         read: object = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return Found(problems=(f"{origin} is not JSON ({error}), so no server of it is used",))
+        return FoundServers(problems=(f"{origin} is not JSON ({error}), so no server of it is used",))
     servers = cast("dict[str, object]", read).get("mcpServers") if isinstance(read, dict) else None
     if not isinstance(servers, dict):
-        return Found(problems=(f"{origin} has no object mcpServers",))
+        return FoundServers(problems=(f"{origin} has no object mcpServers",))
     return _gathered(cast("dict[str, object]", servers).items(), origin)
 
 
-def of_agent(entries: Sequence[Any], origin: str) -> tuple[tuple[str, ...], Found]:
+def of_agent(entries: Sequence[Any], origin: str) -> tuple[tuple[str, ...], FoundServers]:
     """What an agent's file asks for: names of servers that are known elsewhere, and servers of its own."""
     names = [each for each in entries if isinstance(each, str)]
     inline = [
@@ -178,13 +178,13 @@ def of_agent(entries: Sequence[Any], origin: str) -> tuple[tuple[str, ...], Foun
     odd = sum(not isinstance(each, str | Mapping) for each in entries)
     if odd:
         problem = f"{origin}: {odd} entries of the MCP servers are neither a name nor a definition"
-        found = Found(found.definitions, (*found.problems, problem))
+        found = FoundServers(found.definitions, (*found.problems, problem))
     return tuple(dict.fromkeys(names)), found
 
 
 def gathered(
     tables: Iterable[tuple[str, Mapping[str, Any], bool]], files: Mapping[str, bytes] | None = None
-) -> Found:
+) -> FoundServers:
     """All servers of a session, each name once: first those of a trusted folder's `files` like `.mcp.json`,
     then those of the settings, the weakest first. A later one takes the place of an earlier one.
     """
@@ -193,11 +193,11 @@ def gathered(
     for origin, table, users in tables:
         all_of_them += of_settings(table, origin, users=users)
     by_name = {each.name: each for each in all_of_them}
-    return Found(tuple(by_name.values()), tuple(problem for one in found for problem in one.problems))
+    return FoundServers(tuple(by_name.values()), tuple(problem for one in found for problem in one.problems))
 
 
-def _gathered(pairs: Iterable[tuple[str, object]], origin: str) -> Found:
-    definitions: dict[str, Definition] = {}
+def _gathered(pairs: Iterable[tuple[str, object]], origin: str) -> FoundServers:
+    definitions: dict[str, ServerDefinition] = {}
     problems: list[str] = []
     for name, value in pairs:
         if len(definitions) >= MOST_SERVERS:
@@ -209,10 +209,10 @@ def _gathered(pairs: Iterable[tuple[str, object]], origin: str) -> Found:
             definitions[name] = _of_foreign(name, value, origin)
         except UserMistake as mistake:
             problems.append(str(mistake))
-    return Found(tuple(definitions.values()), tuple(problems))
+    return FoundServers(tuple(definitions.values()), tuple(problems))
 
 
-def _of_table(name: str, value: Any, origin: str, *, users: bool) -> Definition:
+def _of_table(name: str, value: Any, origin: str, *, users: bool) -> ServerDefinition:
     try:
         table = msgspec.convert(value, _Table)
     except msgspec.ValidationError as error:
@@ -221,7 +221,7 @@ def _of_table(name: str, value: Any, origin: str, *, users: bool) -> Definition:
     return _made(name, table, origin, users=users)
 
 
-def _of_foreign(name: str, value: object, origin: str) -> Definition:
+def _of_foreign(name: str, value: object, origin: str) -> ServerDefinition:
     """A server as other products write it: what we do not know of it is not needed to start it."""
     if not isinstance(value, Mapping):
         raise UserMistake(f"{_who(name, origin)} is not an object with a command or a url.")
@@ -242,7 +242,7 @@ def _of_foreign(name: str, value: object, origin: str) -> Definition:
     return _made(name, table, origin, users=False)
 
 
-def _made(name: str, table: _Table, origin: str, *, users: bool) -> Definition:
+def _made(name: str, table: _Table, origin: str, *, users: bool) -> ServerDefinition:
     who = _who(name, origin)
     if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
         raise UserMistake(f"{who}: a server's name has 1 to {_LONGEST_NAME} printable characters.")
@@ -250,19 +250,25 @@ def _made(name: str, table: _Table, origin: str, *, users: bool) -> Definition:
         raise UserMistake(f"{who} needs a command to be started, or a url to be reached at, and not both.")
     if table.type not in (_HTTP if table.url else _STDIO):
         way = "give the address of its streamable HTTP endpoint" if table.url else "leave the type out"
-        raise UserMistake(f"{who}: the type {shown(table.type)} is not spoken here; {way}.")
+        raise UserMistake(f"{who}: the type {shown(table.type)} is not supported; {way}.")
     fields = {field: getattr(table, field) for field in table.__struct_fields__ if field != "type"}
     if not users:
         fields["reads"] = ()
-    return _checked(Definition(name=name, origin=origin, **fields))
+    return _checked(ServerDefinition(name=name, origin=origin, **fields))
 
 
-def _checked(definition: Definition) -> Definition:
+def _checked(definition: ServerDefinition) -> ServerDefinition:
     """The definition, or a UserMistake that says what cannot be used of it."""
     who = _who(definition.name, definition.origin)
     texts = (
-        *(definition.command, *definition.args, definition.cwd, definition.url),
-        *(*definition.env, *definition.env.values(), *definition.headers, *definition.headers.values()),
+        definition.command,
+        *definition.args,
+        definition.cwd,
+        definition.url,
+        *definition.env,
+        *definition.env.values(),
+        *definition.headers,
+        *definition.headers.values(),
     )
     if len(texts) > _MOST_PARTS or any(len(text) > _LONGEST_PART for text in texts):
         raise UserMistake(f"{who} has more than {_MOST_PARTS} parts, or one that is too long.")
@@ -299,9 +305,7 @@ def _check_url(who: str, url: str) -> None:
     if parts.username or parts.password:
         raise UserMistake(f"{who}: a password does not belong in the address; send a header instead.")
     if parts.scheme == "http" and not _HERE.fullmatch(host):
-        raise UserMistake(
-            f"{who}: what is not on this machine is only reached by https, not at {shown(url)}."
-        )
+        raise UserMistake(f"{who}: a server on another machine needs an https address, not {shown(url)}.")
 
 
 def _value(name: str, found: "re.Match[str]", environ: Mapping[str, str]) -> str:

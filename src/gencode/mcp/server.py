@@ -1,4 +1,4 @@
-"""mcp: one server over its whole life: started, listed, asked, lost, and started again."""
+"""One MCP server: its connection is started, watched and, after a loss, started again."""
 
 import asyncio
 import logging
@@ -10,14 +10,14 @@ from typing import Any
 from msgspec import Struct
 
 from gencode.core.errors import ToolError, UserMistake
-from gencode.mcp.definition import Definition
-from gencode.mcp.http import Http, header_value
-from gencode.mcp.listing import Listing, Offered, cleaned, listed
-from gencode.mcp.peer import Peer
-from gencode.mcp.results import output_of
-from gencode.mcp.session import ServerState
-from gencode.mcp.stdio import Stdio, environment
-from gencode.mcp.wire import Lost, Refused, Transport
+from gencode.mcp.client import McpClient
+from gencode.mcp.definition import ServerDefinition
+from gencode.mcp.session_servers import ServerState
+from gencode.mcp.stdio import StdioTransport, environment
+from gencode.mcp.streamable_http import HttpTransport, header_value
+from gencode.mcp.tool_list import OfferedTool, ToolList, cleaned, list_tools
+from gencode.mcp.tool_results import output_of
+from gencode.mcp.transport import ConnectionLost, RequestRefused, Transport
 from gencode.runtime.processes.commands import Commands
 from gencode.runtime.processes.environment import Scrub
 from gencode.runtime.toolbox import ToolOutput
@@ -33,12 +33,12 @@ _LISTING_SECONDS = 30.0
 _GATHER_SECONDS = 0.2
 _LONGEST_PROGRESS = 200
 
-Making = Callable[[frozenset[str]], Commands]
+CommandsFactory = Callable[[frozenset[str]], Commands]
 """Gives what starts programs, with variables of these names let through."""
 
 
-class Status(Struct, frozen=True):
-    """A server as it is listed for a person."""
+class McpServerStatus(Struct, frozen=True):
+    """The status of a server, for lists."""
 
     name: str
     kind: str
@@ -50,18 +50,20 @@ class Status(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class Server:
-    """One server, shared by all agents of a session."""
+class McpServer:
+    """The connection to one MCP server, shared by all agents of a session."""
 
-    def __init__(self, definition: Definition, cwd: Path, environ: Mapping[str, str], making: Making) -> None:
+    def __init__(
+        self, definition: ServerDefinition, cwd: Path, environ: Mapping[str, str], making: CommandsFactory
+    ) -> None:
         self.definition = definition
         self.state: ServerState = "off"
         self.why = ""
-        self.listing = Listing()
+        self.listing = ToolList()
         self._cwd = cwd
         self._environ = environ
         self._making = making
-        self._peer: Peer | None = None
+        self._peer: McpClient | None = None
         self._life: asyncio.Task[None] | None = None
         self._handshake = False
         self._logged = ("", "")
@@ -75,7 +77,7 @@ class Server:
         return self.definition.name
 
     def start(self) -> None:
-        """Let it live from now on, beside everything else; nothing if it does already."""
+        """Connect in the background and stay connected; nothing if it does already."""
         if self._life is None and not self.definition.disabled:
             self._enter("starting")
             self._life = asyncio.create_task(self._live())
@@ -100,7 +102,7 @@ class Server:
         return self._life is not None and not self._tried.is_set()
 
     async def close(self) -> None:
-        """End it."""
+        """Disconnect and stop it."""
         if self._life is not None:
             self._life.cancel()
             with suppress(asyncio.CancelledError):
@@ -108,7 +110,7 @@ class Server:
         self._enter("off")
 
     async def call(
-        self, tool: Offered, arguments: dict[str, Any], progress: Callable[[str], None]
+        self, tool: OfferedTool, arguments: dict[str, Any], progress: Callable[[str], None]
     ) -> ToolOutput:
         """Use a tool in the form an agent knows it; ToolError when that is not possible."""
         peer = await self._reachable()
@@ -118,7 +120,7 @@ class Server:
         if now.digest != tool.digest:
             raise ToolError(
                 f"{tool.name} of the MCP server {self.name} has changed since you were told about it. "
-                "It was not used; it is there in its new form when you are asked next."
+                "The call was not made; the new version is available from your next reply on."
             )
         params = {"name": tool.name, "arguments": arguments}
         headers = {f"Mcp-Param-{token}": text for token, text in _mirrored(tool, arguments)}
@@ -129,27 +131,27 @@ class Server:
                 heard=lambda text: progress(f"{self.name}: {cleaned(text, _LONGEST_PROGRESS)}"),
                 headers=headers,
             )
-        except Refused as refused:
+        except RequestRefused as refused:
             said = cleaned(str(refused), 2_000)
             raise ToolError(f"The MCP server {self.name} refused the call: {said}") from None
-        except Lost as lost:
+        except ConnectionLost as lost:
             raise ToolError(
-                f"The MCP server {self.name} was lost during the call: {lost}. "
-                "It is not known how far the call came."
+                f"The MCP server {self.name} disconnected during the call: {lost}. "
+                "The call may or may not have completed."
             ) from None
         return output_of(result)
 
-    def now(self, tool: str) -> Offered | None:
+    def now(self, tool: str) -> OfferedTool | None:
         """A tool as the server offers it at this moment."""
         return next((each for each in self.listing.tools if each.name == tool), None)
 
-    def status(self) -> Status:
-        """How it stands."""
+    def status(self) -> McpServerStatus:
+        """The current status."""
         version = self._peer.version if self._peer is not None and self.state == "ready" else ""
         names = tuple(tool.name for tool in self.listing.tools)
         notes = self.listing.notes
         of = self.definition
-        return Status(self.name, of.kind, self.state, of.origin, version, names, self.why, notes)
+        return McpServerStatus(self.name, of.kind, self.state, of.origin, version, names, self.why, notes)
 
     def _enter(self, state: ServerState, why: str = "") -> None:
         if state in ("unapproved", "down", "failed") and self._logged != (state, why):
@@ -160,7 +162,7 @@ class Server:
         self._moved.set()
         self._moved = asyncio.Event()
 
-    async def _reachable(self) -> Peer:
+    async def _reachable(self) -> McpClient:
         """The connection, after waiting a little for one that is being made."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE_SECONDS):
@@ -168,8 +170,8 @@ class Server:
                     await self._moved.wait()
         if self.state != "ready" or self._peer is None:
             told = f": {self.why}" if self.why else ""
-            soon = "It is started again in a moment." if self.state in ("down", "starting") else ""
-            raise ToolError(f"The MCP server {self.name} is not there{told}. {soon}".rstrip())
+            soon = "It is being restarted." if self.state in ("down", "starting") else ""
+            raise ToolError(f"The MCP server {self.name} is not available{told}. {soon}".rstrip())
         return self._peer
 
     async def _live(self) -> None:
@@ -192,26 +194,26 @@ class Server:
             self._tried.set()
             await asyncio.sleep(min(FIRST_PAUSE * 2 ** (failures - 1), LONGEST_PAUSE))
 
-    async def _once(self) -> Lost:
+    async def _once(self) -> ConnectionLost:
         """One connection from its beginning to its end; why it ended."""
         try:
             transport = self._transport()
         except UserMistake as mistake:
-            return Lost(str(mistake), hopeless=True)
-        peer = self._peer = Peer(transport, self._news.set)
+            return ConnectionLost(str(mistake), hopeless=True)
+        peer = self._peer = McpClient(transport, self._news.set)
         try:
             async with asyncio.timeout(self.definition.startup_seconds):
                 await peer.open(handshake=self._handshake)
-                self.listing = await listed(peer)
+                self.listing = await list_tools(peer)
             self._enter("ready")
             self._tried.set()
             peer.gone.add_done_callback(lambda gone: self._gone(peer, gone.result()))
             return await self._stay(peer)
         except TimeoutError:
-            return Lost(f"it did not get ready within {self.definition.startup_seconds:g} s")
-        except Refused as refused:
-            return Lost(f"it refused: {cleaned(str(refused), 500)}")
-        except Lost as lost:
+            return ConnectionLost(f"it did not get ready within {self.definition.startup_seconds:g} s")
+        except RequestRefused as refused:
+            return ConnectionLost(f"it refused: {cleaned(str(refused), 500)}")
+        except ConnectionLost as lost:
             # Some older servers leave when the first thing they hear is no greeting.
             self._handshake = not peer.answered and not self._handshake
             return lost
@@ -219,38 +221,38 @@ class Server:
             self._peer = None
             await peer.close()
 
-    def _gone(self, peer: Peer, why: str) -> None:
+    def _gone(self, peer: McpClient, why: str) -> None:
         """Whoever asks from now on is told so, although closing what is left may take a moment."""
         if self._peer is peer:
             self._enter("down", why)
 
-    async def _stay(self, peer: Peer) -> Lost:
+    async def _stay(self, peer: McpClient) -> ConnectionLost:
         """Follow the server's news until it is lost."""
         news = asyncio.create_task(self._news.wait())
         try:
             while True:
                 await asyncio.wait({peer.gone, news}, return_when=asyncio.FIRST_COMPLETED)
                 if peer.gone.done():
-                    return Lost(peer.gone.result())
+                    return ConnectionLost(peer.gone.result())
                 await asyncio.sleep(_GATHER_SECONDS)
                 self._news.clear()
                 news = asyncio.create_task(self._news.wait())
                 async with asyncio.timeout(_LISTING_SECONDS):
-                    self.listing = await listed(peer)
+                    self.listing = await list_tools(peer)
         finally:
             news.cancel()
 
     def _transport(self) -> Transport:
         filled = self.definition.filled(self._environ)
         if filled.kind == "http":
-            return Http(filled)
+            return HttpTransport(filled)
         cwd = Path(filled.cwd).expanduser() if filled.cwd else self._cwd
         environ = environment(filled, self._environ)
         keys = frozenset(name for name, value in filled.env.items() if Scrub().is_secret(name, value))
-        return Stdio(filled, self._making(keys), self._cwd / cwd, environ)
+        return StdioTransport(filled, self._making(keys), self._cwd / cwd, environ)
 
 
-def _mirrored(tool: Offered, arguments: dict[str, Any]) -> list[tuple[str, str]]:
+def _mirrored(tool: OfferedTool, arguments: dict[str, Any]) -> list[tuple[str, str]]:
     """The arguments that a server wants as headers too."""
     found: list[tuple[str, str]] = []
     for path, token in tool.mirrored.items():

@@ -1,4 +1,4 @@
-"""mcp: the servers of a session: those of the settings and the project, and those that agents bring along."""
+"""All MCP servers of a session, from settings, the project and agents' files, and who gets which tools."""
 
 import asyncio
 import os
@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from gencode.core.errors import UnknownName
 from gencode.core.rules import Rule
 from gencode.core.spec import AgentSpec
-from gencode.mcp.approvals import Approvals
-from gencode.mcp.definition import Definition, of_agent
-from gencode.mcp.listing import Offered
-from gencode.mcp.names import PREFIX, denies_all, is_pattern, matches, server_labels, tool_names
-from gencode.mcp.server import Server, Status
-from gencode.mcp.session import Change, ServerState, approving
-from gencode.mcp.tool import Door, ServerTool
+from gencode.mcp.approvals import ServerApprovals
+from gencode.mcp.definition import ServerDefinition, of_agent
+from gencode.mcp.public_names import PREFIX, denies_all, is_pattern, matches, server_labels, tool_names
+from gencode.mcp.server import McpServer, McpServerStatus
+from gencode.mcp.server_tool import ServerTool, ServerToolFactory
+from gencode.mcp.session_servers import Change, ServerState, approval_command
+from gencode.mcp.tool_list import OfferedTool
 from gencode.permissions.calls import Approval
 from gencode.permissions.project_files import agent_dialect
 from gencode.permissions.trust import trusted_folders
@@ -29,8 +29,8 @@ from gencode.runtime.toolbox import Absence, Tool
 _APPROVED_WAIT = 30.0
 
 
-class Servers:
-    """Every MCP server of one open GenCode; each definition runs once, whoever uses it.
+class McpServers:
+    """Every MCP server of a session; each definition runs once, whoever uses it.
 
     `home` is the per-user folder, `cwd` where programs are started. `answered` is the session's memory of
     what a person said yes to; a tool that the person calls reading in the settings is noted there as such.
@@ -41,7 +41,7 @@ class Servers:
         self,
         home: Path,
         cwd: Path,
-        definitions: Iterable[Definition],
+        definitions: Iterable[ServerDefinition],
         *,
         answered: set[Approval] | None = None,
         environ: Mapping[str, str] | None = None,
@@ -50,15 +50,15 @@ class Servers:
         self._home = home
         self._cwd = cwd
         self._environ = dict(os.environ if environ is None else environ)
-        self._approvals = Approvals(home)
-        self._door = Door(self._approvals)
+        self._approvals = ServerApprovals(home)
+        self._door = ServerToolFactory(self._approvals)
         self._rules = rules
         self._answered = set[Approval]() if answered is None else answered
         self._commands: dict[frozenset[str], Commands] = {}
-        self._all: dict[tuple[str, str], Server] = {}
+        self._all: dict[tuple[str, str], McpServer] = {}
         self._started: dict[str, dict[str, str]] = {}
         self._session = {each.name: self._server(each) for each in definitions}
-        self._needed: dict[tuple[str, str], Server] = {}
+        self._needed: dict[tuple[str, str], McpServer] = {}
         self._sweeping: asyncio.Task[int] | None = None
         """Ends what a crashed session may have left running."""
         self._closed = False
@@ -101,8 +101,8 @@ class Servers:
         """The servers that somebody may use and whose first try has not ended yet."""
         return sorted(each.name for each in self._needed.values() if each.waits)
 
-    def needed(self) -> list[Status]:
-        """Those that an agent could have used which was seated so far, by name."""
+    def needed(self) -> list[McpServerStatus]:
+        """The status of every server that an agent started so far could use, by name."""
         return [self._needed[key].status() for key in sorted(self._needed)]
 
     def tools(self, spec: AgentSpec | None = None) -> list[Tool]:
@@ -147,17 +147,17 @@ class Servers:
                 return Absence(why, servers[name].state == "unapproved") if why else None
         return None
 
-    def status(self) -> list[Status]:
+    def status(self) -> list[McpServerStatus]:
         """Every server, by name."""
         return [self._all[key].status() for key in sorted(self._all)]
 
-    def candidates(self, name: str, specs: Iterable[AgentSpec] = ()) -> list["Candidate"]:
+    def candidates(self, name: str, specs: Iterable[AgentSpec] = ()) -> list["ServerCandidate"]:
         """The servers of this name that a person may approve: the session's, and those of agents' files."""
         found = [self._session, *(self._of(spec) for spec in specs if spec.mcp_servers)]
         named = {id(each[name]): each[name] for each in found if name in each}
         if not named:
             raise UnknownName("MCP server", name, {known for each in found for known in each})
-        return [Candidate(server, self._approvals) for server in named.values()]
+        return [ServerCandidate(server, self._approvals) for server in named.values()]
 
     async def close(self) -> None:
         """End every server; nothing of them is left."""
@@ -167,21 +167,21 @@ class Servers:
         if self._sweeping is not None:
             await self._sweeping
 
-    def _server(self, definition: Definition) -> Server:
+    def _server(self, definition: ServerDefinition) -> McpServer:
         definition = self._seen(definition)
         key = (definition.name, definition.digest)
         if key not in self._all:
-            self._all[key] = Server(definition, self._cwd, self._environ, self._making)
+            self._all[key] = McpServer(definition, self._cwd, self._environ, self._making)
         return self._all[key]
 
-    def _seen(self, definition: Definition) -> Definition:
+    def _seen(self, definition: ServerDefinition) -> ServerDefinition:
         """A definition with the files it starts as they were when it was first needed."""
         digest = definition.digest
         if digest not in self._started:
             self._started[digest] = definition.seen_from(self._cwd).started
         return replace(definition, started=self._started[digest])
 
-    def _begin(self, server: Server, *, brought: bool = False) -> None:
+    def _begin(self, server: McpServer, *, brought: bool = False) -> None:
         """Start a server. One that an agent of a project brings is started once a person has seen how."""
         definition = server.definition
         if self._closed or definition.disabled:
@@ -204,7 +204,7 @@ class Servers:
             self._commands[keep] = Commands(self._home / "state", scrub=Scrub(keep=keep))
         return self._commands[keep]
 
-    def _of(self, spec: AgentSpec | None) -> dict[str, Server]:
+    def _of(self, spec: AgentSpec | None) -> dict[str, McpServer]:
         """The servers an agent could use: the session's, and over them those of its own file."""
         servers = dict(self._session)
         if spec is not None and spec.mcp_servers:
@@ -216,7 +216,7 @@ class Servers:
                     self._begin(servers[definition.name], brought=self._is_brought(spec.source))
         return servers
 
-    def _useful(self, spec: AgentSpec, servers: Mapping[str, Server]) -> list[str]:
+    def _useful(self, spec: AgentSpec, servers: Mapping[str, McpServer]) -> list[str]:
         """Those of which an agent may get tools, by its file."""
         labels, (named, _) = server_labels(servers), of_agent(spec.mcp_servers, spec.source or spec.name)
         return [name for name in servers if name in named or _may_use(spec, labels[name])]
@@ -246,7 +246,7 @@ class Servers:
         narrowed = any(pattern.startswith(f"{PREFIX}{label}") for pattern in allow)
         return named and not narrowed
 
-    def _tools_of(self, server: Server, label: str) -> list[ServerTool]:
+    def _tools_of(self, server: McpServer, label: str) -> list[ServerTool]:
         if server.state == "unapproved":
             self._approvals.refresh()
             definition = server.definition
@@ -265,7 +265,7 @@ class Servers:
             tools.append(tool)
         return tools
 
-    async def _approve(self, server: Server) -> str:
+    async def _approve(self, server: McpServer) -> str:
         definition = server.definition
         tools = {tool.name: tool.digest for tool in server.listing.tools}
         self._approvals.add(definition.name, definition.digest, tools)
@@ -279,13 +279,16 @@ class Servers:
         if status.state != "ready":
             return f"The MCP server {definition.name} was approved, but it is {status.state}: {status.why}."
         names = ", ".join(status.tools) or "none"
-        return f"The MCP server {definition.name} runs. From your next reply on there are its tools: {names}."
+        return (
+            f"The MCP server {definition.name} is running. "
+            f"Its tools are available from your next reply on: {names}."
+        )
 
 
-class Candidate:
-    """A server as a person looks at it before approving how it is started, and then its tools."""
+class ServerCandidate:
+    """A server that a person may approve: how it is started, and then its tools."""
 
-    def __init__(self, server: Server, approvals: Approvals) -> None:
+    def __init__(self, server: McpServer, approvals: ServerApprovals) -> None:
         self._server = server
         self._approvals = approvals
 
@@ -327,7 +330,7 @@ class Candidate:
         tools = {each.name: each.digest for each in self._server.listing.tools}
         self._approvals.add(self._server.name, self._server.definition.digest, tools)
 
-    def _change(self, tool: Offered) -> Change:
+    def _change(self, tool: OfferedTool) -> Change:
         if self._approvals.knows_tool(self._server.name, tool.name):
             same = self._approvals.covers_tool(self._server.name, tool.name, tool.digest)
             return "approved" if same else "changed"
@@ -345,7 +348,7 @@ def _may_use(spec: AgentSpec, label: str) -> bool:
     return any(whole.startswith(head) or head.startswith(whole) for head in heads)
 
 
-def _why_absent(server: Server) -> str:
+def _why_absent(server: McpServer) -> str:
     """How a server is that offers no tools now, and what a model can do about that."""
     why = f": {server.why.rstrip('.')}" if server.why else ""
     match server.state:
@@ -353,11 +356,11 @@ def _why_absent(server: Server) -> str:
             way = "Go on with something else, or call the tool again in your next reply."
             return f"The MCP server {server.name} is still starting{why}. {way}"
         case "down":
-            return f"The MCP server {server.name} does not work{why}. It is tried again; call it later."
+            return f"The MCP server {server.name} does not work{why}. It will be retried; call it later."
         case "failed":
-            return f"The MCP server {server.name} does not work{why}. Do without it, and say so."
+            return f"The MCP server {server.name} does not work{why}. Continue without it, and say so."
         case "unapproved":
-            way = f"A person approves it with: {approving(server.name)}"
+            way = f"A person approves it with: {approval_command(server.name)}"
             return f"The MCP server {server.name} was not started{why}. {way}"
         case "off" | "ready":
             return ""

@@ -1,4 +1,4 @@
-"""mcp: a server as a program beside us, spoken to through its standard input and output.
+"""MCP transport over standard input and output: the server is a child process.
 
 It runs below a warden like every command, so nothing of it outlives us. What it reads and writes goes through
 two named pipes in a private folder, which is gone as soon as the program has opened them.
@@ -14,8 +14,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gencode.core.errors import ToolError, UserMistake
-from gencode.mcp.definition import Definition
-from gencode.mcp.wire import LARGEST_MESSAGE, Listener, Lost, Message, decoded, encoded
+from gencode.mcp.definition import ServerDefinition
+from gencode.mcp.transport import (
+    LARGEST_MESSAGE,
+    ConnectionLost,
+    Message,
+    TransportListener,
+    decoded,
+    encoded,
+)
 from gencode.runtime.processes.command import Command
 from gencode.runtime.processes.commands import Commands
 from gencode.runtime.processes.environment import INSIDE, Scrub
@@ -35,8 +42,8 @@ _LONGEST_WORDS = 500
 _MOST_LAST_LINES = 5
 
 
-def environment(definition: Definition, environ: Mapping[str, str]) -> dict[str, str]:
-    """What a server sees of the world: a small base, what its definition names, and that it is below us."""
+def environment(definition: ServerDefinition, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a server: a small base, what its definition names, and a mark that we started it."""
     base = {name: environ[name] for name in BASE if name in environ}
     base |= {name: value for name, value in environ.items() if name.startswith("LC_")}
     whole = {**base, **definition.env}
@@ -47,18 +54,18 @@ def environment(definition: Definition, environ: Mapping[str, str]) -> dict[str,
     return {**whole, INSIDE: "1"}
 
 
-class Stdio:
-    """The program of a definition whose variables are filled in; `cwd` is where it is started."""
+class StdioTransport:
+    """MCP over standard input and output of a program; `cwd` is where it is started."""
 
     def __init__(
-        self, definition: Definition, commands: Commands, cwd: Path, environ: Mapping[str, str]
+        self, definition: ServerDefinition, commands: Commands, cwd: Path, environ: Mapping[str, str]
     ) -> None:
         self.version = ""
         self._definition = definition
         self._commands = commands
         self._cwd = cwd
         self._environ = environ
-        self._listener: Listener | None = None
+        self._listener: TransportListener | None = None
         self._running: Running | None = None
         self._pipes: _Pipes | None = None
         self._reader: asyncio.Task[None] | None = None
@@ -67,8 +74,8 @@ class Stdio:
         self._garbage = 0
         self._oddity = ""
 
-    async def open(self, listener: Listener) -> None:
-        """Start the program; Lost when it cannot be started."""
+    async def open(self, listener: TransportListener) -> None:
+        """Start the program; ConnectionLost when it cannot be started."""
         self._listener = listener
         loop = asyncio.get_running_loop()
         try:
@@ -81,9 +88,9 @@ class Stdio:
             self._incoming, _ = await loop.connect_read_pipe(lambda: protocol, pipes.reading)
             self._writer, _ = await loop.connect_write_pipe(asyncio.Protocol, pipes.writing)
         except ToolError as error:
-            raise Lost(str(error), hopeless=True) from None
+            raise ConnectionLost(str(error), hopeless=True) from None
         except OSError as error:
-            raise Lost(f"it could not be connected ({error.strerror})") from None
+            raise ConnectionLost(f"it could not be connected ({error.strerror})") from None
         self._reader = asyncio.create_task(self._read(stream, self._running))
         self._running.task.add_done_callback(lambda _: stream.feed_eof())
 
@@ -93,7 +100,7 @@ class Stdio:
             return
         self._writer.write(encoded(message) + b"\n")
         if self._writer.get_write_buffer_size() > _MOST_UNREAD:
-            self._lost("it does not read what it is told")
+            self._lost("it does not read its input")
 
     def abandon(self, request: int) -> bool:
         """Here the server has to be told."""
@@ -176,7 +183,7 @@ class Stdio:
             how = f"it ended ({ended.verdict.rstrip('.') or 'exit code 0'})"
         if self._oddity and not said:
             said = self._oddity
-        return f"{how}, and last said: {said!r}" if said else how
+        return f"{how}, and its last output was: {said!r}" if said else how
 
     def _lost(self, why: str) -> None:
         if self._listener is not None:

@@ -177,10 +177,10 @@ def _brought(agents: dict[str, Any]) -> Iterator[str]:
         servers: Any = next((fields[name] for name in _SERVERS if fields.get(name)), ())
         if not servers:
             continue
-        from gencode.app import told_servers
+        from gencode.app import describe_servers
 
         entries = cast("list[Any]", servers) if isinstance(servers, list) else [servers]
-        for line in told_servers([_without_secrets(each) for each in entries], {}, agent):
+        for line in describe_servers([_without_secrets(each) for each in entries], {}, agent):
             yield f"gen: --agents starts for {agent}: {line}"
 
 

@@ -73,7 +73,7 @@ def status_page(outcome: Outcome, place: int = 0) -> str:
         lines.append(f"  error    {visible_line(outcome.error)}")
     lines += [f"  refused  {visible_line(each)}" for each in refusals(outcome.evidence)]
     lines += [f"  warning  {visible_line(each)}" for each in outcome.evidence.warnings]
-    said = "What it found:" if outcome.status.ended else "What it said last:"
+    said = "What it found:" if outcome.status.ended else "Its last message:"
     return "\n".join((*lines, "", said, visible(outcome.result) or "(nothing yet)"))
 
 

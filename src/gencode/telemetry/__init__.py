@@ -1,1 +1,1 @@
-"""Telemetry rack: what happens, as traces and metrics for an operator's own tools. Off unless switched on."""
+"""Telemetry: OpenTelemetry traces and metrics for an operator's own tools. Off unless switched on."""

@@ -1,4 +1,4 @@
-"""The words of spans (telemetry rack): OpenTelemetry's conventions for generative AI, and a few of our own.
+"""Attributes of spans: OpenTelemetry's conventions for generative AI, and a few of our own.
 
 No prompt, reply, path, command or result is among them unless a person switched content on.
 """
@@ -23,11 +23,11 @@ _IN_MESSAGES = {"tool_calls": "tool_call"}
 """Why a reply ended, where the schema of messages has another word for it than the attribute."""
 _ENDED = {Status.COMPLETED: "stop", Status.EMPTY: "stop", Status.LIMIT_REACHED: "length"}
 
-Words = dict[str, Any]
+Attributes = dict[str, Any]
 
 
-class Agent(Protocol):
-    """A task, as far as words need it."""
+class TaskFields(Protocol):
+    """The fields of a task that attributes need."""
 
     id: str
     agent: str
@@ -35,15 +35,15 @@ class Agent(Protocol):
     prompt: str
 
 
-class Call(Protocol):
-    """A call, as far as words need it."""
+class CallFields(Protocol):
+    """The fields of a tool call that attributes need."""
 
     name: str
     input: dict[str, Any]
 
 
-class Run(Protocol):
-    """A run of a task, as far as words need it."""
+class RunFields(Protocol):
+    """The fields of a run that attributes need."""
 
     model: str
     turns: int
@@ -51,18 +51,18 @@ class Run(Protocol):
 
 
 class Content:
-    """What was said, where that may be told at all: cut, and as JSON."""
+    """Message content as attributes, cut and as JSON; nothing when content capture is off."""
 
     def __init__(self, told: bool) -> None:
         self._told = told
 
-    def words(self, **texts: Any) -> Words:
+    def words(self, **texts: Any) -> Attributes:
         """`name=text` as attributes; `__` stands for a dot. Nothing when content is off."""
         if not self._told:
             return {}
         return {name.replace("__", "."): _cut(value) for name, value in texts.items()}
 
-    def heard(self, messages: Sequence[Message]) -> Words:
+    def heard(self, messages: Sequence[Message]) -> Attributes:
         """What a model or an agent was told, as the conventions spell it; the last ones, if it is much."""
         if not self._told:
             return {}
@@ -76,7 +76,7 @@ class Content:
             found.append(spelled)
         return {"gen_ai.input.messages": f"[{', '.join(reversed(found))}]"}
 
-    def said(self, reply: AssistantMessage, why: str) -> Words:
+    def said(self, reply: AssistantMessage, why: str) -> Attributes:
         """What a model or an agent said, and why it ended there, as the conventions spell it."""
         if not self._told:
             return {}
@@ -84,7 +84,7 @@ class Content:
         return {"gen_ai.output.messages": json.dumps([message])}
 
 
-def _spelled(message: Message) -> Words:
+def _spelled(message: Message) -> Attributes:
     """A message as the schema of the conventions has it; pictures and thinking are left out."""
     match message:
         case UserMessage():
@@ -103,7 +103,7 @@ def _spelled(message: Message) -> Words:
             return {"role": "tool", "parts": parts}
 
 
-def _text(text: str) -> list[Words]:
+def _text(text: str) -> list[Attributes]:
     return [{"type": "text", "content": text[:LONGEST_CONTENT]}] if text else []
 
 
@@ -132,9 +132,9 @@ def provider_of(model: str) -> str:
     return one_line(maker, LONGEST_WORD) if slash and not model.startswith("scripted:") else OURS
 
 
-def chat_words(
-    known: Agent, asked: str, told: Sequence[Message], reply: AssistantMessage, content: Content
-) -> Words:
+def chat_attributes(
+    known: TaskFields, asked: str, told: Sequence[Message], reply: AssistantMessage, content: Content
+) -> Attributes:
     """A model call: what the model was told before, and what it said."""
     why = _finished(reply)
     return {
@@ -150,7 +150,7 @@ def chat_words(
     }
 
 
-def tool_words(known: Agent, call: Call, result: ToolResult, content: Content) -> Words:
+def tool_attributes(known: TaskFields, call: CallFields, result: ToolResult, content: Content) -> Attributes:
     """A call of a tool."""
     return {
         "gen_ai.operation.name": "execute_tool",
@@ -162,7 +162,7 @@ def tool_words(known: Agent, call: Call, result: ToolResult, content: Content) -
     }
 
 
-def agent_words(known: Agent, run: Run, end: TaskEnded, content: Content) -> Words:
+def agent_attributes(known: TaskFields, run: RunFields, end: TaskEnded, content: Content) -> Attributes:
     """A run of an agent."""
     return {
         "gen_ai.operation.name": "invoke_agent",
@@ -177,7 +177,7 @@ def agent_words(known: Agent, run: Run, end: TaskEnded, content: Content) -> Wor
     }
 
 
-def _whose(known: Agent) -> Words:
+def _whose(known: TaskFields) -> Attributes:
     return {
         "gen_ai.agent.id": known.id,
         "gen_ai.agent.name": one_line(known.agent, LONGEST_WORD),
@@ -185,10 +185,10 @@ def _whose(known: Agent) -> Words:
     }
 
 
-def _used(usage: Usage | None) -> Words:
+def _used(usage: Usage | None) -> Attributes:
     if usage is None:
         return {}
-    words: Words = {
+    words: Attributes = {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
     }

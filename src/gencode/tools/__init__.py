@@ -1,1 +1,1 @@
-"""A rack of tools; one file is one tool or one tight family."""
+"""The built-in tools; one file is one tool or one tight family."""

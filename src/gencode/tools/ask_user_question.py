@@ -1,4 +1,4 @@
-"""tools: AskUserQuestion, a question that an agent cannot answer by itself."""
+"""AskUserQuestion: the agent asks the user, or its parent, to decide something."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated
@@ -14,14 +14,14 @@ MOST_QUESTIONS = 4
 
 
 class AskedOption(Struct, frozen=True):
-    """One answer to choose."""
+    """One option of a question."""
 
     label: str
     description: str = ""
 
 
 class AskedQuestion(Struct, frozen=True, rename="camel"):
-    """One question with the answers to choose from; another one can always be typed.
+    """One question with its options; a person can always type another answer.
 
     `default` is what the agent goes on with when nobody answers it; without one nothing is decided then.
     """
@@ -46,10 +46,10 @@ async def ASK_USER_QUESTION(
         "What to go on with if nobody answers, for questions that name none themselves",
     ] = "",
 ) -> ToolOutput:
-    """Ask what only the user, or the agent that sent you, can decide. The work waits for the answer, for a
+    """Ask what only the user, or your parent agent, can decide. The work waits for the answer, for a
     while. Do not ask what you can find out, or what does not change what you do next."""
     if ctx.delegate is None:
-        raise ToolError("There is nobody here to ask, so nothing is decided; report the open decision.")
+        raise ToolError("Nobody can answer in this run, so nothing is decided; report the open decision.")
     if empty := [each for each in questions if not each.question.strip()]:
         raise ToolError(f"{len(empty)} of the questions are empty; say what you want to know.")
     inquiries = [
@@ -73,7 +73,7 @@ async def ASK_USER_QUESTION(
 
 
 def _default(asked: AskedQuestion, default: str, *, alone: bool) -> str:
-    """What the agent said itself that it goes on with when nobody answers a question; empty: nothing."""
+    """The agent's own default for a question nobody answers; empty: none."""
     fits = alone or default in [option.label for option in asked.options]
     return asked.default or (default if fits else "")
 

@@ -1,4 +1,4 @@
-"""tools: Bash and KillShell, commands in the foreground and in the background."""
+"""Bash and KillShell: shell commands in the foreground and in the background."""
 
 import asyncio
 from typing import TYPE_CHECKING, Annotated
@@ -42,7 +42,7 @@ async def BASH(
     ctx.hand_out(shell.file)
     return ToolOutput(
         f"Started in the background as {shell.id}. Its output grows in {shell.file} (page it with Read). "
-        "You are told when it ends. It runs until then, until the session closes, or until "
+        "You are notified when it ends. It runs until then, until the session closes, or until "
         f'KillShell(shell_id="{shell.id}").',
         Trace(commands=(shell.run,)),
     )
@@ -55,20 +55,20 @@ async def KILL_SHELL(
     """Stop a command that runs in the background, with everything it started."""
     shell = ctx.shells().find(shell_id)
     if shell.over:
-        return told_end(shell, f"{shell_id} had already ended. {shell.verdict}")
+        return shell_ended(shell, f"{shell_id} had already ended. {shell.verdict}")
     await shell.running.stop()
-    return told_end(shell, f"{shell_id} was stopped. {shell.verdict}")
+    return shell_ended(shell, f"{shell_id} was stopped. {shell.verdict}")
 
 
-def told_end(shell: "Shell", text: str) -> ToolOutput:
-    """An answer that tells the end of a command in the background, which is then not told again."""
+def shell_ended(shell: "Shell", text: str) -> ToolOutput:
+    """The tool result that reports the end of a background command, which is then not announced again."""
     return ToolOutput(
         f"{text} Its output is in {shell.file}.", Trace(commands=(shell.run,), delivered=(shell.id,))
     )
 
 
 async def _run(ctx: ToolContext, order: "Order") -> "Result":
-    """Run a command; what changes meanwhile of the files that any agent has read counts as changed by it."""
+    """Run a command; files that any agent has read and that change meanwhile count as changed by it."""
     from gencode.runtime.shells import only_reads
 
     if only_reads(order):
@@ -87,10 +87,12 @@ def _told(ctx: ToolContext, command: str, result: "Result") -> ToolOutput:
     said = [ended.output.text().rstrip("\n"), ended.verdict]
     if result.touched:
         names = ", ".join(relative(ctx.workspace, str(path)) for path in result.touched[:10])
-        said.append(f"Warning: it touched guarded files that make other programs run something: {names}.")
+        said.append(
+            f"Warning: the command changed protected files that make other programs run code: {names}."
+        )
     if result.veiled:
         names = ", ".join(relative(ctx.workspace, str(path)) for path in result.veiled[:10])
-        said.append(f"Not shown to it, because reading it is denied: {names}.")
-    text = "\n".join(part for part in said if part) or "(it wrote nothing)"
+        said.append(f"Hidden from the command, because reading is denied: {names}.")
+    text = "\n".join(part for part in said if part) or "(no output)"
     failed = ended.cause != "exited" or ended.exit_code != 0
     return ToolOutput(text, Trace(commands=(CommandRun(command, ended.exit_code),)), error=failed, paged=True)

@@ -1,4 +1,4 @@
-"""tools: cron, work that is planned for later."""
+"""cron: add, list and remove scheduled jobs."""
 
 from typing import Annotated, Literal
 
@@ -12,7 +12,7 @@ MAIN = "main"
 
 
 def cron(secretary: Secretary | None) -> Tool:
-    """cron over the calendar of one open GenCode."""
+    """The tool cron over the schedule of a session."""
 
     @tool(effect="write", name="cron", on_request=True)
     async def run(
@@ -35,7 +35,7 @@ def cron(secretary: Secretary | None) -> Tool:
         not given before is refused.
         """
         if secretary is None:
-            raise ToolError("Nobody here keeps a calendar.")
+            raise ToolError("Scheduling is not available in this run.")
         calendar = secretary.calendar
         match action:
             case "list":
@@ -57,14 +57,14 @@ def cron(secretary: Secretary | None) -> Tool:
                 if not schedule.strip():
                     raise ToolError(f"The schedule is missing; {WAYS}.")
                 made = await calendar.add(plan, by=ctx.task)
-                return f"The job {made.id} is planned ({made.when}); it runs next at {made.next_told}."
+                return f"The job {made.id} is scheduled ({made.when}); it runs next at {made.next_told}."
 
     return run
 
 
 async def _listed(calendar: Calendar) -> str:
     found = await calendar.listed()
-    return "\n".join(map(_line, found)) or "Nothing is planned in this folder."
+    return "\n".join(map(_line, found)) or "No jobs are scheduled in this folder."
 
 
 def _line(job: Appointment) -> str:

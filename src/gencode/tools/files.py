@@ -1,4 +1,4 @@
-"""tools: judged files and folders opened with a hint where they are not there, names made printable."""
+"""Opens files and folders for tools, with hints when one does not exist, and formats paths and sizes."""
 
 import os
 import stat
@@ -40,7 +40,7 @@ def names_from(workspace: Workspace) -> Callable[[str], str]:
 
 
 def spoken(shown: str) -> str:
-    """A shown path in the middle of a sentence."""
+    """A displayed path for the middle of a sentence."""
     return "the working directory" if shown == "." else shown
 
 
@@ -74,7 +74,7 @@ def kind_text(mode: int) -> str:
 
 
 def open_file(resolved: Resolved, shown: str) -> BinaryIO:
-    """The regular file at a judged path; what is wrong with it is told with a way out."""
+    """Open the regular file at a judged path; errors say what to do instead."""
     try:
         return open_for_reading(resolved)
     except NotThere:
@@ -87,7 +87,7 @@ def open_file(resolved: Resolved, shown: str) -> BinaryIO:
 
 
 def open_folder(resolved: Resolved, shown: str) -> int:
-    """A handle on the folder at a judged path, for whoever closes it."""
+    """Open the folder at a judged path; the caller closes the handle."""
     try:
         return openers.open_folder(resolved)
     except NotThere:
@@ -102,7 +102,7 @@ def is_folder(resolved: Resolved) -> bool:
 
 
 def missing(path: str, shown: str) -> ToolError:
-    """A path that is not there, with the nearest names in the same folder."""
+    """The error for a path that does not exist, with the nearest names in its folder."""
     folder, name = os.path.split(path)
     try:
         with os.scandir(folder) as entries:

@@ -1,4 +1,4 @@
-"""tools: Glob, the names of files that fit a pattern."""
+"""Glob: find files by name."""
 
 import asyncio
 from typing import Annotated
@@ -7,12 +7,12 @@ from msgspec import Meta
 
 from gencode.core.errors import Denied, ToolError
 from gencode.runtime.toolbox import ToolContext, tool
+from gencode.tools.file_search import Searcher, searcher_for
 from gencode.tools.files import names_from, relative, spoken
-from gencode.tools.globs import BadGlob, PathFilter, literal_prefix
-from gencode.tools.hits import Search
-from gencode.tools.listing import Listing, Place, place_of
-from gencode.tools.paging import Page
-from gencode.tools.search import Searcher, searcher_for
+from gencode.tools.glob_patterns import BadGlob, PathFilter, literal_prefix
+from gencode.tools.output_page import OutputPage
+from gencode.tools.search_listing import SearchListing, SearchRoot, search_root
+from gencode.tools.search_records import FileSearch
 
 
 @tool(effect="read", name="Glob")
@@ -30,10 +30,12 @@ async def GLOB(
     and what ignore files (.gitignore, .ignore) name are not.
     """
     searcher = searcher_for(ctx.workspace.root)
-    return await glob_files(ctx, searcher, pattern, path, Page(offset, head_limit))
+    return await glob_files(ctx, searcher, pattern, path, OutputPage(offset, head_limit))
 
 
-async def glob_files(ctx: ToolContext, searcher: Searcher, pattern: str, path: str | None, page: Page) -> str:
+async def glob_files(
+    ctx: ToolContext, searcher: Searcher, pattern: str, path: str | None, page: OutputPage
+) -> str:
     """Glob with a searcher of one's choice."""
     prefix, rest = literal_prefix(pattern)
     if not rest or ".." in rest.replace("{", "/").replace(",", "/").replace("}", "/").split("/"):
@@ -45,25 +47,27 @@ async def glob_files(ctx: ToolContext, searcher: Searcher, pattern: str, path: s
     folder = prefix if prefix.startswith(("/", "~")) else f"{path or '.'}/{prefix}"
     place = await asyncio.to_thread(_place, ctx, folder, rest)
     shown = names_from(ctx.workspace)
-    listing = Listing(
+    listing = SearchListing(
         page,
         write=lambda hit: shown(place.absolute(hit.path)),
-        wanted=lambda found: fits.lets(place.inside(found)),
+        wanted=lambda found: fits.matches(place.inside(found)),
     )
-    search = Search(base=place.base, start=place.start, shape="paths", names=fits.names, outer=place.outer)
+    search = FileSearch(
+        base=place.base, start=place.start, shape="paths", names=fits.names, outer=place.outer
+    )
     await listing.fill(searcher, search)
     return listing.text(f"No files fit {pattern!r} in {spoken(shown(place.path))}.")
 
 
-def _place(ctx: ToolContext, folder: str, rest: str) -> Place:
+def _place(ctx: ToolContext, folder: str, rest: str) -> SearchRoot:
     try:
         resolved = ctx.place(folder)
     except Denied:
         if any(char in "*?[{" for char in rest):
             raise
         # A single file that is named may be allowed where its folder is not: then only it is looked for.
-        return place_of(ctx.workspace, ctx.place(f"{folder}{rest}"))
-    place = place_of(ctx.workspace, resolved)
+        return search_root(ctx.workspace, ctx.place(f"{folder}{rest}"))
+    place = search_root(ctx.workspace, resolved)
     if place.is_file:
         shown = relative(ctx.workspace, resolved.real)
         raise ToolError(f"{shown} is a file; give Glob a folder, or Read the file.")

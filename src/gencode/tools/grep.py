@@ -1,4 +1,4 @@
-"""tools: Grep, the lines, files or numbers of lines that match a regular expression."""
+"""Grep: search the contents of files with a regular expression; also the table of file types."""
 
 import asyncio
 import re
@@ -10,14 +10,90 @@ from msgspec.structs import replace
 
 from gencode.core.errors import ToolError, nearest
 from gencode.runtime.toolbox import Param, ToolContext, tool
+from gencode.tools.file_search import Searcher, searcher_for
 from gencode.tools.files import names_from, open_file, relative, spoken
-from gencode.tools.filetypes import TYPES
-from gencode.tools.globs import BadGlob, PathFilter, split_list
-from gencode.tools.hits import Hit, Search
-from gencode.tools.kinds import HEAD, not_text
-from gencode.tools.listing import Listing, Place, place_of
-from gencode.tools.paging import Page
-from gencode.tools.search import Searcher, searcher_for
+from gencode.tools.glob_patterns import BadGlob, PathFilter, split_list
+from gencode.tools.output_page import OutputPage
+from gencode.tools.search_listing import SearchListing, SearchRoot, search_root
+from gencode.tools.search_records import FileSearch, SearchMatch
+from gencode.tools.text_files import HEAD, binary_kind
+
+_C = ("*.c", "*.h")
+_CPP = ("*.cc", "*.cpp", "*.cxx", "*.c++", "*.hh", "*.hpp", "*.hxx", "*.h", "*.inl")
+_JS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.vue")
+_TS = ("*.ts", "*.tsx", "*.mts", "*.cts")
+_MD = ("*.md", "*.markdown", "*.mdx")
+_PY = ("*.py", "*.pyi")
+_RUBY = ("*.rb", "*.rake", "*.gemspec", "*.ru", "Gemfile", "Rakefile")
+_SH = ("*.sh", "*.bash", "*.zsh", "*.ksh", ".bashrc", ".bash_profile", ".zshrc", ".profile")
+_YAML = ("*.yaml", "*.yml")
+
+TYPES: dict[str, tuple[str, ...]] = {
+    "bash": _SH,
+    "c": _C,
+    "c++": _CPP,
+    "cc": _CPP,
+    "clojure": ("*.clj", "*.cljc", "*.cljs"),
+    "cmake": ("*.cmake", "CMakeLists.txt"),
+    "cpp": _CPP,
+    "cs": ("*.cs",),
+    "csharp": ("*.cs",),
+    "css": ("*.css", "*.scss"),
+    "csv": ("*.csv",),
+    "dart": ("*.dart",),
+    "docker": ("*Dockerfile*",),
+    "elixir": ("*.ex", "*.exs", "*.eex", "*.heex"),
+    "erlang": ("*.erl", "*.hrl"),
+    "go": ("*.go",),
+    "graphql": ("*.graphql", "*.graphqls"),
+    "h": ("*.h", "*.hh", "*.hpp"),
+    "haskell": ("*.hs", "*.lhs"),
+    "html": ("*.html", "*.htm"),
+    "java": ("*.java",),
+    "javascript": _JS,
+    "js": _JS,
+    "json": ("*.json",),
+    "jsx": ("*.jsx",),
+    "julia": ("*.jl",),
+    "kotlin": ("*.kt", "*.kts"),
+    "kt": ("*.kt", "*.kts"),
+    "less": ("*.less",),
+    "lua": ("*.lua",),
+    "make": ("Makefile", "makefile", "GNUmakefile", "*.mk", "*.mak"),
+    "markdown": _MD,
+    "md": _MD,
+    "ocaml": ("*.ml", "*.mli"),
+    "perl": ("*.pl", "*.pm", "*.t"),
+    "php": ("*.php", "*.phtml"),
+    "proto": ("*.proto",),
+    "py": _PY,
+    "python": _PY,
+    "r": ("*.r", "*.R", "*.Rmd"),
+    "rb": _RUBY,
+    "rs": ("*.rs",),
+    "rst": ("*.rst",),
+    "ruby": _RUBY,
+    "rust": ("*.rs",),
+    "sass": ("*.sass", "*.scss"),
+    "scala": ("*.scala", "*.sbt"),
+    "sh": _SH,
+    "shell": _SH,
+    "sql": ("*.sql",),
+    "svelte": ("*.svelte",),
+    "swift": ("*.swift",),
+    "tf": ("*.tf", "*.tfvars"),
+    "toml": ("*.toml",),
+    "ts": _TS,
+    "tsx": ("*.tsx",),
+    "txt": ("*.txt",),
+    "typescript": _TS,
+    "vue": ("*.vue",),
+    "xml": ("*.xml", "*.xsd", "*.xsl", "*.xslt"),
+    "yaml": _YAML,
+    "yml": _YAML,
+    "zig": ("*.zig",),
+}
+
 
 LONGEST_LINE = 500
 
@@ -50,7 +126,7 @@ async def GREP(
     files, links, files over 50 MB, secrets and what ignore files (.gitignore, .ignore) name are passed over.
     """
     searcher = searcher_for(ctx.workspace.root)
-    search = Search(
+    search = FileSearch(
         base="",
         start="",
         shape=output_mode,
@@ -62,19 +138,19 @@ async def GREP(
         type=type or "",
     )
     request = GrepRequest(search, path or ".", glob or "", numbers)
-    return await grep_files(ctx, searcher, request, Page(offset, head_limit))
+    return await grep_files(ctx, searcher, request, OutputPage(offset, head_limit))
 
 
 class GrepRequest(NamedTuple):
     """What is searched for, where, and how lines are shown."""
 
-    search: Search
+    search: FileSearch
     path: str = "."
     glob: str = ""
     numbers: bool = True
 
 
-async def grep_files(ctx: ToolContext, searcher: Searcher, request: GrepRequest, page: Page) -> str:
+async def grep_files(ctx: ToolContext, searcher: Searcher, request: GrepRequest, page: OutputPage) -> str:
     """Grep with a searcher of one's choice."""
     if not request.search.multiline and _LINE_BREAK.search(request.search.pattern):
         raise ToolError("The pattern has a line break in it; set multiline=true to let a match span lines.")
@@ -88,11 +164,11 @@ async def grep_files(ctx: ToolContext, searcher: Searcher, request: GrepRequest,
     if kind:
         return f"{where} is not text and is not searched: {kind}."
     search = _placed(request.search, place, fits)
-    listing = Listing(page, _writer(shown, place, request), parted=bool(search.before or search.after))
+    listing = SearchListing(page, _writer(shown, place, request), parted=bool(search.before or search.after))
     notes = list[str]()
     if not place.is_file:
         if request.glob:
-            listing.wanted = lambda path: fits.lets(place.inside(path), shown(place.absolute(path)))
+            listing.wanted = lambda path: fits.matches(place.inside(path), shown(place.absolute(path)))
         listing.allowed = lambda path: ctx.may_read(place.absolute(path))
         if not ctx.may_read(place.path):
             notes.append("files here may only be read one by one; give the path of a single file")
@@ -102,18 +178,18 @@ async def grep_files(ctx: ToolContext, searcher: Searcher, request: GrepRequest,
     return listing.text(f"No matches for {search.pattern!r} in {where}.", *notes)
 
 
-def _place(ctx: ToolContext, path: str) -> tuple[Place, str]:
+def _place(ctx: ToolContext, path: str) -> tuple[SearchRoot, str]:
     """Where to search, and what a named file is when it is not text."""
     resolved = ctx.place(path)
-    place = place_of(ctx.workspace, resolved)
+    place = search_root(ctx.workspace, resolved)
     if not place.is_file:
         return place, ""
     with open_file(resolved, relative(ctx.workspace, resolved.real)) as file:
-        kind = not_text(file.fileno(), file.read(HEAD))
+        kind = binary_kind(file.fileno(), file.read(HEAD))
     return place, kind.name if kind else ""
 
 
-def _placed(search: Search, place: Place, fits: PathFilter) -> Search:
+def _placed(search: FileSearch, place: SearchRoot, fits: PathFilter) -> FileSearch:
     """The search at its place. A type we know ourselves means the same files to every searcher."""
     own = TYPES.get(search.type.casefold())
     return replace(
@@ -126,11 +202,13 @@ def _placed(search: Search, place: Place, fits: PathFilter) -> Search:
     )
 
 
-def _writer(named: Callable[[str], str], place: Place, request: GrepRequest) -> Callable[[Hit], str]:
+def _writer(
+    named: Callable[[str], str], place: SearchRoot, request: GrepRequest
+) -> Callable[[SearchMatch], str]:
     """How one finding is written."""
     shape, last, shown = request.search.shape, b"", ""
 
-    def write(hit: Hit) -> str:
+    def write(hit: SearchMatch) -> str:
         nonlocal last, shown
         if hit.path != last:
             last, shown = hit.path, named(place.absolute(hit.path))
@@ -154,7 +232,7 @@ def _line(raw: bytes) -> str:
     return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]} [… the line goes on]"
 
 
-def _mistake(search: Search, complaint: str) -> ToolError:
+def _mistake(search: FileSearch, complaint: str) -> ToolError:
     """What the searcher found wrong, with a way out."""
     if "unrecognized file type" in complaint:
         return ToolError(

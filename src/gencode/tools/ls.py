@@ -1,4 +1,4 @@
-"""tools: LS, what is in one folder."""
+"""LS: list one folder."""
 
 import asyncio
 import os
@@ -10,9 +10,9 @@ from msgspec import Meta
 from gencode.core.errors import ToolError
 from gencode.runtime.toolbox import ToolContext, tool
 from gencode.tools.files import kind_text, open_folder, printable, relative, size_text, spoken
-from gencode.tools.globs import BadGlob, PathFilter
-from gencode.tools.ignores import is_ignored
-from gencode.tools.paging import Page
+from gencode.tools.glob_patterns import BadGlob, PathFilter
+from gencode.tools.ignore_files import is_ignored
+from gencode.tools.output_page import OutputPage
 
 _NAMED = 10
 """So many of the ignored entries are named."""
@@ -30,10 +30,10 @@ async def LS(
 
     What ignore files name is left out and told at the end. Glob finds files at any depth.
     """
-    return await asyncio.to_thread(_list, ctx, path or ".", ignore or [], Page(offset, head_limit))
+    return await asyncio.to_thread(_list, ctx, path or ".", ignore or [], OutputPage(offset, head_limit))
 
 
-def _list(ctx: ToolContext, path: str, ignore: list[str], page: Page) -> str:
+def _list(ctx: ToolContext, path: str, ignore: list[str], page: OutputPage) -> str:
     try:
         unwanted = PathFilter(f"!{each}" for each in ignore)
     except BadGlob as error:
@@ -45,7 +45,7 @@ def _list(ctx: ToolContext, path: str, ignore: list[str], page: Page) -> str:
         with os.scandir(handle) as entries:
             found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         ignored = is_ignored(place.real, os.path.realpath(ctx.workspace.root), found)
-        kept = [each for each in found if each[0] not in ignored and unwanted.lets(each[0])]
+        kept = [each for each in found if each[0] not in ignored and unwanted.matches(each[0])]
         kept.sort(key=lambda each: (not each[1], os.fsencode(each[0])))
         more = sum(not (page.skips() or (not page.full and page.add(_entry(handle, *each)))) for each in kept)
     finally:

@@ -1,16 +1,17 @@
-"""tools: message, a word to people outside of the answer, through a channel."""
+"""message and notify: send a message through a channel, or show the user a notice."""
 
 from typing import Annotated
 
 from gencode.core.address import address
 from gencode.core.errors import ToolError
 from gencode.runtime.channels import LONGEST, Draft
+from gencode.runtime.prompt import one_line
 from gencode.runtime.secretary import Secretary
 from gencode.runtime.toolbox import Param, Tool, ToolContext, tool
 
 
 def message(secretary: Secretary | None) -> Tool:
-    """message through the channels of one open GenCode."""
+    """The tool message over the channels of a session."""
 
     @tool(effect="write", name="message", on_request=True)
     async def run(
@@ -25,7 +26,7 @@ def message(secretary: Secretary | None) -> Tool:
         sent by this; it reaches the user anyway.
         """
         if secretary is None:
-            raise ToolError("There is nobody here who could deliver a message.")
+            raise ToolError("Messages cannot be sent in this run.")
         if not content.strip():
             raise ToolError("The content is empty; say what to send.")
         if len(content) > LONGEST:
@@ -34,11 +35,27 @@ def message(secretary: Secretary | None) -> Tool:
         name = channel or origin.channel
         own = name.strip().casefold() in (origin.channel, "terminal" if origin.channel == "cli" else "")
         if not chat_id and not own:
-            raise ToolError(f"Say in chat_id to whom in {name} the message goes.")
+            raise ToolError(f"Set chat_id to the recipient in {name}.")
         to = address(name, chat_id or origin.chat)
         why = await secretary.outbox.send(Draft(to, content, ctx.task))
         if why:
-            return f"The message to {to} is kept and tried again later; it could not be delivered: {why}"
+            return f"The message to {to} could not be delivered yet and will be retried: {why}"
         return f"The message was delivered to {to}."
 
     return run
+
+
+LONGEST_NOTICE = 500
+
+
+@tool(effect="read", name="notify", on_request=True)
+async def NOTIFY(
+    ctx: ToolContext,
+    message: Annotated[str, Param("One line, at most 500 characters", also=("text", "content"))],
+) -> str:
+    """Tell the user about a milestone while you go on working. Your answer is still what counts."""
+    line = one_line(message, LONGEST_NOTICE)
+    if not line:
+        raise ToolError("The message is empty; say in one line what the user should know.")
+    ctx.notify(line)
+    return "The user was notified."

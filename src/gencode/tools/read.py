@@ -1,4 +1,4 @@
-"""tools: Read, a range of lines of a text file, or what the file is when it is no text."""
+"""Read: a range of lines of a text file, or what the file is when it is not text."""
 
 import asyncio
 import codecs
@@ -15,11 +15,10 @@ from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
 from gencode.runtime.openers import identity_of
 from gencode.runtime.toolbox import CLIP, Param, ToolContext, ToolOutput, tool
-from gencode.tools.changes import hashed, known_as
+from gencode.tools.file_changes import hash_of, known_as
 from gencode.tools.files import open_file, relative, size_text
-from gencode.tools.kinds import HEAD, not_text
-from gencode.tools.paging import NOTE_ROOM
-from gencode.tools.textfile import marked
+from gencode.tools.output_page import NOTE_ROOM
+from gencode.tools.text_files import HEAD, binary_kind, marked
 
 LONGEST_LINE = 2_000
 KEPT = 4 * LONGEST_LINE + 4
@@ -53,7 +52,7 @@ async def READ(
 
 
 class _Range(Struct):
-    """The lines that are wanted, gathered while the file goes by."""
+    """The requested range of lines, collected while the file is read."""
 
     first: int
     limit: int
@@ -102,7 +101,7 @@ def _read(ctx: ToolContext, file_path: str, wanted: _Range) -> ToolOutput:
         # As it was before it was read: whatever changes it meanwhile shows when it is to be edited.
         state = identity_of(file)
         try:
-            digest = hashed(file, LARGEST_HASHED)
+            digest = hash_of(file, LARGEST_HASHED)
             ctx.seen.note(place.real, state, digest)
             trace = Trace(read=(shown,), seen=known_as(shown, place.real, digest, state))
             return ToolOutput(_told(shown, file.fileno(), wanted), trace)
@@ -115,7 +114,7 @@ def _told(shown: str, handle: int, wanted: _Range) -> str:
     if not head:
         return f"{shown} is empty."
     mark, codec = marked(head)
-    kind = None if mark else not_text(handle, head)
+    kind = None if mark else binary_kind(handle, head)
     if kind is None:
         return _text(shown, handle, wanted, (len(mark), codec))
     pixels = f", {kind.pixels[0]:,} × {kind.pixels[1]:,} pixels" if kind.pixels else ""
@@ -164,7 +163,7 @@ def _chunks(handle: int, wanted: _Range, begins: tuple[int, str]) -> Iterator[by
 
 
 class _Lines:
-    """Lines out of pieces, in constant memory. `number` is the line that was passed last."""
+    """Splits chunks into lines in constant memory. `number` is the last line passed."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks

@@ -1,4 +1,4 @@
-"""tools: SendMessage, a word to another agent of the same family."""
+"""SendMessage: send a message to another agent of the same tree."""
 
 from typing import Annotated
 
@@ -13,24 +13,24 @@ async def SEND_MESSAGE(
     task_id: Annotated[str, "The id that Task gave, or that a message named"],
     message: Annotated[str, "What it should know, do differently or do next"],
 ) -> ToolOutput:
-    """Say something to an agent you sent or were told of. A running one hears it before its next reply; one
-    that has ended goes on with it in the background, and its sender gets its result."""
+    """Send a message to an agent you started or were told of. A running one gets it before its next reply; a
+    finished one resumes in the background, and its parent gets its result."""
     if ctx.delegate is None:
-        raise ToolError("There is nobody here to send a message to.")
+        raise ToolError("There is no agent to send a message to.")
     if not message.strip():
         raise ToolError("The message is empty; say what the agent should know or do.")
     outcome, hearing = await ctx.delegate.send(task_id, message)
     who = f"{outcome.agent} (task {outcome.agent_id})"
     own = outcome.parent_id == ctx.task
     if hearing == "woken":
-        result = "its result comes by itself" if own else "its result goes to its sender"
+        result = "its result is sent to you" if own else "its result goes to its parent"
         return ToolOutput(
-            f"{who} had ended and goes on in the background with your message; {result}.",
+            f"{who} had finished and continues in the background with your message; {result}.",
             Trace(children=(outcome.agent_id,) if own else ()),
         )
     if hearing == "heard":
-        return ToolOutput(f"{who} has heard that, and has ended since.")
+        return ToolOutput(f"{who} got the message and has finished since.")
     if hearing == "later":
-        ended = f"has ended as {outcome.status} and is not woken by this; it"
-        return ToolOutput(f"{who} {ended} hears it when it goes on.")
-    return ToolOutput(f"{who} hears that before its next reply.")
+        ended = f"has finished ({outcome.status}) and is not resumed by this; it"
+        return ToolOutput(f"{who} {ended} gets the message when it is resumed.")
+    return ToolOutput(f"{who} gets the message before its next reply.")

@@ -1,7 +1,7 @@
-"""Skill: load the instructions of a skill, or have the agent it is for do the work.
+"""Skill: load the instructions of a skill, or have the skill's agent do the work.
 
 The tool is made for a registry of skills, which is asked anew at each call. A skill that names an agent is
-like a call of Task, so the gate has to judge it as one: `amounts_to` is that call. Where the gate does not,
+like a call of Task, so the gate has to judge it as one: `as_task_call` is that call. Where the gate does not,
 the tool sends nobody and tells the model to make the call itself.
 """
 
@@ -19,7 +19,7 @@ from gencode.core.skill import Skill
 from gencode.core.spec import TaskRequest, same_name
 from gencode.runtime.prompt import inert, one_line
 from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput, clip, tool
-from gencode.tools.task import report, started
+from gencode.tools.start_agent import report, started
 
 NAME = "Skill"
 LONGEST_BODY = 24_000
@@ -29,7 +29,7 @@ _PLACE = re.compile(r"\$ARGUMENTS\b(?:\[(?P<number>\d{1,2})\])?|\$\{(?:CLAUDE|GE
 
 
 class SkillSource(Protocol):
-    """Where skills come from."""
+    """Interface of a registry of skills."""
 
     def find(self, name: str) -> Skill:
         """A skill by name, without regard to case and separators; UserMistake says why there is none."""
@@ -71,7 +71,7 @@ def skill_tool(skills: Callable[[], SkillSource], *, delegates: bool) -> Tool:
     return use
 
 
-def amounts_to(call: ToolCall, skills: Callable[[], SkillSource]) -> ToolCall | None:
+def as_task_call(call: ToolCall, skills: Callable[[], SkillSource]) -> ToolCall | None:
     """The call of Task that a call of Skill amounts to, for the gate; None when it sends nobody."""
     name = call.input.get("skill")
     if not isinstance(name, str) or same_name(call.name) != same_name(NAME):
@@ -88,7 +88,7 @@ def amounts_to(call: ToolCall, skills: Callable[[], SkillSource]) -> ToolCall | 
 
 
 def instructions(skill: Skill, arguments: str, files: Sequence[str] = ()) -> str:
-    """What whoever does the work reads: the text of the skill with its arguments in place, and its files."""
+    """The instructions of a skill: its text with the arguments filled in, and its files."""
     said = clip(arguments, LONGEST_ARGUMENTS).strip()
     body = inert(skill.body).strip()
     text = clip(_filled(skill, body, said), LONGEST_BODY)
@@ -144,7 +144,7 @@ def _input(request: TaskRequest) -> dict[str, Any]:
 async def _sent(ctx: ToolContext, skill: Skill, request: TaskRequest) -> ToolOutput:
     if ctx.delegate is None:
         raise ToolError(
-            f"The skill {skill.name!r} is done by the agent {skill.agent}, and this agent cannot send any. "
+            f"The skill {skill.name!r} needs the agent {skill.agent}, and this agent cannot start agents. "
             "Do the work without it or report back."
         )
     note = ""
@@ -173,7 +173,7 @@ def _told(ctx: ToolContext, outcome: Outcome, note: str) -> ToolOutput:
 
 def _to_be_sent(request: TaskRequest) -> ToolOutput:
     return ToolOutput(
-        f"This skill is done by the agent {request.agent}. Send it with Task, subagent_type="
+        f"This skill needs the agent {request.agent}. Start it with Task, subagent_type="
         f"{request.agent!r}, and this prompt:\n\n{request.prompt}"
     )
 

@@ -1,4 +1,4 @@
-"""tools: TaskOutput, for agents and commands in the background."""
+"""TaskOutput: the result or progress of a background task or command."""
 
 import asyncio
 from typing import TYPE_CHECKING, Annotated
@@ -32,7 +32,7 @@ async def TASK_OUTPUT(
     """Get the result of a task or command that runs in the background, or how far it is."""
     within = min(max(limit, 0), LONGEST_MS)
     seconds = within / 1000 if block else 0.0
-    note = "" if limit == within or not block else f"The timeout {limit} was taken as {within} ms.\n"
+    note = "" if limit == within or not block else f"The timeout {limit} was changed to {within} ms.\n"
     if task_id.startswith(SHELL):
         shell = ctx.shells().find(task_id)
         text = note + await _shell(shell, seconds)
@@ -52,15 +52,15 @@ async def TASK_OUTPUT(
 
 
 def in_foreground(outcome: Outcome) -> str:
-    """What can be said of a task that somebody is waiting for."""
+    """The error for looking at a task that runs in the foreground."""
     return (
         f"Task {outcome.agent_id} of {outcome.agent} runs in the foreground: its result is the answer to the "
-        "call that sent it, and it stops with that call."
+        "call that started it, and it stops with that call."
     )
 
 
 def running(outcome: Outcome) -> str:
-    """How far a task is that has not ended, and what can be done about it."""
+    """The progress of a task that has not ended, and the calls that wait for it or stop it."""
     name = outcome.agent_id
     return "\n".join(
         (
@@ -77,7 +77,8 @@ def running(outcome: Outcome) -> str:
 def _how_far(outcome: Outcome) -> str:
     if outcome.status is not Status.PENDING:
         return "still running"
-    return f"waits for its turn{f', {place}. in line' if (place := outcome.queue_position) else ''}"
+    place = outcome.queue_position
+    return f"waiting in the queue (position {place})" if place else "waiting in the queue"
 
 
 def ended(outcome: Outcome, page: int, offset: int = 0) -> str:
@@ -105,9 +106,9 @@ async def _shell(shell: "Shell", seconds: float) -> str:
     head = [f"Command: {shell.order.text}"]
     if shell.over:
         head += [f"Status: ended. {shell.verdict}", f"File: {shell.file}", "", "Output:"]
-        return "\n".join((*head, output.text().rstrip("\n") or "(nothing)"))
+        return "\n".join((*head, output.text().rstrip("\n") or "(no output)"))
     head += ["Status: still running", f"File: {shell.file}", "", *_options(shell.id)]
-    return "\n".join((*head, "", "Output so far:", output.text().rstrip("\n") or "(nothing)"))
+    return "\n".join((*head, "", "Output so far:", output.text().rstrip("\n") or "(no output)"))
 
 
 def _options(name: str) -> tuple[str, ...]:
@@ -120,10 +121,10 @@ def _options(name: str) -> tuple[str, ...]:
 
 
 def _way_on(outcome: Outcome) -> str:
-    """How to go on with a task that was cut without anybody wanting that."""
+    """How to resume a task that was interrupted by a crash."""
     if outcome.status is not Status.INTERRUPTED:
         return ""
-    return f'; go on with it by Task(subagent_type="{outcome.agent}", prompt=…, resume="{outcome.agent_id}")'
+    return f'; resume it with Task(subagent_type="{outcome.agent}", prompt=…, resume="{outcome.agent_id}")'
 
 
 def _tokens(outcome: Outcome) -> int:
@@ -131,7 +132,7 @@ def _tokens(outcome: Outcome) -> int:
 
 
 def delegate_of(ctx: ToolContext) -> Delegate:
-    """Who looks after the tasks of this agent."""
+    """The delegate of this agent; ToolError when it cannot start agents."""
     if ctx.delegate is None:
-        raise ToolError("This agent cannot send agents, so there is nothing to look at.")
+        raise ToolError("This agent cannot start agents, so it has no tasks to look at.")
     return ctx.delegate

@@ -1,4 +1,4 @@
-"""tools: TaskStop, the verbs that cut or end a task or a command in the background."""
+"""TaskStop: stop or interrupt a background task or command."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -10,27 +10,27 @@ from gencode.core.outcome import report_lines
 from gencode.core.status import Status
 from gencode.runtime.ports import Sent, Struck, Verb
 from gencode.runtime.toolbox import ToolContext, ToolOutput, tool
-from gencode.tools.bash import told_end
+from gencode.tools.bash import shell_ended
 from gencode.tools.task_output import delegate_of, in_foreground
 
 MOST_NAMED = 8
 
 
-async def would_hit(ctx: ToolContext, task_id: str, how: Verb) -> str:
-    """What a stop hits, for who is asked about it or watches; nothing of a command, which the call names."""
+async def preview_stop(ctx: ToolContext, task_id: str, how: Verb) -> str:
+    """The tasks that a stop would end, for the approval dialog; empty for a command, which the call names."""
     if task_id.startswith(SHELL):
         return ""
     hit = await delegate_of(ctx).hits(task_id, how)
     does = "interrupts" if how == "interrupt" else "stops"
-    return f"{does} {_named(hit)}" if hit else f"{does} nothing"
+    return f"{does} {_named(hit)}" if hit else "nothing to stop"
 
 
-@tool(effect="delegate", name="TaskStop", timeout=90.0, preview=would_hit)
+@tool(effect="delegate", name="TaskStop", timeout=90.0, preview=preview_stop)
 async def TASK_STOP(
     ctx: ToolContext,
     task_id: Annotated[str, "The id that Task or Bash gave"],
     how: Annotated[
-        Verb, "keep: it reports first; tree: with all below it; interrupt: it goes on after"
+        Verb, "keep: it reports first; tree: its subagents too; interrupt: it continues after"
     ] = "stop",
 ) -> ToolOutput:
     """Stop a task or command that runs in the background. What it has found so far is kept."""
@@ -39,7 +39,7 @@ async def TASK_STOP(
     before = await delegate_of(ctx).look(task_id, 0.0)
     if not before.background and not before.status.ended:
         raise ToolError(in_foreground(before))
-    ctx.progress(await would_hit(ctx, task_id, how))
+    ctx.progress(await preview_stop(ctx, task_id, how))
     with ctx.parked():  # who reports may need the place
         struck = await delegate_of(ctx).strike(task_id, how)
     outcome = struck.outcome
@@ -48,21 +48,21 @@ async def TASK_STOP(
         return ToolOutput(text)
     said = report_lines(outcome, delegate_of(ctx).result_cap(outcome.agent))
     trace = Trace(delivered=(outcome.agent_id,), ends=(outcome.ended_at or "",))
-    return ToolOutput(f"{text}\n\nWhat it said last:\n{said}", trace)
+    return ToolOutput(f"{text}\n\nIts last message:\n{said}", trace)
 
 
 async def _stop_shell(ctx: ToolContext, name: str, how: Verb) -> ToolOutput:
     shell = ctx.shells().find(name)
     if how == "interrupt":
-        raise ToolError(f"{name} is a command: it can be stopped, and does not go on after that.")
+        raise ToolError(f"{name} is a command: it can be stopped, but not resumed.")
     if shell.over:
-        return told_end(shell, f"{name} had already ended. {shell.verdict}")
+        return shell_ended(shell, f"{name} had already ended. {shell.verdict}")
     await shell.running.stop()
-    return told_end(shell, f"{name} was stopped, with all it had started.")
+    return shell_ended(shell, f"{name} was stopped, with all it had started.")
 
 
 def _told(struck: Struck, how: Verb) -> str:
-    """What was hit, and what was not and goes on below it."""
+    """The tasks that were stopped, and the subagents that still run."""
     outcome, task = struck.outcome, struck.outcome.agent_id
     below = _named([each for each in struck.hit if each.task != task])
     turns = "1 turn" if outcome.turns == 1 else f"{outcome.turns} turns"
@@ -70,11 +70,11 @@ def _told(struck: Struck, how: Verb) -> str:
         ends = "." if below else f"; nothing was {'interrupted' if how == 'interrupt' else 'stopped'}."
         said = f"{_as_it_is(struck)}{ends}"
     elif how == "interrupt":
-        said = "was interrupted and goes on from there."
+        said = "was interrupted and continues from there."
     else:
         said = f"was stopped after {turns} and is now {outcome.status}."
-    also = f" Below it was stopped: {below}." if below else ""
-    left = f" Below it still runs: {_named(struck.left)}." if struck.left else ""
+    also = f" Subagents also stopped: {below}." if below else ""
+    left = f" Subagents still running: {_named(struck.left)}." if struck.left else ""
     way = f' To stop that: TaskStop(task_id="{task}", how="tree").' if struck.left else ""
     return f"Task {task} of {outcome.agent} {said}{also}{left}{way}"
 
@@ -86,8 +86,8 @@ def _itself(struck: Struck) -> bool:
 def _as_it_is(struck: Struck) -> str:
     status = struck.outcome.status
     if status.ended:
-        return f"had already ended as {status}"
-    return "waits for its turn" if status is Status.PENDING else "does not answer"
+        return f"had already finished ({status})"
+    return "is waiting in the queue" if status is Status.PENDING else "does not respond"
 
 
 def _named(tasks: Sequence[Sent]) -> str:

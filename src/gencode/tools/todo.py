@@ -1,4 +1,4 @@
-"""tools: TodoWrite, the steps of a task and how far they are. The list lives in the call itself."""
+"""TodoWrite: the agent's list of steps. The list lives in the call itself."""
 
 from typing import Annotated, Literal
 
@@ -25,7 +25,7 @@ async def TODO_WRITE(
 ) -> str:
     """Keep a list of the steps of a longer task. Each call replaces the whole list."""
     if len(todos) > MOST:
-        raise ToolError(f"The list has more than {MOST} steps; sum them up.")
+        raise ToolError(f"The list has more than {MOST} steps; combine some.")
     if not todos:
         ctx.progress("no steps left")
         return "The list is empty."
@@ -37,7 +37,7 @@ async def TODO_WRITE(
     if len(active) > 1:
         lines.append(f"[{len(active)} steps are in progress; work on one at a time]")
     elif not active and done < len(todos):
-        lines.append("[no step is in progress; mark the one you are at]")
+        lines.append("[no step is in progress; mark the one you are working on]")
     return "\n".join(lines)
 
 

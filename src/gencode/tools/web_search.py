@@ -1,8 +1,8 @@
-"""tools: WebSearch, with the first engine that the environment has what it needs for."""
+"""WebSearch: search the web with the first engine that is configured."""
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -11,7 +11,7 @@ from gencode.core.errors import ToolError
 from gencode.runtime.toolbox import Param, Tool, ToolContext, tool
 
 if TYPE_CHECKING:
-    from gencode.tools.search_engines.port import Query, SearchEngine
+    from gencode.tools.search_engines.engine import SearchEngine, WebQuery
 
 _DOMAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9-]{2,63}")
 
@@ -19,7 +19,7 @@ Domains = Annotated[list[str], Meta(max_length=20)]
 
 
 def web_search(engine: "SearchEngine | None" = None) -> Tool:
-    """The tool over an engine; without one, over that of the environment."""
+    """The tool WebSearch over an engine; without one, over the configured one."""
 
     @tool(effect="read", name="WebSearch", aliases=("web_search",))
     async def run(
@@ -30,24 +30,34 @@ def web_search(engine: "SearchEngine | None" = None) -> Tool:
         blocked_domains: Annotated[Domains | None, "None of these"] = None,
     ) -> str:
         """Search the web: titles, addresses and snippets, to be opened with WebFetch."""
-        from gencode.tools.search_engines.choose import engine_in
-        from gencode.tools.search_engines.port import Query
+        from gencode.tools.search_engines.engine import WebQuery
 
         text = " ".join(query.split())
         if not text:
             raise ToolError("The query is empty; say what to look for.")
-        wanted = Query(text, max_results, _domains(allowed_domains), _domains(blocked_domains))
-        return await _found(wanted, engine or engine_in(os.environ))
+        wanted = WebQuery(text, max_results, _domains(allowed_domains), _domains(blocked_domains))
+        return await _found(wanted, engine or choose_engine(os.environ))
 
     return run
 
 
-async def _found(query: "Query", engine: "SearchEngine") -> str:
+def choose_engine(environ: Mapping[str, str]) -> "SearchEngine":
+    """The first search engine that the environment configures; DuckDuckGo needs nothing."""
+    from gencode.tools.search_engines import brave, searxng, tavily
+    from gencode.tools.search_engines.duckduckgo import DuckDuckGo
+
+    for engine in (tavily, brave, searxng):
+        if found := engine.from_environment(environ):
+            return found
+    return DuckDuckGo()
+
+
+async def _found(query: "WebQuery", engine: "SearchEngine") -> str:
     every = {each.url: each for each in await engine.search(query)}
     wanted = [each for each in every.values() if query.wants(each.host)][: query.most]
     if not wanted:
         domains = " in these domains" if query.allowed or query.blocked else ""
-        return f"{engine.name} finds nothing for {query.text!r}{domains}; try other words."
+        return f"{engine.name} found nothing for {query.text!r}{domains}; try other words."
     entries = (
         "\n   ".join(filter(None, (f"{number}. {each.title}", each.url, each.snippet)))
         for number, each in enumerate(wanted, 1)
@@ -61,7 +71,7 @@ def _domains(given: Sequence[str] | None) -> tuple[str, ...]:
     for text in given or ():
         domain = re.sub(r"\A[a-z]+://|\A\*\.|[/:].*\Z", "", text.strip().lower()).strip(".")
         if not _DOMAIN.fullmatch(domain):
-            raise ToolError(f"{text!r} is no domain; write it as `example.com`.")
+            raise ToolError(f"{text!r} is not a domain; write it as `example.com`.")
         found.append(domain)
     return tuple(dict.fromkeys(found))
 

@@ -1,14 +1,13 @@
-"""tools: Write, a whole file at once."""
+"""Write: create or replace a whole file."""
 
 import asyncio
 from typing import Annotated
 
 from gencode.runtime.openers import Expected, NotThere, open_for_reading
 from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
-from gencode.tools.changes import Wanted, as_seen, change, changing, check_missing
-from gencode.tools.diffs import difference
+from gencode.tools.file_changes import CancelFlag, apply_change, as_seen, change, check_missing, difference
 from gencode.tools.files import size_text
-from gencode.tools.textfile import NoText, checked, counted, line_count, read_text
+from gencode.tools.text_files import NotText, checked, counted, line_count, read_text
 
 
 async def preview(ctx: ToolContext, file_path: str, content: str) -> str:
@@ -23,10 +22,10 @@ async def WRITE(
     content: Annotated[str, "The whole new content"],
 ) -> ToolOutput:
     """Create a file, or replace a whole file that you have Read. Change parts of one with Edit."""
-    return await changing(ctx, lambda wanted: _write(ctx, file_path, content, wanted))
+    return await apply_change(ctx, lambda wanted: _write(ctx, file_path, content, wanted))
 
 
-def _write(ctx: ToolContext, file_path: str, content: str, wanted: Wanted) -> ToolOutput:
+def _write(ctx: ToolContext, file_path: str, content: str, wanted: CancelFlag) -> ToolOutput:
     data = checked(content, "content").encode()
     place = ctx.place(file_path)
     expected: Expected
@@ -49,6 +48,6 @@ def _compared(ctx: ToolContext, file_path: str, content: str) -> str:
             before = read_text(file, file_path).text
     except NotThere:
         return f"A new file:\n{difference('', content)}"
-    except NoText as error:
+    except NotText as error:
         return f"The whole file is replaced. {error}\n{difference('', content)}"
     return difference(before, content)

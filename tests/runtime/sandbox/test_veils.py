@@ -104,7 +104,7 @@ async def test_a_command_that_only_reads_does_not_come_upon_what_is_denied(base:
         events = await gen.store.events(found.agent_id)
     (told,) = [message for message in transcript_of(events) if isinstance(message, ToolMessage)]
     first, second, third = [result.text.splitlines() for result in told.results]
-    note = f"Not shown to it, because reading it is denied: {base}/near, .token, secret."
+    note = f"Hidden from the command, because reading is denied: {base}/near, .token, secret."
     assert (first[-2:], third) == (["plain", note], [f"{base}/near:", "", "secret:", note])
     assert "topsecret" not in "".join((*first, *second))
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.app import Change as ToolChange
-from gencode.app import ServerState, agents_if_trusted, forgetful, started_if_trusted, told_servers
+from gencode.app import ServerState, agents_if_trusted, describe_servers, forgetful, started_if_trusted
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, same_name
 from gencode.core.visible import exact, exact_line
@@ -30,7 +30,7 @@ from gencode.surfaces.person import somebody_is_there
 from gencode.surfaces.plain import answer, answer_json, note, table
 
 if TYPE_CHECKING:
-    from gencode.app import Candidate
+    from gencode.app import ServerCandidate
 
 MOST_OTHERS = 20
 ASKED = "Trust it as it is now?  y yes · n no"
@@ -221,7 +221,7 @@ async def _approve_server(args: argparse.Namespace) -> int:
     return max(codes)
 
 
-async def _decide_server(server: "Candidate", name: str, args: argparse.Namespace) -> int:
+async def _decide_server(server: "ServerCandidate", name: str, args: argparse.Namespace) -> int:
     """Approve one server if a person says so; how it is started first: its tools are not known before."""
     sure, quiet = "yes" in args, "json" in args
     if not quiet:
@@ -257,7 +257,7 @@ def _first_line(text: str) -> str:
     return line if len(line) <= LONGEST_DESCRIPTION else f"{line[: LONGEST_DESCRIPTION - 1]}…"
 
 
-def _server_offer(name: str, server: "Candidate") -> ServerOffer:
+def _server_offer(name: str, server: "ServerCandidate") -> ServerOffer:
     tools = [ToolOffer(tool, change) for tool, change, _ in server.tools()]
     return ServerOffer(name, server.how, server.state, server.approved, server.why or None, tools)
 
@@ -310,7 +310,7 @@ def _offer(project: FolderTrust) -> Offer:
         changes=list(project.changes),
         settings=settings,
         agents=list(_agents(project)),
-        servers=told_servers((), {path: texts[path] for path in SERVERS if path in texts}),
+        servers=describe_servers((), {path: texts[path] for path in SERVERS if path in texts}),
         skills=[path for path in texts if path.endswith("/SKILL.md")],
         others=[path for path in project.brought.files if path not in project.brought.texts],
         problems=problems,
@@ -347,7 +347,7 @@ def _programs(spec: AgentSpec) -> Iterator[str]:
         tools = f" of {'|'.join(hook.fits)}" if hook.fits else ""
         what = f"nothing can be run, so calls are refused ({hook.broken})" if hook.broken else hook.command
         yield f"hook {names[hook.event]}{tools}: {what}"
-    yield from told_servers(spec.mcp_servers, {}, spec.source)
+    yield from describe_servers(spec.mcp_servers, {}, spec.source)
 
 
 def _called(spec: AgentSpec) -> str:

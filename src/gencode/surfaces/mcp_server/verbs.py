@@ -142,7 +142,7 @@ class Verbs:
             LINE.reset(token)
         who = f"{now.agent} (task {now.id})"
         if not woken:
-            return Said(f"{who} hears that before its next reply.", task=now)
+            return Said(f"{who} gets the message before its next reply.", task=now)
         ask = f'TaskOutput(task_id="{now.id}")'
         text = f"{who} had ended and goes on in the background with your message. For its result: {ask}."
         return Said(text, task=now)
@@ -172,7 +172,7 @@ def started(outcome: Outcome) -> str:
     """What a client reads at once about work in the background: nothing comes to it by itself."""
     name = outcome.agent_id
     return (
-        f"{outcome.agent} works in the background as task {name}. For its result, or how far it is: "
+        f"{outcome.agent} is running in the background as task {name}. For its result, or how far it is: "
         f'TaskOutput(task_id="{name}"). To stop it: TaskStop(task_id="{name}").'
     )
 

@@ -1,1 +1,1 @@
-"""The engines that WebSearch can ask, one file each; `port` says what an engine is."""
+"""The search engines of WebSearch, one file each; `engine` says what one is."""

@@ -1,4 +1,4 @@
-"""search engines: Brave's search API, for those who have a key in BRAVE_API_KEY."""
+"""Search engine: Brave's search API, with a key in BRAVE_API_KEY."""
 
 from collections.abc import Mapping
 from urllib.parse import urlencode
@@ -6,30 +6,36 @@ from urllib.parse import urlencode
 from msgspec import Struct, field
 
 from gencode.runtime.web import INTERNET, Internet, WebRequest
-from gencode.tools.search_engines.port import Hit, Query, hits
-from gencode.tools.search_engines.reaching import asked, check, parsed
+from gencode.tools.search_engines.engine import (
+    WebQuery,
+    WebResult,
+    check_status,
+    decode_answer,
+    request_engine,
+    web_results,
+)
 
 VARIABLE = "BRAVE_API_KEY"
 URL = "https://api.search.brave.com/res/v1/web/search"
 _MOST = 20
 
 
-class _Result(Struct):
+class _BraveResult(Struct):
     title: str | None = None
     url: str | None = None
     description: str | None = None
 
 
-class _Web(Struct):
-    results: list[_Result] = []
+class _BraveWeb(Struct):
+    results: list[_BraveResult] = []
 
 
-class _Answer(Struct):
-    web: _Web | None = field(default_factory=_Web)
+class _BraveAnswer(Struct):
+    web: _BraveWeb | None = field(default_factory=_BraveWeb)
 
 
 class Brave:
-    """Asks Brave."""
+    """Searches with Brave."""
 
     name = "Brave"
 
@@ -38,18 +44,18 @@ class Brave:
         self._internet = internet
         self._url = url
 
-    async def search(self, query: Query) -> list[Hit]:
-        """What Brave finds."""
+    async def search(self, query: WebQuery) -> list[WebResult]:
+        """The results of Brave."""
         wanted = urlencode({"q": query.spelled, "count": min(query.most, _MOST), "text_decorations": "false"})
         headers = {"Accept": "application/json", "X-Subscription-Token": self._key}
         request = WebRequest(f"{self._url}?{wanted}", headers=headers)
-        answer = await asked(self.name, request, self._internet)
-        check(self.name, answer.status, f"look at the key in {VARIABLE}")
-        web = parsed(self.name, answer.body, _Answer).web or _Web()
-        return hits((each.title, each.url, each.description) for each in web.results)
+        answer = await request_engine(self.name, request, self._internet)
+        check_status(self.name, answer.status, f"look at the key in {VARIABLE}")
+        web = decode_answer(self.name, answer.body, _BraveAnswer).web or _BraveWeb()
+        return web_results((each.title, each.url, each.description) for each in web.results)
 
 
-def found_in(environ: Mapping[str, str]) -> Brave | None:
+def from_environment(environ: Mapping[str, str]) -> Brave | None:
     """Brave, when there is a key for it."""
     key = environ.get(VARIABLE, "").strip()
     return Brave(key) if key else None

@@ -1,4 +1,4 @@
-"""search engines: DuckDuckGo's page without scripts. It needs no key, and its page may change any day."""
+"""Search engine: DuckDuckGo's page without scripts. It needs no key, and its page may change any day."""
 
 import asyncio
 from collections.abc import Iterator
@@ -7,9 +7,16 @@ from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
 from gencode.core.errors import ToolError
 from gencode.runtime.web import INTERNET, Internet, WebRequest
-from gencode.tools.html_tokens import End, Start, tokens
-from gencode.tools.search_engines.port import MOST_HITS, Hit, Query, hit
-from gencode.tools.search_engines.reaching import GO_ON, asked, check
+from gencode.tools.search_engines.engine import (
+    GO_ON,
+    MOST_HITS,
+    WebQuery,
+    WebResult,
+    check_status,
+    request_engine,
+    web_result,
+)
+from gencode.web.html import EndTag, StartTag, tokens
 
 URL = "https://html.duckduckgo.com/html/"
 OTHERS = "set TAVILY_API_KEY, BRAVE_API_KEY or SEARXNG_URL to search with another engine"
@@ -21,7 +28,7 @@ _LONGEST = 2_000
 
 
 class DuckDuckGo:
-    """Asks DuckDuckGo."""
+    """Searches with DuckDuckGo."""
 
     name = "DuckDuckGo"
 
@@ -29,26 +36,24 @@ class DuckDuckGo:
         self._internet = internet
         self._url = url
 
-    async def search(self, query: Query) -> list[Hit]:
-        """What DuckDuckGo finds, without what somebody paid for."""
+    async def search(self, query: WebQuery) -> list[WebResult]:
+        """The results of DuckDuckGo, without advertisements."""
         headers = {"Accept": "text/html", "User-Agent": "Mozilla/5.0 (compatible; gencode)"}
         request = WebRequest(f"{self._url}?{urlencode({'q': query.spelled})}", headers=headers)
-        answer = await asked(self.name, request, self._internet)
+        answer = await request_engine(self.name, request, self._internet)
         page = answer.body.decode("utf-8", "replace")
         found = await asyncio.to_thread(lambda: list(islice(results_of(page), MOST_HITS)))
         if found:
             return found
         if answer.status in (202, 403) or "anomaly" in page:
-            raise ToolError(
-                f"{self.name} wants to see a person before it searches for us again; wait, or {OTHERS}."
-            )
-        check(self.name, answer.status)
+            raise ToolError(f"{self.name} asks for a CAPTCHA before it searches again; wait, or {OTHERS}.")
+        check_status(self.name, answer.status)
         if "no-results" not in page and "No results" not in page:
             raise ToolError(f"The page of {self.name} could not be read; {OTHERS}. {GO_ON}")
         return []
 
 
-def results_of(page: str) -> Iterator[Hit]:
+def results_of(page: str) -> Iterator[WebResult]:
     """The results in a page: links of a known class, each with the snippet that follows it."""
     title = url = snippet = ""
     inside, field = "", ""
@@ -58,7 +63,7 @@ def results_of(page: str) -> Iterator[Hit]:
                 title += token
             elif field == "snippet" and len(snippet) < _LONGEST:
                 snippet += token
-        elif isinstance(token, End):
+        elif isinstance(token, EndTag):
             if token.name == inside:
                 inside = field = ""
         elif classes := set(token.get("class").split()):
@@ -71,9 +76,9 @@ def results_of(page: str) -> Iterator[Hit]:
     yield from _hit(title, url, snippet)
 
 
-def _hit(title: str, url: str, snippet: str) -> Iterator[Hit]:
+def _hit(title: str, url: str, snippet: str) -> Iterator[WebResult]:
     # The texts were taken out of tags already, and `<` in them is just a character.
-    found = hit(_escaped(title), url, _escaped(snippet)) if url else None
+    found = web_result(_escaped(title), url, _escaped(snippet)) if url else None
     if found and found.host != _OWN_HOST and not found.host.endswith(f".{_OWN_HOST}"):
         yield found
 
@@ -82,7 +87,7 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
-def _target(link: Start) -> str:
+def _target(link: StartTag) -> str:
     """Where a result leads: links go through DuckDuckGo, with the address as a parameter."""
     try:
         url = urljoin(URL, link.get("href").strip())

@@ -1,30 +1,36 @@
-"""search engines: Tavily's API, for those who have a key in TAVILY_API_KEY."""
+"""Search engine: Tavily's API, with a key in TAVILY_API_KEY."""
 
 from collections.abc import Mapping
 
 import msgspec
 
 from gencode.runtime.web import INTERNET, Internet, WebRequest
-from gencode.tools.search_engines.port import Hit, Query, hits
-from gencode.tools.search_engines.reaching import asked, check, parsed
+from gencode.tools.search_engines.engine import (
+    WebQuery,
+    WebResult,
+    check_status,
+    decode_answer,
+    request_engine,
+    web_results,
+)
 
 VARIABLE = "TAVILY_API_KEY"
 URL = "https://api.tavily.com/search"
 _MOST = 20
 
 
-class _Result(msgspec.Struct):
+class _TavilyResult(msgspec.Struct):
     title: str | None = None
     url: str | None = None
     content: str | None = None
 
 
-class _Answer(msgspec.Struct):
-    results: list[_Result] = []
+class _TavilyAnswer(msgspec.Struct):
+    results: list[_TavilyResult] = []
 
 
 class Tavily:
-    """Asks Tavily."""
+    """Searches with Tavily."""
 
     name = "Tavily"
 
@@ -33,8 +39,8 @@ class Tavily:
         self._internet = internet
         self._url = url
 
-    async def search(self, query: Query) -> list[Hit]:
-        """What Tavily finds; it knows domains itself."""
+    async def search(self, query: WebQuery) -> list[WebResult]:
+        """The results of Tavily, which filters domains itself."""
         wanted = {
             "query": query.text,
             "max_results": min(query.most, _MOST),
@@ -43,13 +49,13 @@ class Tavily:
         }
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
         request = WebRequest(self._url, "POST", headers, msgspec.json.encode(wanted))
-        answer = await asked(self.name, request, self._internet)
-        check(self.name, answer.status, f"look at the key in {VARIABLE}")
-        results = parsed(self.name, answer.body, _Answer).results
-        return hits((each.title, each.url, each.content) for each in results)
+        answer = await request_engine(self.name, request, self._internet)
+        check_status(self.name, answer.status, f"look at the key in {VARIABLE}")
+        results = decode_answer(self.name, answer.body, _TavilyAnswer).results
+        return web_results((each.title, each.url, each.content) for each in results)
 
 
-def found_in(environ: Mapping[str, str]) -> Tavily | None:
+def from_environment(environ: Mapping[str, str]) -> Tavily | None:
     """Tavily, when there is a key for it."""
     key = environ.get(VARIABLE, "").strip()
     return Tavily(key) if key else None

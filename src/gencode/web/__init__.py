@@ -1,0 +1,1 @@
+"""Web pages as text: HTML parser, HTML to Markdown, character sets."""
