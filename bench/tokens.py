@@ -20,7 +20,7 @@ import gencode
 from gencode import GenCode
 from gencode.app import forgetful
 from gencode.core.messages import AssistantMessage, ToolCall, Usage, UserMessage
-from gencode.providers.prices import PRICES
+from gencode.providers.model_catalog import PRICES
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
 
 SOURCE = Path(gencode.__file__).parent
@@ -52,7 +52,7 @@ QUESTIONS = (
     (
         "How is a failed request asked again?",
         "retryable",
-        "providers/retry.py providers/cooldown.py providers/trouble.py",
+        "providers/retry.py providers/request_queue.py providers/provider_errors.py",
     ),
 )
 ANSWER = (

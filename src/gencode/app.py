@@ -81,7 +81,7 @@ from gencode.settings import (
     server_tables,
 )
 from gencode.stores.memory import MemoryStore
-from gencode.stores.opening import open_store
+from gencode.stores.open_store import open_store
 from gencode.stores.schema import VERSION
 from gencode.stores.schema import migrate as migrate
 from gencode.telemetry.switch import Telling

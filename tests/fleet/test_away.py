@@ -18,7 +18,7 @@ from gencode.core.task import transcript_of
 from gencode.delegation.lodged import LOST, copies_told
 from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.stores.pg_fleet import FleetStore
-from gencode.stores.pg_survey import survey
+from gencode.stores.pg_fleet_status import survey
 from tests.fleet.country import Country, call, detached, results, said, says, told
 from tests.fleet.driving import ended
 from tests.postgres import Postgres

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gencode.core.status import Status
-from gencode.stores.pg_survey import survey
+from gencode.stores.pg_fleet_status import survey
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, Process, ended, submit
 from tests.postgres import Postgres

@@ -3,7 +3,7 @@
 import pytest
 
 from gencode.core.status import Status
-from gencode.stores.pg_survey import survey
+from gencode.stores.pg_fleet_status import survey
 from tests.contracts.provider import Play
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, Process, ended, submit

@@ -14,7 +14,7 @@ from gencode.core.status import Status
 from gencode.delegation.crash_recovery import close_unclaimed
 from gencode.fleet import Shape, UnclaimedTasks, Worker
 from gencode.stores.pg_fleet import FleetStore
-from gencode.stores.pg_survey import survey
+from gencode.stores.pg_fleet_status import survey
 from tests.fleet.driving import Fleet, ended, submit
 from tests.postgres import Postgres
 from tests.surfaces.running import start

@@ -9,7 +9,7 @@ from gencode.core.status import Status
 from gencode.permissions.trust import standing, trust
 from gencode.runtime.fleet import NoWorker
 from gencode.settings import gen_home
-from gencode.stores.pg_survey import survey
+from gencode.stores.pg_fleet_status import survey
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, Process, ended, submit
 from tests.postgres import Postgres

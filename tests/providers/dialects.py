@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from gencode.providers.anthropic import AnthropicProvider
-from gencode.providers.http import PATIENCE, Patience
+from gencode.providers.endpoint import PATIENCE, Patience
 from gencode.providers.openai import OpenAIProvider
 from gencode.runtime.ports import Provider, Request, TextPart
 from tests.contracts.provider import KEY, Play, Stage, Staged

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gencode.core.errors import ProviderError
-from gencode.providers.http import Patience
+from gencode.providers.endpoint import Patience
 from gencode.runtime.ports import Part
 from tests.contracts.provider import KEY, Play, request, told
 from tests.providers.dialects import DIALECTS, begun, name_of, provider_at

@@ -8,8 +8,8 @@ from gencode.core.errors import ProviderError
 from gencode.core.messages import UserMessage
 from gencode.core.spec import AgentSpec, Effort
 from gencode.providers.anthropic import AnthropicProvider
-from gencode.providers.cooldown import Cooldown
 from gencode.providers.pydantic_ai import PydanticAIProvider
+from gencode.providers.request_queue import Cooldown
 from gencode.providers.retry import Retrying
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.models import ModelRegistry

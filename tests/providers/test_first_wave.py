@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gencode.app import GenCode
 from gencode.core.errors import ProviderError
-from gencode.providers.cooldown import FIRST, LONGEST_HOLD, MORE, Cooldown
+from gencode.providers.request_queue import FIRST, LONGEST_HOLD, MORE, Cooldown
 from gencode.providers.retry import Retrying
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.ports import EndPart, Part, Request, TextPart

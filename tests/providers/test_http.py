@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.messages import UserMessage
 from gencode.providers.anthropic import AnthropicProvider
-from gencode.providers.http import address, hang_up
+from gencode.providers.endpoint import address, hang_up
 from gencode.providers.openai import OpenAIProvider
 from gencode.providers.sse import EventSplitter
 from gencode.runtime.ports import EndPart, Request, TextPart

@@ -11,10 +11,10 @@ import pytest
 
 from gencode import GenCode
 from gencode.core.errors import ProviderError, UserMistake
-from gencode.providers.http import address
+from gencode.providers.endpoint import address
 from gencode.providers.openai import OpenAIProvider
+from gencode.providers.provider_errors import SHOWN
 from gencode.providers.pydantic_ai import PydanticAIProvider
-from gencode.providers.trouble import SHOWN
 from gencode.providers.vendors import Switchboard
 from tests.contracts.provider import KEY, Play, parts_of
 from tests.providers.dialects import DIALECTS, provider_at

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gencode.providers.offline_search.blocks import Line, cut, symbol_of
-from gencode.providers.offline_search.query import query_of
-from gencode.providers.offline_search.rank import Seen, rank_files, standing
-from gencode.providers.offline_search.results import Counts, read_counts, read_lines, read_matches, read_paths
+from gencode.offline_search.code_blocks import Line, cut, symbol_of
+from gencode.offline_search.query import query_of
+from gencode.offline_search.ranking import Seen, rank_files, standing
+from gencode.offline_search.result_parser import Counts, read_counts, read_lines, read_matches, read_paths
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gencode.providers.offline_search.intents import Greet, Intent, ListIt, ReadIt, Refuse, Search, intent_of
-from gencode.providers.offline_search.split import MOST_PARTS, split, title
+from gencode.offline_search.intents import Greet, Intent, ListIt, ReadIt, Refuse, Search, intent_of
+from gencode.offline_search.question_splitter import MOST_PARTS, split, title
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gencode.providers.offline_search.kin import kin_of
-from gencode.providers.offline_search.query import any_pattern, query_of
-from gencode.providers.offline_search.words import parts, stem
+from gencode.offline_search.code_synonyms import kin_of
+from gencode.offline_search.query import any_pattern, query_of
+from gencode.offline_search.stemmer import parts, stem
 
 
 @pytest.mark.parametrize(

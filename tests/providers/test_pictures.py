@@ -17,7 +17,7 @@ from gencode.core.messages import (
     ToolResult,
     UserMessage,
 )
-from gencode.providers.cooldown import Cooldown
+from gencode.providers.request_queue import Cooldown
 from gencode.providers.retry import Retrying
 from gencode.runtime.ports import Request
 from gencode.stores.memory import MemoryStore

@@ -22,7 +22,7 @@ from gencode.core.messages import (
     Usage,
     UserMessage,
 )
-from gencode.providers.http import Patience
+from gencode.providers.endpoint import Patience
 from gencode.providers.pydantic_ai import PydanticAIProvider
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart
 from tests.contracts.provider import *  # noqa: F403  (the contract's tests run here)

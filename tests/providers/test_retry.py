@@ -9,7 +9,7 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.errors import ProviderError
 from gencode.core.messages import ToolCall, UserMessage
-from gencode.providers.cooldown import Cooldown
+from gencode.providers.request_queue import Cooldown
 from gencode.providers.retry import Patience, Retrying
 from gencode.runtime.ports import AgainPart, CallPart, EndPart, Part, Request, TextPart, WaitPart
 from gencode.stores.memory import MemoryStore

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from gencode.providers.board import SharedBoard
-from gencode.providers.cooldown import Cooldown
+from gencode.providers.rate_limit import COMPANY, Storm
+from gencode.providers.request_queue import Cooldown
 from gencode.providers.retry import Retrying
-from gencode.providers.storm import COMPANY, Storm
+from gencode.providers.shared_limit_file import SharedBoard
 from tests.contracts.provider import Play
 from tests.providers.dialects import chat
 from tests.providers.fake_server import Exchange, fake_server, in_json, streamed

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pytest
 
 from gencode.core.errors import ProviderError
-from gencode.providers.board import Board
-from gencode.providers.cooldown import Cooldown
+from gencode.providers.rate_limit import Storm
+from gencode.providers.request_queue import Cooldown
 from gencode.providers.retry import Patience, Retrying
-from gencode.providers.storm import Storm
+from gencode.providers.shared_limit_file import Board
 from gencode.runtime.ports import EndPart, Part, Request, TextPart, WaitPart
 from tests.contracts.provider import Play
 from tests.providers.dialects import chat, provider_at

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from gencode.core.errors import ProviderError
-from gencode.providers.cooldown import Cooldown
+from gencode.providers.request_queue import Cooldown
 from gencode.providers.retry import Patience, Retrying
 from gencode.runtime.ports import EndPart, Part, Request, TextPart
 from gencode.settings import Settings

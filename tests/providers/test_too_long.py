@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gencode.core.errors import ProviderError
-from gencode.providers.cooldown import Cooldown
+from gencode.providers.request_queue import Cooldown
 from gencode.providers.retry import Retrying
 from tests.contracts.provider import request
 from tests.providers.dialects import DIALECTS, provider_at

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
-from gencode.providers import turns
-from gencode.providers.turns import Conversations, Toolboxes, Turn, wire_name
+from gencode.providers import request_encoding as turns
+from gencode.providers.request_encoding import Conversations, Toolboxes, Turn, wire_name
 from gencode.runtime.ports import ToolSchema
 
 TEXTS = st.sampled_from(["", " ", "one", "two"])

@@ -11,9 +11,9 @@ import pytest
 from gencode.core.errors import UserMistake
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Usage, UserMessage
 from gencode.core.prices import Price
+from gencode.providers.model_catalog import PRICES, Priced, price_of
 from gencode.providers.ollama import tool_model
 from gencode.providers.openai import reasons
-from gencode.providers.prices import PRICES, Priced, price_of
 from gencode.providers.scripted import ScriptedProvider
 from gencode.providers.vendors import VENDORS, Switchboard
 from gencode.runtime.ports import EndPart, Request, TextPart

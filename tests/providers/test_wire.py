@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from gencode.core.errors import ProviderError
 from gencode.core.messages import UserMessage
-from gencode.providers import wire
-from gencode.providers.http import Patience, hang_up
-from gencode.providers.line import MOST_HEAD, MOST_HELD, SLICE
+from gencode.providers import http_pool as wire
+from gencode.providers.endpoint import Patience, hang_up
+from gencode.providers.http_connection import MOST_HEAD, MOST_HELD, SLICE
 from gencode.runtime.ports import Request
 from tests.contracts.provider import Play, parts_of, request, told
 from tests.providers.dialects import DIALECTS, provider_at

@@ -10,10 +10,10 @@ import pytest
 
 from gencode.core.errors import ProviderError
 from gencode.core.messages import UserMessage
-from gencode.providers import http
-from gencode.providers.http import Patience
-from gencode.providers.line import MOST_HELD, SLICE, Door, Fault, Route, WireTrouble
-from gencode.providers.wire import Wire
+from gencode.providers import endpoint as http
+from gencode.providers.endpoint import Patience
+from gencode.providers.http_connection import MOST_HELD, SLICE, Door, Fault, Route, WireTrouble
+from gencode.providers.http_pool import Wire
 from gencode.runtime.ports import Part, Request
 from tests.contracts.provider import Play, parts_of, told
 from tests.providers.dialects import DIALECTS, provider_at

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import ProviderError
 from gencode.core.messages import UserMessage
-from gencode.providers.cooldown import Cooldown
+from gencode.providers.request_queue import Cooldown
 from gencode.providers.retry import Patience, Retrying
 from gencode.runtime.ports import EndPart, Part, Request, TextPart
 

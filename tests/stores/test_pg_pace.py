@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gencode.core.errors import ProviderError
-from gencode.providers.pacing import Paced
+from gencode.providers.database_pacing import Paced
 from gencode.runtime.ports import EndPart, Part, Request, TextPart
 from tests.postgres import Postgres
 

@@ -118,7 +118,7 @@ async def test_a_task_is_waited_for_as_long_as_it_may_take(store: Any) -> None:
 
 
 async def test_what_a_task_waits_for_is_surveyed_at_once_unless_it_goes_away_by_itself(store: Any) -> None:
-    from gencode.stores.pg_survey import survey
+    from gencode.stores.pg_fleet_status import survey
 
     task = await sent(store, cwd="/a")
     told: list[list[tuple[str, str, str]]] = []
@@ -136,7 +136,7 @@ async def test_what_a_task_waits_for_is_surveyed_at_once_unless_it_goes_away_by_
 
 
 async def test_an_agent_that_no_worker_has_is_named_at_once_with_the_way_to_it(store: Any) -> None:
-    from gencode.stores.pg_survey import survey
+    from gencode.stores.pg_fleet_status import survey
 
     task = await sent(store, cwd="/a")
     await sent(store, cwd="/b")
@@ -161,7 +161,7 @@ async def test_an_agent_that_no_worker_has_is_named_at_once_with_the_way_to_it(s
 
 
 async def test_a_task_without_git_waits_for_a_worker_that_works_in_its_folder(store: Any) -> None:
-    from gencode.stores.pg_survey import survey
+    from gencode.stores.pg_fleet_status import survey
 
     task = await sent(store, **NO_GIT)
     assert await seen(store, task) == Said("no worker is there", WAY, USUAL)

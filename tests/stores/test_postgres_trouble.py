@@ -104,7 +104,7 @@ async def test_a_database_that_only_reads_says_so(postgres: Postgres, opened: An
 
 
 async def test_a_database_without_free_connections_says_so(postgres: Postgres, opened: Any) -> None:
-    from gencode.stores.pg_link import Link
+    from gencode.stores.pg_pool import Link
 
     postgres.run("DROP ROLE IF EXISTS narrow; CREATE ROLE narrow LOGIN CONNECTION LIMIT 1")
     held = await Link.open(postgres.url(user="narrow"))
@@ -243,7 +243,7 @@ async def test_a_store_that_was_closed_says_so(opened: Any) -> None:
 
 
 async def test_who_is_stopped_inside_a_transaction_does_not_hold_others_for_ever(opened: Any) -> None:
-    from gencode.stores.pg_link import alone
+    from gencode.stores.pg_pool import alone
 
     stopped, other = await opened(), await opened()
     lease = await other.create(TaskCreated(), "me")

@@ -20,7 +20,7 @@ from gencode.core.events import CostEstimated, Event, TranscriptCompacted
 from gencode.core.messages import Message, ToolMessage, Usage, UserMessage, is_summed_up
 from gencode.core.status import Status
 from gencode.core.task import transcript_of, whole_transcript
-from gencode.providers.cooldown import Cooldown
+from gencode.providers.request_queue import Cooldown
 from gencode.providers.retry import Patience, Retrying
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.forms import form_in

@@ -6,7 +6,7 @@ before the first answer, and whether it is tried to ask faster than what is know
 
 from msgspec import Struct
 
-from gencode.providers.tempo import MARGIN, MINUTE
+from gencode.providers.request_pacing import MARGIN, MINUTE
 
 SMALL = 32
 """A crowd that is smaller may be refused more often, by as many as it is smaller: others come after it."""

@@ -19,12 +19,12 @@ from gencode.core.messages import (
     pictures_in,
 )
 from gencode.core.spec import Effort
-from gencode.providers.http import PATIENCE, Endpoint, Patience, address
+from gencode.providers.endpoint import PATIENCE, Endpoint, Patience, address
 from gencode.providers.limits import longest_reply
-from gencode.providers.reply import TOO_DEEP, counted, heard, is_deep, whole_call
+from gencode.providers.provider_errors import Speaker
+from gencode.providers.reply_stream import TOO_DEEP, counted, heard, is_deep, whole_call
+from gencode.providers.request_encoding import NO_OUTPUT, Conversations, Toolboxes, Turn, calls_in, wire_name
 from gencode.providers.sse import to_json, understood, with_items
-from gencode.providers.trouble import Speaker
-from gencode.providers.turns import NO_OUTPUT, Conversations, Toolboxes, Turn, calls_in, wire_name
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 
 NAME = "anthropic"

@@ -25,9 +25,9 @@ from msgspec import Struct
 
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.extras import installing
-from gencode.providers.http import Patience
+from gencode.providers.endpoint import Patience
 from gencode.providers.openai import OpenAIProvider
-from gencode.providers.trouble import excerpt
+from gencode.providers.provider_errors import excerpt
 from gencode.runtime.ports import Part, Request
 
 NAME = "local"

@@ -14,12 +14,12 @@ from zlib import crc32
 from gencode.core.errors import ProviderError
 from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from gencode.core.quoting import unquoted
-from gencode.providers.offline_search import answer
-from gencode.providers.offline_search.intents import Greet, ListIt, ReadIt, Refuse, intent_of
-from gencode.providers.offline_search.plan import Found, Planned, Said, next_step
-from gencode.providers.offline_search.query import query_of
-from gencode.providers.offline_search.results import read_lines, read_paths
-from gencode.providers.offline_search.split import split, title
+from gencode.offline_search import answer_text
+from gencode.offline_search.intents import Greet, ListIt, ReadIt, Refuse, intent_of
+from gencode.offline_search.query import query_of
+from gencode.offline_search.question_splitter import split, title
+from gencode.offline_search.result_parser import read_lines, read_paths
+from gencode.offline_search.search_plan import Found, Planned, Said, next_step
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
 
 LONGEST_PROMPT = 20_000
@@ -51,17 +51,17 @@ class OfflineProvider:
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Tool calls, or the final text in a few pieces."""
         if request.sums_up:
-            raise ProviderError(f"{answer.MODEL} searches and writes no summaries.")
+            raise ProviderError(f"{answer_text.MODEL} searches and writes no summaries.")
         turn = turn_of(request)
         reply = await asyncio.to_thread(reply_to, turn)
         if isinstance(reply, str):
             for piece in _pieces(reply):
                 yield TextPart(piece)
-            yield EndPart(model=answer.MODEL, stop="end_turn")
+            yield EndPart(model=answer_text.MODEL, stop="end_turn")
             return
         for planned in reply:
             yield CallPart(ToolCall(f"{turn.prefix}{planned.purpose}", planned.tool, planned.input))
-        yield EndPart(model=answer.MODEL, stop="tool_use")
+        yield EndPart(model=answer_text.MODEL, stop="tool_use")
 
 
 def turn_of(request: Request) -> Turn:
@@ -96,9 +96,9 @@ def reply_to(turn: Turn) -> Reply:
     intent = intent_of(turn.text)
     match intent:
         case Greet():
-            return answer.ABLE
+            return answer_text.ABLE
         case Refuse():
-            return answer.REFUSAL
+            return answer_text.REFUSAL
         case ReadIt():
             return _read(turn, intent)
         case ListIt():
@@ -131,7 +131,7 @@ def _delegate(turn: Turn) -> Reply:
         (part, _reported(said) if said else "it did not run", said.error if said else True)
         for part, said in zip(parts, results, strict=True)
     ]
-    return answer.parts_text(told, " | ".join(query_of(part).words for part in parts))
+    return answer_text.parts_text(told, " | ".join(query_of(part).words for part in parts))
 
 
 def _reported(said: Said) -> str:
@@ -142,12 +142,12 @@ def _reported(said: Said) -> str:
 def _search(turn: Turn) -> Reply:
     query = query_of(turn.text)
     if not query.concepts:
-        return answer.ABLE
+        return answer_text.ABLE
     got = {purpose: said for purpose, said in turn.got.items() if not purpose.startswith("task-")}
     step = next_step(query, got, turn.tools)
     if not isinstance(step, Found):
         return step
-    return answer.found_text(query, step, _trouble(turn, got))
+    return answer_text.found_text(query, step, _trouble(turn, got))
 
 
 def _trouble(turn: Turn, got: dict[str, Said]) -> str:
@@ -172,7 +172,7 @@ def _read(turn: Turn, wanted: ReadIt) -> Reply:
     if not opened.error:
         lines = read_lines(opened.text)
         cut = wanted.last is None and _GOES_ON.search(opened.text) is not None
-        return answer.file_text(path, lines, cut=cut) if lines else opened.text
+        return answer_text.file_text(path, lines, cut=cut) if lines else opened.text
     if _ABSENT not in opened.text:
         return f"I could not read {path}: {opened.text.strip()[:600]}"
     looked = turn.got.get("find-0")
@@ -184,7 +184,7 @@ def _read(turn: Turn, wanted: ReadIt) -> Reply:
     if len(exact) == 1 and "open-1" not in turn.got:
         return [Planned("open-1", "Read", _lines_of(wanted, exact[0]))]
     first = opened.text.strip().split("\n", 1)[0]
-    return answer.list_text(exact, 0, f"files like {wanted.path}") if exact else f"{first[:300]}"
+    return answer_text.list_text(exact, 0, f"files like {wanted.path}") if exact else f"{first[:300]}"
 
 
 def _lines_of(wanted: ReadIt, path: str) -> dict[str, object]:
@@ -204,9 +204,9 @@ def _list(turn: Turn, wanted: ListIt) -> Reply:
     if said.error:
         return said.text.strip().split("\n", 1)[0][:300]
     if "pattern" not in said.input:
-        return f"{said.text.rstrip()}\n\n{answer.closing(wanted.folder or 'the working directory')}"
+        return f"{said.text.rstrip()}\n\n{answer_text.closing(wanted.folder or 'the working directory')}"
     paths, more = read_paths(said.text)
-    return answer.list_text(paths, more, what)
+    return answer_text.list_text(paths, more, what)
 
 
 def _pieces(text: str) -> list[str]:

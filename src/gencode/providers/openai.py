@@ -10,13 +10,13 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from gencode.core.messages import Usage
-from gencode.providers.http import PATIENCE, Endpoint, Patience, address
+from gencode.providers.endpoint import PATIENCE, Endpoint, Patience, address
 from gencode.providers.limits import kept_short
 from gencode.providers.openai_chat import ALOUD, SIGNED, chat_conversations
 from gencode.providers.openai_responses import ResponsesReply, responses_conversations, responses_fields
-from gencode.providers.reply import TOO_DEEP, counted, heard, is_deep, whole_call
+from gencode.providers.provider_errors import Speaker
+from gencode.providers.reply_stream import TOO_DEEP, counted, heard, is_deep, whole_call
 from gencode.providers.sse import to_json, understood, with_items
-from gencode.providers.trouble import Speaker
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart
 
 STOPS = {

@@ -5,8 +5,7 @@ from functools import partial
 from typing import Any
 
 from gencode.core.messages import AssistantMessage, Image, Message, ToolMessage, ToolResult, pictures_in
-from gencode.providers.sse import to_json
-from gencode.providers.turns import (
+from gencode.providers.request_encoding import (
     NO_OUTPUT,
     Conversations,
     Toolboxes,
@@ -16,6 +15,7 @@ from gencode.providers.turns import (
     joined,
     wire_name,
 )
+from gencode.providers.sse import to_json
 from gencode.runtime.ports import ToolSchema
 
 SIGNED = "google:"

@@ -19,10 +19,18 @@ from gencode.core.messages import (
     pictures_in,
 )
 from gencode.providers.limits import kept_short
-from gencode.providers.reply import counted, whole_call
+from gencode.providers.provider_errors import Speaker
+from gencode.providers.reply_stream import counted, whole_call
+from gencode.providers.request_encoding import (
+    NO_OUTPUT,
+    Conversations,
+    Toolboxes,
+    Turn,
+    data_url,
+    joined,
+    wire_name,
+)
 from gencode.providers.sse import to_json, understood
-from gencode.providers.trouble import Speaker
-from gencode.providers.turns import NO_OUTPUT, Conversations, Toolboxes, Turn, data_url, joined, wire_name
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 
 

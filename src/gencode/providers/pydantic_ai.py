@@ -31,10 +31,10 @@ from gencode.core.messages import (
     Usage,
     UserMessage,
 )
-from gencode.providers.http import PATIENCE, Patience
-from gencode.providers.reply import TOO_DEEP, counted, is_deep, whole_call
-from gencode.providers.trouble import Speaker
-from gencode.providers.turns import GO_ON, NO_OUTPUT, calls_in, wire_name
+from gencode.providers.endpoint import PATIENCE, Patience
+from gencode.providers.provider_errors import Speaker
+from gencode.providers.reply_stream import TOO_DEEP, counted, is_deep, whole_call
+from gencode.providers.request_encoding import GO_ON, NO_OUTPUT, calls_in, wire_name
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 
 if TYPE_CHECKING:

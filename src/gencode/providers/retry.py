@@ -13,7 +13,7 @@ from math import ceil
 from msgspec import Struct
 
 from gencode.core.errors import ProviderError
-from gencode.providers.cooldown import Cooldown, Turn
+from gencode.providers.request_queue import Cooldown, Turn
 from gencode.runtime.ports import AgainPart, Part, Provider, Request, WaitPart
 
 SHORT = 3.0

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gencode.providers.trouble import Speaker
+from gencode.providers.provider_errors import Speaker
 
 _T = TypeVar("_T")
 _CR, _LF = b"\r\n"  # as numbers: looking for one is several times as quick as for a text of one byte

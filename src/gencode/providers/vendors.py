@@ -16,12 +16,12 @@ from msgspec.structs import replace
 from gencode.core.errors import UserMistake
 from gencode.core.ids import new_id
 from gencode.core.prices import Price
-from gencode.providers.board import Board, SharedBoard
-from gencode.providers.cooldown import Cooldown
 from gencode.providers.limits import longest_reply
+from gencode.providers.model_catalog import Priced, price_of
 from gencode.providers.ollama import tool_model
-from gencode.providers.prices import Priced, price_of
+from gencode.providers.request_queue import Cooldown
 from gencode.providers.retry import Retrying
+from gencode.providers.shared_limit_file import Board, SharedBoard
 from gencode.runtime.models import OFFLINE, OWN, MakeProvider, Model
 from gencode.runtime.ports import Provider
 
@@ -161,7 +161,7 @@ class Switchboard:
         """
         if provider is None:
             return None
-        from gencode.providers.own import Own
+        from gencode.providers.custom_provider import Own
         from gencode.providers.scripted import ScriptedProvider
 
         name = type(provider).__name__
@@ -173,7 +173,7 @@ class Switchboard:
         """The same among those of all machines, where there are others."""
         if self._pace is None:
             return plain
-        from gencode.providers.pacing import Paced
+        from gencode.providers.database_pacing import Paced
 
         rate = self._rates.get(model)
         return Paced(plain, self._pace, model, None if rate is None else rate / 60)

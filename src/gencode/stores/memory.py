@@ -30,12 +30,12 @@ from gencode.stores.facts import (
     taken,
     unheard,
 )
-from gencode.stores.memory_chronicle import MemoryChronicle
+from gencode.stores.memory_event_log import MemoryChronicle
 from gencode.stores.memory_ledger import MemoryLedger
 
 if TYPE_CHECKING:
-    from gencode.stores.memory_agenda import MemoryAgenda, MemoryTray
     from gencode.stores.memory_questions import MemoryQuestions
+    from gencode.stores.memory_schedule import MemoryAgenda, MemoryTray
 
 
 class _Record:
@@ -90,7 +90,7 @@ class MemoryStore:
     @property
     def tray(self) -> "MemoryTray":
         """Messages that are not delivered yet."""
-        from gencode.stores.memory_agenda import MemoryTray
+        from gencode.stores.memory_schedule import MemoryTray
 
         self._tray = self._tray or MemoryTray(self.changes)
         return self._tray
@@ -98,7 +98,7 @@ class MemoryStore:
     @property
     def agenda(self) -> "MemoryAgenda":
         """What is planned for later; nothing of it is loaded before somebody asks."""
-        from gencode.stores.memory_agenda import MemoryAgenda
+        from gencode.stores.memory_schedule import MemoryAgenda
 
         self._agenda = self._agenda or MemoryAgenda(self.tray, self._draw, self.changes)
         return self._agenda

@@ -12,7 +12,7 @@ from gencode.core.messages import ToolCall
 from gencode.runtime.asking import ALL, Answer, NewQuestion, NobodyThere, Presence, QuestionRow, Unasked
 from gencode.runtime.changes import Changes
 from gencode.runtime.owner import fate
-from gencode.stores.questions import (
+from gencode.stores.question_rules import (
     DEEPEST,
     MOST_SHOWN,
     MOST_WAITING,

@@ -18,9 +18,9 @@ from gencode.core.errors import CorruptFact
 from gencode.core.events import unicode_text
 from gencode.runtime.owner import fate
 from gencode.stores.folding import StoredFact, folded
-from gencode.stores.opening import open_postgres
-from gencode.stores.pg_link import Connection
-from gencode.stores.pg_pen import storable
+from gencode.stores.open_store import open_postgres
+from gencode.stores.pg_append import storable
+from gencode.stores.pg_pool import Connection
 from gencode.stores.postgres import PostgresStore
 from gencode.stores.schema import PlainErrors, migrate
 

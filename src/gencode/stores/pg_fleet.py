@@ -13,17 +13,17 @@ from gencode.runtime.ports import Lease
 from gencode.stores.facts import DRAWS, drawn, first, held, lost, missing
 from gencode.stores.folding import snapshot_of
 from gencode.stores.ledger_rows import Route
-from gencode.stores.pg_beginning import Beginning
-from gencode.stores.pg_carrier import Carrier, Unfit
-from gencode.stores.pg_link import Connection, alone
-from gencode.stores.pg_rows import NewTask
-from gencode.stores.pg_trouble import TROUBLES, trouble
+from gencode.stores.pg_claim import Beginning
+from gencode.stores.pg_enqueue import Carrier, Unfit
+from gencode.stores.pg_errors import TROUBLES, trouble
+from gencode.stores.pg_pool import Connection, alone
+from gencode.stores.pg_task_rows import NewTask
 from gencode.stores.postgres import PostgresStore
 from gencode.stores.steps import FOLD
 
 if TYPE_CHECKING:
-    from gencode.stores.pg_pace import PostgresPace
-    from gencode.stores.pg_parcels import PostgresParcels
+    from gencode.stores.pg_request_pacing import PostgresPace
+    from gencode.stores.pg_workspace_transfer import PostgresParcels
 
 _LOCK = 1195723332
 FORGOTTEN_SECONDS = 600.0
@@ -106,14 +106,14 @@ class FleetStore(PostgresStore):
     @cached_property
     def pace(self) -> "PostgresPace":
         """How fast models may be asked by all who share this database."""
-        from gencode.stores.pg_pace import PostgresPace
+        from gencode.stores.pg_request_pacing import PostgresPace
 
         return PostgresPace(self.link, self._ear)
 
     @property
     def parcels(self) -> "PostgresParcels":
         """Where folders wait that travel with tasks, and what comes back of them."""
-        from gencode.stores.pg_parcels import PostgresParcels
+        from gencode.stores.pg_workspace_transfer import PostgresParcels
 
         return PostgresParcels(self.link)
 
@@ -243,7 +243,7 @@ class FleetStore(PostgresStore):
 
     async def outlooks(self, tasks: Sequence[str]) -> dict[str, Outlook]:
         """The same for each of these tasks that has one."""
-        from gencode.stores.pg_survey import outlooks
+        from gencode.stores.pg_fleet_status import outlooks
 
         return await outlooks(self, tasks)
 

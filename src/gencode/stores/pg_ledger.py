@@ -34,11 +34,11 @@ from gencode.core.budget import Budget
 from gencode.core.task import Task
 from gencode.stores.folding import StoredFact, folded, snapshot_of
 from gencode.stores.ledger_rows import CALL, Route, account_from, amounts, need_of, values_of
-from gencode.stores.pg_link import WAKE, Connection, Ear, Link
+from gencode.stores.pg_pool import WAKE, Connection, Ear, Link
 from gencode.stores.steps import FOLD
 
 if TYPE_CHECKING:
-    from gencode.stores.pg_rows import NewTask
+    from gencode.stores.pg_task_rows import NewTask
 
 LEDGER = """
 ALTER TABLE gen_task ADD COLUMN paid_by text COLLATE "C";

@@ -13,8 +13,8 @@ from gencode.core.messages import ToolCall
 from gencode.runtime.asking import ALL, Answer, NewQuestion, NobodyThere, Presence, QuestionRow, Unasked
 from gencode.runtime.changes import Changes
 from gencode.runtime.owner import fate
-from gencode.stores.pg_link import Connection, Link, Step
-from gencode.stores.questions import (
+from gencode.stores.pg_pool import Connection, Link, Step
+from gencode.stores.question_rules import (
     DEEPEST,
     MOST_ANSWERED,
     MOST_SHOWN,

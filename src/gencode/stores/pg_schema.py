@@ -7,8 +7,8 @@ compared with facts are text, as in the facts; only leases and workers go by the
 from gencode.core.errors import StoreTrouble
 from gencode.runtime.owner import fate, process_named
 from gencode.stores.pg_ledger import LEDGER
-from gencode.stores.pg_link import Connection, Link, alone
-from gencode.stores.pg_parcels import LACKS, PARCELS
+from gencode.stores.pg_pool import Connection, Link, alone
+from gencode.stores.pg_workspace_transfer import LACKS, PARCELS
 
 _LOCK = 1195723331
 """The advisory lock of those who migrate: "GENC", as in the SQLite file."""

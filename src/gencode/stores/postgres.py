@@ -31,18 +31,18 @@ from gencode.stores.facts import (
 )
 from gencode.stores.folding import StoredFact, events_of, folded, lines_of, snapshot_of
 from gencode.stores.ledger_rows import Route
+from gencode.stores.pg_append import Pen, storable
+from gencode.stores.pg_errors import TROUBLES
 from gencode.stores.pg_ledger import PostgresLedger, completed, route_from
-from gencode.stores.pg_link import PATIENCE, WAKE, Connection, Link, PostgresChanges
-from gencode.stores.pg_pen import Pen, storable
-from gencode.stores.pg_rows import NewTask, delete
+from gencode.stores.pg_pool import PATIENCE, WAKE, Connection, Link, PostgresChanges
 from gencode.stores.pg_schema import check_link
-from gencode.stores.pg_trouble import TROUBLES
+from gencode.stores.pg_task_rows import NewTask, delete
 from gencode.stores.steps import FOLD
 
 if TYPE_CHECKING:
-    from gencode.stores.pg_agenda import PostgresAgenda, PostgresTray
-    from gencode.stores.pg_chronicle import PostgresChronicle
+    from gencode.stores.pg_event_log import PostgresChronicle
     from gencode.stores.pg_questions import PostgresQuestions
+    from gencode.stores.pg_schedule import PostgresAgenda, PostgresTray
 
 LOOK_SECONDS = 2.0
 """Who hears nothing looks so often."""
@@ -168,14 +168,14 @@ class PostgresStore:
     @property
     def agenda(self) -> "PostgresAgenda":
         """Where appointments are kept."""
-        from gencode.stores.pg_agenda import PostgresAgenda
+        from gencode.stores.pg_schedule import PostgresAgenda
 
         return PostgresAgenda(self.link, self.draw, self.changes)
 
     @property
     def tray(self) -> "PostgresTray":
         """Where messages wait."""
-        from gencode.stores.pg_agenda import PostgresTray
+        from gencode.stores.pg_schedule import PostgresTray
 
         return PostgresTray(self.link, self.changes)
 
@@ -189,7 +189,7 @@ class PostgresStore:
     @property
     def chronicle(self) -> "PostgresChronicle":
         """The facts of all tasks in one order."""
-        from gencode.stores.pg_chronicle import PostgresChronicle
+        from gencode.stores.pg_event_log import PostgresChronicle
 
         self._chronicle = self._chronicle or PostgresChronicle(self.link)
         return self._chronicle

@@ -30,9 +30,9 @@ from gencode.stores.steps import FOLD, RELEASE, Append, Delete, Insert, Post
 from gencode.stores.together import Pen, Step, patiently
 
 if TYPE_CHECKING:
-    from gencode.stores.agenda import SqliteAgenda, SqliteTray
-    from gencode.stores.chronicle import SqliteChronicle
+    from gencode.stores.sqlite_event_log import SqliteChronicle
     from gencode.stores.sqlite_questions import SqliteQuestions
+    from gencode.stores.sqlite_schedule import SqliteAgenda, SqliteTray
 
 T = TypeVar("T")
 
@@ -188,21 +188,21 @@ class SqliteStore:
     @property
     def agenda(self) -> "SqliteAgenda":
         """What is planned for later; nothing of it is loaded before somebody asks."""
-        from gencode.stores.agenda import SqliteAgenda
+        from gencode.stores.sqlite_schedule import SqliteAgenda
 
         return SqliteAgenda(self._pen, self._writer, self._reader, self._plain_errors, self._draw)
 
     @property
     def tray(self) -> "SqliteTray":
         """Messages that are not delivered yet."""
-        from gencode.stores.agenda import SqliteTray
+        from gencode.stores.sqlite_schedule import SqliteTray
 
         return SqliteTray(self._pen, self._writer, self._reader, self._plain_errors)
 
     @property
     def chronicle(self) -> "SqliteChronicle":
         """The facts of all tasks in one order."""
-        from gencode.stores.chronicle import SqliteChronicle
+        from gencode.stores.sqlite_event_log import SqliteChronicle
 
         return SqliteChronicle(self._path, self._reader, self._plain_errors)
 

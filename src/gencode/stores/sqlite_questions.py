@@ -14,7 +14,7 @@ from gencode.core.messages import ToolCall
 from gencode.runtime.asking import ALL, Answer, NewQuestion, NobodyThere, Presence, QuestionRow, Unasked
 from gencode.runtime.owner import fate
 from gencode.stores.beside import Beside
-from gencode.stores.questions import (
+from gencode.stores.question_rules import (
     DEEPEST,
     MOST_ANSWERED,
     MOST_SHOWN,

@@ -7,7 +7,7 @@ somebody words a question differently.
 import re
 from dataclasses import dataclass
 
-from gencode.providers.offline_search.split import content
+from gencode.offline_search.question_splitter import content
 
 _POLITE = (
     "(?:please|kindly|hey|hi|hello|ok|okay|now|then|just|so|can you|could you|would you|will you|"

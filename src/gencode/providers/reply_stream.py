@@ -7,8 +7,8 @@ import msgspec
 
 from gencode.core.errors import ProviderError
 from gencode.core.messages import ToolCall, Usage
-from gencode.providers.http import Answer, Endpoint
-from gencode.providers.trouble import Speaker
+from gencode.providers.endpoint import Answer, Endpoint
+from gencode.providers.provider_errors import Speaker
 from gencode.runtime.ports import EndPart, Part
 
 MOST_TOKENS = 10**12

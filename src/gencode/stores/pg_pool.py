@@ -15,7 +15,7 @@ import asyncpg
 
 from gencode.core.errors import StoreTrouble
 from gencode.runtime.changes import CLOSED, Changes
-from gencode.stores.pg_trouble import (
+from gencode.stores.pg_errors import (
     OLDEST,
     TROUBLES,
     check_url,

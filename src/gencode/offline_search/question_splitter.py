@@ -2,8 +2,8 @@
 
 import re
 
-from gencode.providers.offline_search.kin import leading_words, stop_words, weak_stems
-from gencode.providers.offline_search.words import question_words, stem
+from gencode.offline_search.code_synonyms import leading_words, stop_words, weak_stems
+from gencode.offline_search.stemmer import question_words, stem
 
 MOST_PARTS = 8
 _ASKING = r"(?:where|how|what|which|who|whose|when)"

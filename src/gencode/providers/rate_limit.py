@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from gencode.core.errors import ProviderError
 from gencode.providers.allowance import IN_VAIN, Allowance
-from gencode.providers.tempo import LONGEST_GAP, MINUTE, Tempo
+from gencode.providers.request_pacing import LONGEST_GAP, MINUTE, Tempo
 
 CALM = MINUTE
 """So many seconds after a refusal it is forgotten."""

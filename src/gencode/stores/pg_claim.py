@@ -13,9 +13,9 @@ from gencode.core.task import Task
 from gencode.runtime.ports import Lease
 from gencode.stores.facts import grown, held, lost, missing
 from gencode.stores.ledger_rows import Route
+from gencode.stores.pg_append import storable
 from gencode.stores.pg_ledger import completed, route_from
-from gencode.stores.pg_link import Connection
-from gencode.stores.pg_pen import storable
+from gencode.stores.pg_pool import Connection
 
 _BEGIN = completed("""
 WITH begun AS (

@@ -6,8 +6,8 @@ special. Everything is compared by stem.
 
 from functools import cache
 
-from gencode.providers.offline_search.everyday import PLAIN_WORDS
-from gencode.providers.offline_search.words import stem
+from gencode.offline_search.plain_synonyms import PLAIN_WORDS
+from gencode.offline_search.stemmer import stem
 
 # Short and long spellings of one word: nearly the same.
 _SPELLINGS = """

@@ -10,8 +10,8 @@ import asyncio
 import logging
 
 from gencode.core.errors import GenCodeError
-from gencode.stores.pg_link import WAKE, Connection, Ear, Link
-from gencode.stores.pg_pen import storable
+from gencode.stores.pg_append import storable
+from gencode.stores.pg_pool import WAKE, Connection, Ear, Link
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 from msgspec import Struct
 
 from gencode.core.errors import ProviderError, UserMistake
-from gencode.providers.line import Door, Fault, Line, Route, WireTrouble
+from gencode.providers.http_connection import Door, Fault, Line, Route, WireTrouble
+from gencode.providers.http_pool import Wire, hold
+from gencode.providers.provider_errors import Speaker
 from gencode.providers.sse import EventSplitter
-from gencode.providers.trouble import Speaker
-from gencode.providers.wire import Wire, hold
 
 MOST_BYTES = 128 * 1024 * 1024
 """The longest answer that is read; a longer one is no answer."""

@@ -10,7 +10,7 @@ import ssl
 from collections.abc import AsyncGenerator
 from functools import cache
 
-from gencode.providers.line import Fault, Line, Route, WireTrouble
+from gencode.providers.http_connection import Fault, Line, Route, WireTrouble
 
 IDLE_SECONDS = 60.0
 ROOM = 64 * 1024

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gencode.providers.offline_search.query import Concept, Query
-from gencode.providers.offline_search.words import parts, stem, stems, telling_length
+from gencode.offline_search.query import Concept, Query
+from gencode.offline_search.stemmer import parts, stem, stems, telling_length
 
 K1 = 1.4
 B = 0.6

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from gencode.providers.offline_search.blocks import Line
+from gencode.offline_search.code_blocks import Line
 
 _MORE = re.compile(r"^\[… ?(?:([\d,]+) )?more; go on with offset=(\d+)\]$", re.MULTILINE)
 _NOTE = re.compile(r"^\[.*\]$")

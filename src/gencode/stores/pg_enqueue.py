@@ -11,8 +11,8 @@ from typing import Any
 
 import asyncpg
 
-from gencode.stores.pg_link import Connection
-from gencode.stores.pg_rows import NewTask
+from gencode.stores.pg_pool import Connection
+from gencode.stores.pg_task_rows import NewTask
 
 _PARAMETER = re.compile(r"\$(\d+)")
 _BEGINS = re.compile(r"\s*WITH\s(?!\s*RECURSIVE\b)", re.IGNORECASE)

@@ -17,7 +17,7 @@ from gencode.runtime.agenda import Appointment
 from gencode.runtime.changes import Changes
 from gencode.runtime.channels import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
 from gencode.stores.facts import DRAWS, crowded, full
-from gencode.stores.pg_link import Connection, Link
+from gencode.stores.pg_pool import Connection, Link
 
 log = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
-from gencode.providers.offline_search.blocks import Line, naming_pattern, symbol_of
-from gencode.providers.offline_search.locate import File, Place, locate, look_pattern
-from gencode.providers.offline_search.query import Query
-from gencode.providers.offline_search.rank import Ranked, Seen, rank_files, weigh
-from gencode.providers.offline_search.results import (
+from gencode.offline_search.best_passages import File, Place, locate, look_pattern
+from gencode.offline_search.code_blocks import Line, naming_pattern, symbol_of
+from gencode.offline_search.query import Query
+from gencode.offline_search.ranking import Ranked, Seen, rank_files, weigh
+from gencode.offline_search.result_parser import (
     Counts,
     read_anywhere,
     read_counts,

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from gencode.providers.offline_search.blocks import Line
-from gencode.providers.offline_search.locate import Place
-from gencode.providers.offline_search.plan import Found
-from gencode.providers.offline_search.query import Query
-from gencode.providers.offline_search.rank import standing
+from gencode.offline_search.best_passages import Place
+from gencode.offline_search.code_blocks import Line
+from gencode.offline_search.query import Query
+from gencode.offline_search.ranking import standing
+from gencode.offline_search.search_plan import Found
 
 MODEL = "offline-search"
 FLOOR = 0.88

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gencode.providers.offline_search.blocks import (
+from gencode.offline_search.code_blocks import (
     DEFINITION_PATTERN,
     Block,
     Line,
@@ -13,9 +13,9 @@ from gencode.providers.offline_search.blocks import (
     is_comment,
     only_declares,
 )
-from gencode.providers.offline_search.query import LONG_STEM, Query, any_pattern, exact_pattern
-from gencode.providers.offline_search.rank import Ranked, Weights, is_prose, standing
-from gencode.providers.offline_search.words import parts, stem, telling_length
+from gencode.offline_search.query import LONG_STEM, Query, any_pattern, exact_pattern
+from gencode.offline_search.ranking import Ranked, Weights, is_prose, standing
+from gencode.offline_search.stemmer import parts, stem, telling_length
 
 SYMBOL = 3.0
 TOGETHER = 0.6

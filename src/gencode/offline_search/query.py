@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gencode.providers.offline_search.kin import kin_of, leading_words, phrases_in, stop_words, weak_stems
-from gencode.providers.offline_search.words import parts, question_words, stem
+from gencode.offline_search.code_synonyms import kin_of, leading_words, phrases_in, stop_words, weak_stems
+from gencode.offline_search.stemmer import parts, question_words, stem
 
 MOST_CONCEPTS = 9
 MOST_KIN = 7

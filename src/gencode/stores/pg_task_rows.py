@@ -7,9 +7,9 @@ from gencode.core.events import kind_of
 from gencode.core.task import Task
 from gencode.stores.facts import Growth, busy, missing
 from gencode.stores.ledger_rows import CALL, Route, amounts
+from gencode.stores.pg_append import snapshot, storable
 from gencode.stores.pg_ledger import completed, delete_accounts
-from gencode.stores.pg_link import Connection
-from gencode.stores.pg_pen import snapshot, storable
+from gencode.stores.pg_pool import Connection
 from gencode.stores.steps import FOLD
 
 # One statement, so that a new task takes one way to the server and back, however far that is.

@@ -19,7 +19,7 @@ from types import TracebackType
 
 import msgspec
 
-from gencode.providers.storm import SLOW, Storm
+from gencode.providers.rate_limit import SLOW, Storm
 from gencode.runtime.owner import boot_id, fate, new_owner
 
 log = logging.getLogger(__name__)

@@ -12,9 +12,9 @@ from gencode.runtime.away.parcel import Parcel, Returned
 from gencode.runtime.fleet import Hindrance, Lack, NoWorker, Outlook, Stuck, WorkerCard
 from gencode.runtime.owner import LEASE_SECONDS
 from gencode.stores.pg_fleet import FleetStore
-from gencode.stores.pg_link import Link
-from gencode.stores.pg_parcels import FRESH_SECONDS
+from gencode.stores.pg_pool import Link
 from gencode.stores.pg_schema import VERSION, version_at
+from gencode.stores.pg_workspace_transfer import FRESH_SECONDS
 
 STUCK_SECONDS = 60.0
 """A task that nobody has been at for so long is worth a look."""

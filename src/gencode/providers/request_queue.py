@@ -13,9 +13,9 @@ from collections.abc import Callable
 from math import ceil
 
 from gencode.core.errors import ProviderError
-from gencode.providers.board import Board
-from gencode.providers.storm import Place, Storm
-from gencode.providers.tempo import MINUTE, REMEMBERED
+from gencode.providers.rate_limit import Place, Storm
+from gencode.providers.request_pacing import MINUTE, REMEMBERED
+from gencode.providers.shared_limit_file import Board
 from gencode.runtime.news import News
 
 FIRST = 24

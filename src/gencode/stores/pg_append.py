@@ -20,7 +20,7 @@ from gencode.runtime.ports import Lease
 from gencode.stores.facts import Growth, grown, lost
 from gencode.stores.ledger_rows import CALL, amounts
 from gencode.stores.pg_ledger import completed
-from gencode.stores.pg_link import Connection, Link
+from gencode.stores.pg_pool import Connection, Link
 from gencode.stores.steps import FOLD, SNAPSHOT_EVERY
 
 MOST_TOGETHER = 64

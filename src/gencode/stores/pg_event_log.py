@@ -14,8 +14,8 @@ from gencode.core.events import unicode_text
 from gencode.core.messages import Usage
 from gencode.core.status import Status
 from gencode.runtime.chronicle import END, MOST, MOST_BYTES, Found, Mark, found
-from gencode.stores.pg_link import Connection, Link
-from gencode.stores.pg_pen import storable
+from gencode.stores.pg_append import storable
+from gencode.stores.pg_pool import Connection, Link
 
 LOOK_SECONDS = 0.01
 LOOKS = 5

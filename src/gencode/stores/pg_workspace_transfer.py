@@ -8,8 +8,8 @@ import msgspec
 from gencode.core.errors import UserMistake
 from gencode.runtime.away.parcel import Returned
 from gencode.runtime.fleet import Hindrance, Lack
-from gencode.stores.pg_link import Link
-from gencode.stores.pg_pen import storable
+from gencode.stores.pg_append import storable
+from gencode.stores.pg_pool import Link
 
 KEPT_DAYS = 30
 """A pack that nothing refers to is kept for so long after it was last used."""
