@@ -57,7 +57,7 @@ from gencode.permissions.explain import Explanation
 from gencode.permissions.started import Started, started_by
 from gencode.permissions.trust import Standing, standing
 from gencode.places import database, outputs, workspace_at
-from gencode.providers.vendors import Switchboard
+from gencode.providers.vendors import ProviderFactory
 from gencode.questions.ask_parent import AskParent
 from gencode.runtime.asking import Asker
 from gencode.runtime.bus import Bus, Listener
@@ -211,7 +211,7 @@ class GenCode:
         above = [standing(each, gen_home()) for each in folders_above(self.workspace.root)]
         self.library = Library(gen_home(), [around.project, *above], amounts_to, self.settings.agents)
         """The agents and skills there are, as their files are now."""
-        self.switchboard = Switchboard(told.prices, store=self.store, rates=told.fleet_rates)
+        self.switchboard = ProviderFactory(told.prices, store=self.store, rates=told.fleet_rates)
         self.models = ModelRegistry(self.switchboard.makers(), self.switchboard.tiers(told.models))
         self.plugins = Plugins()
         skill = skill_tool(lambda: self.library.skills, delegates=True)

@@ -43,7 +43,7 @@ from gencode.runtime.ports import Handover, Lease
 from gencode.stores.open_store import open_postgres as open_postgres
 from gencode.stores.pg_copy import copy_to as copy_to
 from gencode.stores.pg_fleet import CLOSED_SECONDS, FleetStore
-from gencode.stores.pg_fleet_status import survey as survey
+from gencode.stores.pg_fleet_status import fleet_status as fleet_status
 from gencode.stores.pg_schema import migrate_url
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.messages import UserMessage
 from gencode.providers.anthropic import AnthropicProvider
-from gencode.providers.endpoint import address, hang_up
+from gencode.providers.endpoint import api_url, close_connections
 from gencode.providers.openai import OpenAIProvider
 from gencode.providers.sse import EventSplitter
 from gencode.runtime.ports import EndPart, Request, TextPart
@@ -88,7 +88,7 @@ async def test_a_base_url_may_have_a_slash_or_a_version(dialect: str, ending: st
     ],
 )
 def test_base_urls_of_known_servers_lead_to_their_method(base: str, url: str) -> None:
-    assert address(base, "/chat/completions") == url
+    assert api_url(base, "/chat/completions") == url
 
 
 @pytest.mark.parametrize("base", ["", "localhost:11434", "ftp://h", "http://", "http://[", "http://h:99999"])
@@ -227,7 +227,7 @@ async def test_hanging_up_closes_the_connections_of_this_loop_and_new_ones_can_b
     async with fake_server(streamed(*DIALECTS["chat"](Play(("hi",))))) as server:
         provider = provider_at("chat", server.url)
         assert told(await parts_of(provider)) == "hi"
-        await hang_up()
+        await close_connections()
         await server.hung_up.wait()
         assert told(await parts_of(provider)) == "hi"
         assert server.connections == 2
@@ -255,7 +255,7 @@ async def test_an_answer_whose_last_blank_line_is_missing_is_whole() -> None:
         assert len(await parts_of(provider_at("anthropic", server.url))) == 1
 
 
-@pytest.mark.parametrize("module", ["anthropic", "openai", "http"])
+@pytest.mark.parametrize("module", ["anthropic", "openai", "endpoint"])
 def test_nothing_heavy_is_loaded_before_the_first_question(module: str) -> None:
     heavy = ("aiohttp", "yarl", "email", "urllib.request")
     code = f"import sys, gencode.providers.{module}; print([x for x in sys.modules if x in {heavy}])"

@@ -151,9 +151,22 @@ def nested(depth: int, open_with: str = "[", close_with: str = "]") -> str:
 @pytest.mark.parametrize(
     "arguments",
     [
-        *('{"a": 1e999}', '{"a": NaN}', '{"a": -Infinity}', '{"a": 1', "[1]", "a=1", "null", '"a"'),
-        *('{"a": "\\ud83d"}', "{'a': 1}", '{"a": 1}{"a": 2}', '{"a": 1,}'),
-        *(nested(DEEPEST + 1), nested(950), nested(5000), nested(DEEPEST + 1, '{"b":', "}")),
+        '{"a": 1e999}',
+        '{"a": NaN}',
+        '{"a": -Infinity}',
+        '{"a": 1',
+        "[1]",
+        "a=1",
+        "null",
+        '"a"',
+        '{"a": "\\ud83d"}',
+        "{'a': 1}",
+        '{"a": 1}{"a": 2}',
+        '{"a": 1,}',
+        nested(DEEPEST + 1),
+        nested(950),
+        nested(5000),
+        nested(DEEPEST + 1, '{"b":', "}"),
     ],
     ids=lambda text: text[:20],
 )
@@ -168,12 +181,12 @@ async def test_arguments_that_cannot_be_used_are_kept_for_the_model_to_see(
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(
-            nested(DEEPEST),
-            json.dumps({"a": [[{"b": []}]] * DEEPEST}),
-            '{"a": 1e308, "b": 123456789012345678901}',
-        ),
-        *('{"a": "\\ud83d\\ude00"}', '{"a": 1, "a": 2}', ' \n{"a":\t1}\n'),
+        nested(DEEPEST),
+        json.dumps({"a": [[{"b": []}]] * DEEPEST}),
+        '{"a": 1e308, "b": 123456789012345678901}',
+        '{"a": "\\ud83d\\ude00"}',
+        '{"a": 1, "a": 2}',
+        ' \n{"a":\t1}\n',
     ],
     ids=lambda text: text[:20],
 )

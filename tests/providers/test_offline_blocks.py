@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gencode.offline_search.code_blocks import Line, cut, symbol_of
+from gencode.offline_search.code_blocks import CodeLine, split_blocks, symbol_of
 from gencode.offline_search.query import query_of
-from gencode.offline_search.ranking import Seen, rank_files, standing
-from gencode.offline_search.result_parser import Counts, read_counts, read_lines, read_matches, read_paths
+from gencode.offline_search.ranking import MatchCounts, path_weight, rank_files
+from gencode.offline_search.result_parser import GrepCounts, read_counts, read_lines, read_matches, read_paths
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def test_any_line_can_be_asked_for_its_symbol(line: str) -> None:
 
 def test_a_comment_above_a_definition_belongs_to_it() -> None:
     lines = [
-        Line(1, "import x"),
-        Line(5, "// Retries a call."),
-        Line(6, "function again(call) {"),
-        Line(9, "  call()"),
+        CodeLine(1, "import x"),
+        CodeLine(5, "// Retries a call."),
+        CodeLine(6, "function again(call) {"),
+        CodeLine(9, "  call()"),
     ]
-    blocks = cut(lines, 20)
+    blocks = split_blocks(lines, 20)
     assert [
         (block.symbol, block.start, block.end, [line.number for line in block.lines]) for block in blocks
     ] == [
@@ -73,8 +73,8 @@ def test_a_comment_above_a_definition_belongs_to_it() -> None:
 
 
 def test_a_long_definition_is_cut_into_windows() -> None:
-    lines = [Line(1, "def long():"), Line(30, "    near"), Line(200, "    far")]
-    assert [(block.symbol, block.inside, block.start) for block in cut(lines, 300)] == [
+    lines = [CodeLine(1, "def long():"), CodeLine(30, "    near"), CodeLine(200, "    far")]
+    assert [(block.symbol, block.inside, block.start) for block in split_blocks(lines, 300)] == [
         ("", "", 1),
         ("long", "", 1),
         ("", "long", 200),
@@ -83,13 +83,19 @@ def test_a_long_definition_is_cut_into_windows() -> None:
 
 def test_counts_are_read_with_what_was_cut_off() -> None:
     text = "./a.py:3\nb:c.py:12\n[… 1,200 more; go on with offset=2]\n[a note]"
-    assert read_counts(text) == Counts({"a.py": 3, "b:c.py": 12}, 1200, 2)
-    assert read_counts("No matches for 'x' in .") == Counts({})
+    assert read_counts(text) == GrepCounts({"a.py": 3, "b:c.py": 12}, 1200, 2)
+    assert read_counts("No matches for 'x' in .") == GrepCounts({})
 
 
 def test_matches_and_lines_are_read_as_they_stand() -> None:
-    assert read_matches("a:b.py:3:  x = 1:2\na:b.py:9:", "a:b.py") == [Line(3, "  x = 1:2"), Line(9, "")]
-    assert read_lines("     7\t\tdef x():\n     8\t\n[… more]") == [Line(7, "\tdef x():"), Line(8, "")]
+    assert read_matches("a:b.py:3:  x = 1:2\na:b.py:9:", "a:b.py") == [
+        CodeLine(3, "  x = 1:2"),
+        CodeLine(9, ""),
+    ]
+    assert read_lines("     7\t\tdef x():\n     8\t\n[… more]") == [
+        CodeLine(7, "\tdef x():"),
+        CodeLine(8, ""),
+    ]
     assert read_paths("a.py\nb c.py\n[… 3 more; go on with offset=2]") == (["a.py", "b c.py"], 3)
 
 
@@ -106,7 +112,7 @@ def test_matches_and_lines_are_read_as_they_stand() -> None:
 )
 def test_tests_docs_and_foreign_code_stand_back(better: str, worse: str) -> None:
     query = query_of("Where is the cache flushed?")
-    assert standing(better, query) > standing(worse, query)
+    assert path_weight(better, query) > path_weight(worse, query)
 
 
 def test_equal_files_are_ranked_by_path_whatever_the_order_they_came_in() -> None:
@@ -114,7 +120,7 @@ def test_equal_files_are_ranked_by_path_whatever_the_order_they_came_in() -> Non
 
     def ranked(paths: list[str]) -> list[str]:
         counts = dict.fromkeys(paths, 2)
-        seen = Seen((counts,), ({},), {}, dict.fromkeys(paths, 10), 9, (len(paths),), (0,))
+        seen = MatchCounts((counts,), ({},), {}, dict.fromkeys(paths, 10), 9, (len(paths),), (0,))
         return [each.path for each in rank_files(query, seen)]
 
     assert ranked(["b.py", "a.py", "c.py"]) == ranked(["c.py", "b.py", "a.py"]) == ["a.py", "b.py", "c.py"]

@@ -4,8 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gencode.offline_search.intents import Greet, Intent, ListIt, ReadIt, Refuse, Search, intent_of
-from gencode.offline_search.question_splitter import MOST_PARTS, split, title
+from gencode.offline_search.intents import (
+    GreetingIntent,
+    Intent,
+    ListIntent,
+    ReadIntent,
+    RefusalIntent,
+    SearchIntent,
+    intent_of,
+)
+from gencode.offline_search.question_splitter import MOST_PARTS, split_question, task_title
 
 
 @pytest.mark.parametrize(
@@ -49,54 +57,54 @@ from gencode.offline_search.question_splitter import MOST_PARTS, split, title
     ],
 )
 def test_a_compound_question_is_split_and_a_simple_one_is_not(text: str, pieces: list[str]) -> None:
-    assert split(text) == pieces
+    assert split_question(text) == pieces
 
 
 @given(st.text(max_size=300))
 def test_any_text_has_between_one_and_eight_parts(text: str) -> None:
-    assert 1 <= len(split(text)) <= MOST_PARTS
+    assert 1 <= len(split_question(text)) <= MOST_PARTS
 
 
 @given(st.text(max_size=120))
 def test_a_title_has_three_to_five_words_on_one_line(text: str) -> None:
-    assert 2 < len(title(text).split()) < 6
-    assert "\n" not in title(text)
+    assert 2 < len(task_title(text).split()) < 6
+    assert "\n" not in task_title(text)
 
 
 @pytest.mark.parametrize(
     ("text", "intent"),
     [
-        ("read README.md", ReadIt("README.md")),
-        ("Read the file `docs/a b.txt`", ReadIt("docs/a b.txt")),
-        ("show src/core/ids.py lines 3-9", ReadIt("src/core/ids.py", 3, 9)),
-        ("What is in src/app.py?", ReadIt("src/app.py")),
-        ("please open the file Makefile", ReadIt("Makefile")),
-        ("list the python files in src", ListIt("**/*.py", "src")),
-        ("which files are in docs", ListIt("**/*", "docs", shallow=True)),
-        ("list files", ListIt("**/*", "", shallow=True)),
-        ("ls", ListIt("**/*", "", shallow=True)),
-        ("list *.toml", ListIt("*.toml")),
-        ("find all test files", ListIt("**/*{test,Test,spec}*")),
-        ("Fix the bug in main.py", Refuse()),
-        ("Can you please add a test?", Refuse()),
-        ("Explain how the loop works", Refuse()),
-        ("Why does it crash?", Refuse()),
-        ("run pytest", Refuse()),
-        ("Find where retries happen and fix them", Refuse()),
-        ("hello", Greet()),
-        ("", Greet()),
-        ("???", Greet()),
-        ("What can you do?", Greet()),
-        ("show me where errors are handled", Search()),
-        ("How is retry handled?", Search()),
-        ("how do I run the tests?", Search()),
-        ("Build configuration", Search()),
-        ("List all the places where errors are handled", Search()),
-        ("which files handle auth?", Search()),
-        ("Find all database-related files", Search()),
-        ("read and write timeouts", Search()),
-        ('"Where are auth errors handled?"', Search()),
-        ("在哪里验证参数", Search()),
+        ("read README.md", ReadIntent("README.md")),
+        ("Read the file `docs/a b.txt`", ReadIntent("docs/a b.txt")),
+        ("show src/core/ids.py lines 3-9", ReadIntent("src/core/ids.py", 3, 9)),
+        ("What is in src/app.py?", ReadIntent("src/app.py")),
+        ("please open the file Makefile", ReadIntent("Makefile")),
+        ("list the python files in src", ListIntent("**/*.py", "src")),
+        ("which files are in docs", ListIntent("**/*", "docs", shallow=True)),
+        ("list files", ListIntent("**/*", "", shallow=True)),
+        ("ls", ListIntent("**/*", "", shallow=True)),
+        ("list *.toml", ListIntent("*.toml")),
+        ("find all test files", ListIntent("**/*{test,Test,spec}*")),
+        ("Fix the bug in main.py", RefusalIntent()),
+        ("Can you please add a test?", RefusalIntent()),
+        ("Explain how the loop works", RefusalIntent()),
+        ("Why does it crash?", RefusalIntent()),
+        ("run pytest", RefusalIntent()),
+        ("Find where retries happen and fix them", RefusalIntent()),
+        ("hello", GreetingIntent()),
+        ("", GreetingIntent()),
+        ("???", GreetingIntent()),
+        ("What can you do?", GreetingIntent()),
+        ("show me where errors are handled", SearchIntent()),
+        ("How is retry handled?", SearchIntent()),
+        ("how do I run the tests?", SearchIntent()),
+        ("Build configuration", SearchIntent()),
+        ("List all the places where errors are handled", SearchIntent()),
+        ("which files handle auth?", SearchIntent()),
+        ("Find all database-related files", SearchIntent()),
+        ("read and write timeouts", SearchIntent()),
+        ('"Where are auth errors handled?"', SearchIntent()),
+        ("在哪里验证参数", SearchIntent()),
     ],
 )
 def test_what_a_text_wants(text: str, intent: Intent) -> None:
@@ -105,4 +113,6 @@ def test_what_a_text_wants(text: str, intent: Intent) -> None:
 
 @given(st.text(max_size=500))
 def test_any_text_wants_something(text: str) -> None:
-    assert isinstance(intent_of(text), Greet | ListIt | ReadIt | Refuse | Search)
+    assert isinstance(
+        intent_of(text), GreetingIntent | ListIntent | ReadIntent | RefusalIntent | SearchIntent
+    )

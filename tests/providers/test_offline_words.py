@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gencode.offline_search.code_synonyms import kin_of
+from gencode.offline_search.code_synonyms import synonyms_of
 from gencode.offline_search.query import any_pattern, query_of
-from gencode.offline_search.stemmer import parts, stem
+from gencode.offline_search.stemmer import name_parts, stem
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from gencode.offline_search.stemmer import parts, stem
     ],
 )
 def test_an_identifier_is_taken_apart(identifier: str, words: list[str]) -> None:
-    assert parts(identifier) == words
+    assert name_parts(identifier) == words
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_different_words_keep_different_stems(one: str, other: str) -> None:
 
 @given(st.text(max_size=40))
 def test_any_text_has_stems_of_lower_case_letters_or_digits(text: str) -> None:
-    assert all(stem(part) == stem(part).lower() and stem(part) for part in parts(text))
+    assert all(stem(part) == stem(part).lower() and stem(part) for part in name_parts(text))
 
 
 @pytest.mark.parametrize("text", ["log", "logger", "error_log", "errorLog", "LOG_LEVEL", "logging.info"])
@@ -99,8 +99,8 @@ def test_a_phrase_is_searched_by_its_short_name_too() -> None:
 
 
 def test_kin_is_mutual() -> None:
-    assert "dir" in dict(kin_of(stem("directory")))
-    assert stem("directory") in dict(kin_of("dir"))
+    assert "dir" in dict(synonyms_of(stem("directory")))
+    assert stem("directory") in dict(synonyms_of("dir"))
 
 
 def test_a_long_prompt_is_cut_down_to_what_it_asks() -> None:
@@ -114,8 +114,8 @@ def test_the_number_of_concepts_is_bounded() -> None:
 
 
 def test_everyday_words_lead_to_the_words_of_code_but_not_back() -> None:
-    assert "cach" in dict(kin_of(stem("remember")))
-    assert stem("remember") not in dict(kin_of(stem("cache")))
+    assert "cach" in dict(synonyms_of(stem("remember")))
+    assert stem("remember") not in dict(synonyms_of(stem("cache")))
 
 
 def test_a_word_that_only_introduces_the_question_is_not_searched() -> None:

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from gencode.providers.rate_limit import COMPANY, Storm
-from gencode.providers.request_queue import Cooldown
-from gencode.providers.retry import Retrying
-from gencode.providers.shared_limit_file import SharedBoard
+from gencode.providers.rate_limit import COMPANY, RateLimitState
+from gencode.providers.request_queue import RequestQueue
+from gencode.providers.retry import RetryingProvider
+from gencode.providers.shared_limit_file import SharedLimitFile
 from tests.contracts.provider import Play
 from tests.providers.dialects import chat
 from tests.providers.fake_server import Exchange, fake_server, in_json, streamed
@@ -27,9 +27,9 @@ from tests.providers.told import Told, heard
 ASKED = ("openai", "http://127.0.0.1", "key", "some-model")
 
 
-def board(folder: Path) -> SharedBoard:
+def board(folder: Path) -> SharedLimitFile:
     """That of one process."""
-    return SharedBoard(folder, ASKED)
+    return SharedLimitFile(folder, ASKED)
 
 
 def file_in(folder: Path) -> Path:
@@ -43,18 +43,18 @@ def written(folder: Path) -> dict[str, Any]:
     return json.loads(file_in(folder).read_text() or "{}")
 
 
-async def storm(
+async def state(
     folder: Path, limit: Limit, processes: int, agents: int, turns: int, within: float = 2.0
 ) -> float:
     """Requests for each one of a calm run, of processes with so many agents; everybody is answered."""
     await asyncio.sleep(random.uniform(0, 60))
     model = Model(limit, Crowd(rtt=0.1, thinks=1.0), tells=False)
 
-    async def agent(provider: Retrying) -> list[str]:
+    async def agent(provider: RetryingProvider) -> list[str]:
         await asyncio.sleep(random.uniform(0, within))
         return [await heard(provider) for _ in range(turns)]
 
-    them = [Retrying(model, Cooldown(board(folder))) for _ in range(processes)]
+    them = [RetryingProvider(model, RequestQueue(board(folder))) for _ in range(processes)]
     said = await asyncio.gather(*(agent(each) for each in them for _ in range(agents)))
     assert said == [["yes"] * turns] * processes * agents
     return model.requests / (processes * agents * turns)
@@ -70,7 +70,7 @@ def test_processes_meet_a_limit_together_and_lose_nobody(
     before = random.getstate()
     try:
         random.seed(0)
-        assert hurried(storm(tmp_path, limit(), processes, agents, turns)) <= 2.0
+        assert hurried(state(tmp_path, limit(), processes, agents, turns)) <= 2.0
     finally:
         random.setstate(before)
 
@@ -82,7 +82,7 @@ def test_programs_that_begin_at_the_same_moment_still_learn_how_fast_they_may_as
     async def story() -> tuple[float, float]:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        asked = await storm(tmp_path, Bucket(1, 0.5), processes, agents, turns=1, within=0.05)
+        asked = await state(tmp_path, Bucket(1, 0.5), processes, agents, turns=1, within=0.05)
         return asked, loop.time() - began
 
     before = random.getstate()
@@ -94,10 +94,10 @@ def test_programs_that_begin_at_the_same_moment_still_learn_how_fast_they_may_as
     assert (asked <= 2.0 + COMPANY / (processes * agents), seconds < 180) == (True, True)
 
 
-class Crowded(SharedBoard):
+class Crowded(SharedLimitFile):
     """One whose file another process is often writing, for a moment or longer than one waits for it."""
 
-    def __enter__(self) -> Storm:
+    def __enter__(self) -> RateLimitState:
         if random.random() < 0.2:
             self._again_at = asyncio.get_running_loop().time() + random.choice([0.05, 2.0, 12.0])
         return super().__enter__()
@@ -110,8 +110,8 @@ def test_where_the_file_can_often_not_be_had_nobody_is_lost_and_nothing_is_misco
     async def story() -> None:
         limit = random.choice([Window(5, 10.0), Bucket(1, 1.0), AtOnce(2), Outage(20.0)])
         model = Model(limit, Crowd(rtt=0.1, thinks=0.5), tells=False)
-        lines = [Cooldown(Crowded(tmp_path, ASKED)) for _ in range(3)]
-        them = [Retrying(model, each) for each in lines]
+        lines = [RequestQueue(Crowded(tmp_path, ASKED)) for _ in range(3)]
+        them = [RetryingProvider(model, each) for each in lines]
         agents = [asyncio.create_task(heard(random.choice(them))) for _ in range(40)]
         await asyncio.sleep(random.uniform(0, 5))
         for stopped in agents[::4]:
@@ -135,7 +135,7 @@ def test_whoever_was_suspended_goes_on_when_the_storm_ended_meanwhile(tmp_path: 
         loop = asyncio.get_running_loop()
         began = loop.time()
         told = Told(lambda _: loop.time() > began + 1)
-        here, there = (Retrying(told, Cooldown(Sleeping(tmp_path, ASKED))) for _ in range(2))
+        here, there = (RetryingProvider(told, RequestQueue(Sleeping(tmp_path, ASKED))) for _ in range(2))
         first = asyncio.create_task(heard(here))
         await asyncio.sleep(0.5)
         agents = [asyncio.create_task(heard(here)) for _ in range(40)]
@@ -148,7 +148,7 @@ def test_whoever_was_suspended_goes_on_when_the_storm_ended_meanwhile(tmp_path: 
     assert hurried(story()) < 30
 
 
-class Sleeping(SharedBoard):
+class Sleeping(SharedLimitFile):
     """One that looks, but is never told that others have written."""
 
     def stirred(self) -> bool:
@@ -160,10 +160,10 @@ def test_one_that_comes_while_others_are_refused_waits_with_them(tmp_path: Path)
         loop = asyncio.get_running_loop()
         began = loop.time()
         told = Told(lambda _: loop.time() > began + 20)
-        first = asyncio.create_task(heard(Retrying(told, Cooldown(board(tmp_path)))))
+        first = asyncio.create_task(heard(RetryingProvider(told, RequestQueue(board(tmp_path)))))
         await asyncio.sleep(5)
         asked = len(told.asked)
-        second = asyncio.create_task(heard(Retrying(told, Cooldown(board(tmp_path)))))
+        second = asyncio.create_task(heard(RetryingProvider(told, RequestQueue(board(tmp_path)))))
         await asyncio.sleep(0.1)
         assert len(told.asked) == asked
         assert await asyncio.gather(first, second) == ["yes", "yes"]
@@ -177,8 +177,8 @@ def test_one_that_comes_while_others_are_refused_waits_with_them(tmp_path: Path)
 def test_when_it_is_over_the_file_is_empty_and_nobody_looks_into_it(tmp_path: Path) -> None:
     async def story() -> None:
         refused = iter([False])
-        here, there = Cooldown(board(tmp_path)), Cooldown(board(tmp_path))
-        provider = Retrying(Told(lambda _: next(refused, True)), here)
+        here, there = RequestQueue(board(tmp_path)), RequestQueue(board(tmp_path))
+        provider = RetryingProvider(Told(lambda _: next(refused, True)), here)
         assert await heard(provider) == "yes"
         assert there.holds()
         assert written(tmp_path)["cold"]
@@ -195,7 +195,7 @@ def test_whatever_stands_in_the_file_everybody_is_answered(tmp_path: Path, text:
     async def story() -> None:
         refused = iter([False] * 5)
         told = Told(lambda _: next(refused, True))
-        them = [Retrying(told, Cooldown(board(tmp_path))) for _ in range(3)]
+        them = [RetryingProvider(told, RequestQueue(board(tmp_path))) for _ in range(3)]
         for number, each in enumerate(them):
             asking = asyncio.create_task(heard(each))
             await asyncio.sleep(0.1)
@@ -208,7 +208,9 @@ def test_whatever_stands_in_the_file_everybody_is_answered(tmp_path: Path, text:
 def test_without_a_folder_each_goes_on_alone(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refused = iter([False])
-    provider = Retrying(Told(lambda _: next(refused, True)), Cooldown(board(tmp_path / "file" / "storms")))
+    provider = RetryingProvider(
+        Told(lambda _: next(refused, True)), RequestQueue(board(tmp_path / "file" / "storms"))
+    )
     assert hurried(heard(provider)) == "yes"
 
 
@@ -222,7 +224,7 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
         file.symlink_to(tmp_path / "precious")
         refused = iter([False])
         return await heard(
-            Retrying(Told(lambda _: next(refused, True)), Cooldown(board(tmp_path / "storms")))
+            RetryingProvider(Told(lambda _: next(refused, True)), RequestQueue(board(tmp_path / "storms")))
         )
 
     assert (hurried(story()), (tmp_path / "precious").read_text()) == ("yes", "precious")
@@ -231,7 +233,7 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
 def test_a_process_that_has_the_lock_and_hangs_keeps_nobody(tmp_path: Path) -> None:
     async def story() -> str:
         refused = iter([False] * 3)
-        provider = Retrying(Told(lambda _: next(refused, True)), Cooldown(board(tmp_path)))
+        provider = RetryingProvider(Told(lambda _: next(refused, True)), RequestQueue(board(tmp_path)))
         await _refused_once(board(tmp_path))
         with file_in(tmp_path).open() as held:
             fcntl.flock(held, fcntl.LOCK_EX)
@@ -245,7 +247,7 @@ def test_those_who_asked_in_a_process_that_died_keep_nobody_from_asking(tmp_path
         loop = asyncio.get_running_loop()
         refused = iter([False] * 2)
         told = Told(lambda _: next(refused, True))
-        provider = Retrying(told, Cooldown(board(tmp_path)))
+        provider = RetryingProvider(told, RequestQueue(board(tmp_path)))
         asking = asyncio.create_task(heard(provider))
         await asyncio.sleep(0.2)
         state = written(tmp_path)
@@ -263,17 +265,17 @@ def test_those_who_asked_in_a_process_that_died_keep_nobody_from_asking(tmp_path
 
 def test_other_keys_and_models_have_other_files(tmp_path: Path) -> None:
     for asked in (ASKED, (*ASKED[:2], "other", ASKED[3]), (*ASKED[:3], "other")):
-        assert not Cooldown(SharedBoard(tmp_path, asked)).storm.cold
-        hurried(_refused_once(SharedBoard(tmp_path, asked)))
+        assert not RequestQueue(SharedLimitFile(tmp_path, asked)).state.cold
+        hurried(_refused_once(SharedLimitFile(tmp_path, asked)))
     files = sorted(tmp_path.iterdir())
     assert len(files) == 3
     assert not any(b"key" in each.name.encode() + each.read_bytes() for each in files)
     assert {each.stat().st_mode & 0o777 for each in files} == {0o600}
 
 
-async def _refused_once(there: SharedBoard) -> None:
+async def _refused_once(there: SharedLimitFile) -> None:
     refused = iter([False])
-    assert await heard(Retrying(Told(lambda _: next(refused, True)), Cooldown(there))) == "yes"
+    assert await heard(RetryingProvider(Told(lambda _: next(refused, True)), RequestQueue(there))) == "yes"
 
 
 ONE = """
@@ -302,7 +304,7 @@ async def test_a_dozen_real_processes_at_a_real_server_are_all_answered(tmp_path
         environ = {**os.environ, "OPENAI_API_KEY": "sk-none", "OPENAI_BASE_URL": address.url}
         them = [
             await asyncio.create_subprocess_exec(
-                *(sys.executable, "-c", ONE, str(tmp_path)), env=environ, stdout=asyncio.subprocess.PIPE
+                sys.executable, "-c", ONE, str(tmp_path), env=environ, stdout=asyncio.subprocess.PIPE
             )
             for _ in range(12)
         ]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pytest
 
 from gencode.core.errors import ProviderError
-from gencode.providers.rate_limit import Storm
-from gencode.providers.request_queue import Cooldown
-from gencode.providers.retry import Patience, Retrying
-from gencode.providers.shared_limit_file import Board
+from gencode.providers.rate_limit import RateLimitState
+from gencode.providers.request_queue import RequestQueue
+from gencode.providers.retry import RetryingProvider, RetryPolicy
+from gencode.providers.shared_limit_file import LimitStorage
 from gencode.runtime.ports import EndPart, Part, Request, TextPart, WaitPart
 from tests.contracts.provider import Play
 from tests.providers.dialects import chat, provider_at
@@ -21,7 +21,7 @@ from tests.providers.told import ASKED, ENDS, Told, heard, outcome, together
 
 AGENTS = 100
 TURNS = 3
-SCALED = Patience(first=0.02, longest=0.5, whole=20)
+SCALED = RetryPolicy(first=0.02, longest=0.5, whole=20)
 """The usual patience, some twenty times faster."""
 
 
@@ -52,7 +52,7 @@ class Model:
 async def crowd(model: Model) -> list[str]:
     """What all agents heard in all their turns."""
     async with asyncio.timeout(ENDS), fake_server(model.act) as server:
-        provider = Retrying(provider_at("chat", server.url), Cooldown(), SCALED)
+        provider = RetryingProvider(provider_at("chat", server.url), RequestQueue(), SCALED)
 
         async def agent() -> list[str]:
             return [await heard(provider) for _ in range(TURNS)]
@@ -104,43 +104,43 @@ async def test_a_storm_asks_at_most_twice_as_often_and_everybody_is_answered(
 
 
 async def test_refusals_of_what_was_on_its_way_do_not_lengthen_the_pause() -> None:
-    cooldown = Cooldown()
+    queue = RequestQueue()
     trouble = ProviderError("m is busy", retryable=True, limited=True)
-    turns = [await cooldown.turn(ENDS).__aenter__() for _ in range(3)]
+    turns = [await queue.turn(ENDS).__aenter__() for _ in range(3)]
     turns[0].refused(0.01, trouble)
     for late in turns[1:]:
         late.refused(1000.0, trouble)
-    async with asyncio.timeout(ENDS), cooldown.turn(ENDS) as turn:
+    async with asyncio.timeout(ENDS), queue.turn(ENDS) as turn:
         await turn.wait()
         turn.answered()
-    assert (cooldown.storm.pauses, cooldown.storm.refusals) == (1, 0)
+    assert (queue.state.pauses, queue.state.refusals) == (1, 0)
 
 
 async def test_nobody_runs_out_of_tries_because_others_hit_the_limit() -> None:
     refused = iter([False] * 60)
     told = Told(lambda _: next(refused, True))
-    patience = Patience(tries=2, first=0.001, longest=0.002, whole=20)
-    assert await together(told, Cooldown(), patience, 40) == ["yes"] * 40
+    policy = RetryPolicy(tries=2, first=0.001, longest=0.002, whole=20)
+    assert await together(told, RequestQueue(), policy, 40) == ["yes"] * 40
 
 
 async def test_a_request_that_is_refused_whenever_others_are_answered_is_given_up_by_itself() -> None:
     told = Told(lambda request: request.agent != "7")
-    patience = Patience(tries=3, first=0.001, longest=0.002, whole=20)
-    answers = await together(told, Cooldown(), patience, 20)
+    policy = RetryPolicy(tries=3, first=0.001, longest=0.002, whole=20)
+    answers = await together(told, RequestQueue(), policy, 20)
     assert answers == ["m is busy (tried 3 times)" if n == 7 else "yes" for n in range(20)]
 
 
 async def test_whoever_was_refused_in_its_turn_is_among_the_next_to_ask() -> None:
     refused = iter([*[False] * 8, True, False, False])
     told = Told(lambda _: next(refused, True))
-    patience = Patience(first=0.001, longest=0.002, whole=20)
-    assert await together(told, Cooldown(), patience, 8) == ["yes"] * 8
+    policy = RetryPolicy(first=0.001, longest=0.002, whole=20)
+    assert await together(told, RequestQueue(), policy, 8) == ["yes"] * 8
     assert told.asked[:8] == [f"{n}" for n in range(8)]
     assert told.asked[8:11] == ["0", "1", "2"]
     assert sorted(told.asked[11:14]) == ["1", "2", "3"]
 
 
-async def waits(provider: Retrying) -> list[WaitPart]:
+async def waits(provider: RetryingProvider) -> list[WaitPart]:
     return [part async for part in provider.stream(ASKED) if isinstance(part, WaitPart) and part.why]
 
 
@@ -148,7 +148,7 @@ def test_who_waits_for_a_model_says_so_and_a_person_hears_it_once_in_a_while() -
     async def told() -> list[list[WaitPart]]:
         limit, loop = Window(2, 60.0), asyncio.get_running_loop()
         busy = Told(lambda _: not limit.wait(loop.time()))
-        provider = Retrying(busy, Cooldown())
+        provider = RetryingProvider(busy, RequestQueue())
         return await asyncio.gather(*(waits(provider) for _ in range(6)))
 
     said = hurried(told())
@@ -167,7 +167,7 @@ def test_who_asks_again_after_a_long_pause_says_so() -> None:
                 raise ProviderError("no connection", retryable=True)
             yield EndPart("m")
 
-    said = hurried(waits(Retrying(Broken(lambda _: True), Cooldown(), Patience(first=4))))
+    said = hurried(waits(RetryingProvider(Broken(lambda _: True), RequestQueue(), RetryPolicy(first=4))))
     assert [part.note for part in said] == [True] * len(said)
     assert said[-1].why.endswith(" s (no connection)")
     assert 3 <= len(said) <= 4
@@ -175,8 +175,8 @@ def test_who_asks_again_after_a_long_pause_says_so() -> None:
 
 def test_a_provider_that_answers_nobody_is_given_up_by_all_in_line() -> None:
     told = Told(lambda _: False)
-    patience = Patience(tries=1000, first=0.05, longest=0.1, whole=0.3)
-    answers = hurried(together(told, Cooldown(), patience, 50))
+    policy = RetryPolicy(tries=1000, first=0.05, longest=0.1, whole=0.3)
+    answers = hurried(together(told, RequestQueue(), policy, 50))
     assert {answer.partition(" (")[0] for answer in answers} == {"m is busy"}
     assert len(told.asked) <= 2 * 50
 
@@ -191,17 +191,17 @@ async def test_a_wait_that_is_too_long_is_told_to_each_and_keeps_nobody_in_line(
                 yield never
             raise too_long
 
-    told, cooldown = Shut(lambda _: False), Cooldown()
-    answers = await together(told, cooldown, SCALED, 20)
+    told, queue = Shut(lambda _: False), RequestQueue()
+    answers = await together(told, queue, SCALED, 20)
     assert answers == ["m is busy. The provider asks to wait 60 minutes; try again then."] * 20
-    assert (len(told.asked), cooldown.storm.cold) == (20, False)
+    assert (len(told.asked), queue.state.cold) == (20, False)
 
 
 async def test_whoever_is_stopped_in_line_or_while_asking_leaves_its_place_to_the_others() -> None:
     opened = asyncio.Event()
     told = Told(lambda _: opened.is_set())
-    cooldown = Cooldown()
-    provider = Retrying(told, cooldown, Patience(tries=1000, first=0.005, longest=0.01, whole=20))
+    queue = RequestQueue()
+    provider = RetryingProvider(told, queue, RetryPolicy(tries=1000, first=0.005, longest=0.01, whole=20))
     agents = [asyncio.create_task(outcome(provider, f"{n}")) for n in range(20)]
     for n, agent in enumerate(agents[:-1]):
         await asyncio.sleep(0.001 * n)
@@ -215,11 +215,11 @@ async def test_whoever_is_stopped_in_line_or_while_asking_leaves_its_place_to_th
 async def test_a_refusal_is_forgotten_when_it_has_been_calm_for_a_while() -> None:
     refused = iter([False])
     told = Told(lambda _: next(refused, True))
-    cooldown = Cooldown(Board(Storm(calm=0.0)))
-    provider = Retrying(told, cooldown, Patience(first=0.001, longest=0.002))
-    assert [await outcome(provider, "a"), cooldown.storm.cold] == ["yes", True]
+    queue = RequestQueue(LimitStorage(RateLimitState(calm=0.0)))
+    provider = RetryingProvider(told, queue, RetryPolicy(first=0.001, longest=0.002))
+    assert [await outcome(provider, "a"), queue.state.cold] == ["yes", True]
     await asyncio.sleep(0.01)
-    assert [await outcome(provider, "a"), cooldown.storm.cold] == ["yes", False]
+    assert [await outcome(provider, "a"), queue.state.cold] == ["yes", False]
     assert len(told.asked) == 3
 
 
@@ -233,7 +233,7 @@ def test_a_reply_that_broke_off_is_void_only_when_it_is_asked_for_again() -> Non
             yield EndPart("m")
 
     async def heard_in_order() -> list[str]:
-        provider = Retrying(Torn(lambda _: True), Cooldown(), Patience(first=8))
+        provider = RetryingProvider(Torn(lambda _: True), RequestQueue(), RetryPolicy(first=8))
         return [type(part).__name__ async for part in provider.stream(ASKED)]
 
     # Whoever is stopped in the pause has made one request, and the half that was said counts.

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pytest
 
 from gencode.core.errors import ProviderError
-from gencode.providers.request_queue import Cooldown
-from gencode.providers.retry import Patience, Retrying
+from gencode.providers.request_queue import RequestQueue
+from gencode.providers.retry import RetryingProvider, RetryPolicy
 from gencode.runtime.ports import EndPart, Part, Request, TextPart
 from gencode.settings import Settings
 from tests.providers.hurried import hurried
@@ -75,12 +75,12 @@ class Model:
         yield EndPart("m")
 
 
-async def storm(limit: Limit, crowd: Crowd, tells: bool) -> Storm:
+async def state(limit: Limit, crowd: Crowd, tells: bool) -> Storm:
     """All ask with the usual patience; everybody is answered."""
     loop = asyncio.get_running_loop()
     await asyncio.sleep(random.uniform(0, 60))
     model = Model(limit, crowd, tells)
-    provider = Retrying(model, Cooldown())
+    provider = RetryingProvider(model, RequestQueue())
     slots = asyncio.Semaphore(crowd.at_once)
 
     async def agent() -> list[str]:
@@ -102,7 +102,7 @@ def stormy(seed: int, limit: Limit, crowd: Crowd, *, tells: bool = False) -> Sto
     before = random.getstate()
     try:
         random.seed(seed)
-        return hurried(storm(limit, crowd, tells))
+        return hurried(state(limit, crowd, tells))
     finally:
         random.setstate(before)
 
@@ -137,8 +137,13 @@ LIMITS: dict[str, tuple[Callable[[], Limit], float]] = {
         (Crowd(TURNS, AGENTS, program=True), 1.5, 1.6),
     ],
     ids=[
-        *("one turn", "more turns", "all at once", "all at once, one turn", "all at once, one slow turn"),
-        *("of a program", "of a program, more turns"),
+        "one turn",
+        "more turns",
+        "all at once",
+        "all at once, one turn",
+        "all at once, one slow turn",
+        "of a program",
+        "of a program, more turns",
     ],
 )
 @pytest.mark.parametrize(("limit", "a_minute"), LIMITS.values(), ids=LIMITS)
@@ -257,7 +262,7 @@ def test_the_more_wait_the_longer_they_wait_before_one_tries_again(
         refused = iter([False] * agents)
         told = Told(lambda _: next(refused, True))
         began = asyncio.get_running_loop().time()
-        provider = Retrying(told, Cooldown())
+        provider = RetryingProvider(told, RequestQueue())
         assert await asyncio.gather(*(heard(provider, sent=True) for _ in range(agents))) == ["yes"] * agents
         assert len(told.asked) == 2 * agents
         return asyncio.get_running_loop().time() - began
@@ -269,7 +274,7 @@ def test_one_alone_does_not_give_up_before_a_limit_by_the_minute_opens_again() -
     async def asked() -> str:
         limit = Window(1, 60.0)
         loop = asyncio.get_running_loop()
-        provider = Retrying(Told(lambda _: not limit.wait(loop.time())), Cooldown())
+        provider = RetryingProvider(Told(lambda _: not limit.wait(loop.time())), RequestQueue())
         await asyncio.sleep(60.0 - loop.time() % 60.0)
         return await heard(provider) + await heard(provider)
 
@@ -288,7 +293,7 @@ def test_what_was_answered_long_ago_does_not_make_a_crowd_less_careful(
 ) -> None:
     async def waited() -> float:
         said = iter([*[True] * 30, *[False] * AGENTS])
-        provider = Retrying(Told(lambda _: next(said, True)), Cooldown())
+        provider = RetryingProvider(Told(lambda _: next(said, True)), RequestQueue())
         assert [await heard(provider) for _ in range(30)] == ["yes"] * 30
         await asyncio.sleep(before)
         loop = asyncio.get_running_loop()
@@ -303,7 +308,7 @@ def test_what_was_answered_long_ago_does_not_make_a_crowd_less_careful(
 def test_whoever_was_stopped_in_line_makes_nobody_wait_longer(stopped: int) -> None:
     async def waited() -> float:
         refused = iter([False] * AGENTS)
-        provider = Retrying(Told(lambda _: next(refused, True)), Cooldown(), Patience())
+        provider = RetryingProvider(Told(lambda _: next(refused, True)), RequestQueue(), RetryPolicy())
         loop = asyncio.get_running_loop()
         began = loop.time()
         agents = [asyncio.create_task(heard(provider, sent=True)) for _ in range(AGENTS)]
@@ -333,7 +338,7 @@ def test_an_overload_that_passes_is_not_taken_for_a_limit_by_the_minute(
                 yield TextPart("yes")
                 yield EndPart("m")
 
-        provider = Retrying(Down(lambda _: True), Cooldown())
+        provider = RetryingProvider(Down(lambda _: True), RequestQueue())
 
         async def agent() -> list[str]:
             return [await heard(provider) for _ in range(5)]

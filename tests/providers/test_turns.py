@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
 from gencode.providers import request_encoding as turns
-from gencode.providers.request_encoding import Conversations, Toolboxes, Turn, wire_name
+from gencode.providers.request_encoding import ApiTurn, ToolEncoder, TranscriptEncoder, api_name
 from gencode.runtime.ports import ToolSchema
 
 TEXTS = st.sampled_from(["", " ", "one", "two"])
@@ -27,7 +27,7 @@ def role_of(message: Message) -> str:
     return role if message.text.strip() else ""
 
 
-def encode(turn: Turn) -> bytes:
+def encode(turn: ApiTurn) -> bytes:
     return repr((turn.role, turn.messages)).encode()
 
 
@@ -44,17 +44,17 @@ def changed(history: list[Message], what: str, place: int, message: Message) -> 
 def test_what_is_kept_is_what_would_be_encoded_now(
     changes: list[tuple[str, int, Message]], open_turns: int
 ) -> None:
-    kept = Conversations(role_of, encode, open_turns)
+    kept = TranscriptEncoder(role_of, encode, open_turns)
     history: list[Message] = []
     for what, place, message in changes:
         changed(history, what, place, message)
-        fresh = Conversations(role_of, encode, open_turns)
-        assert b",".join(kept.encoded("task", history)) == b",".join(fresh.encoded("", history))
+        fresh = TranscriptEncoder(role_of, encode, open_turns)
+        assert b",".join(kept.encode("task", history)) == b",".join(fresh.encode("", history))
 
 
 @given(st.lists(MESSAGES, max_size=12))
 def test_turns_alternate_and_the_user_has_the_first_and_the_last_word(history: list[Message]) -> None:
-    settled, last = Conversations(role_of, encode, open_turns=100).told("", history)
+    settled, last = TranscriptEncoder(role_of, encode, open_turns=100).settled_and_last("", history)
     expected = ["user", "assistant"] * len(last)
     assert [turn.role for turn in last] == expected[: len(last)]
     assert (settled, last[-1].role) == (b"", "user")
@@ -66,20 +66,20 @@ def test_conversations_that_were_not_used_for_long_are_forgotten_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(turns, "MOST_KEPT", 5)
-    encoded: list[Turn] = []
+    encoded: list[ApiTurn] = []
 
-    def watch(turn: Turn) -> bytes:
+    def watch(turn: ApiTurn) -> bytes:
         encoded.append(turn)
         return b"12"
 
-    conversations = Conversations(role_of, watch, open_turns=1)
+    conversations = TranscriptEncoder(role_of, watch, open_turns=1)
     history: list[Message] = [UserMessage("one"), AssistantMessage("two"), UserMessage("three")]
     for task in ("a", "b", "a", "b"):
         encoded.clear()
-        assert b",".join(conversations.encoded(task, history)) == b"12,12,12"
+        assert b",".join(conversations.encode(task, history)) == b"12,12,12"
         assert len(encoded) == 3
     encoded.clear()
-    assert b",".join(conversations.encoded("b", history)) == b"12,12,12"
+    assert b",".join(conversations.encode("b", history)) == b"12,12,12"
     assert len(encoded) == 1
 
 
@@ -90,8 +90,8 @@ def test_tools_are_encoded_once_as_long_as_they_are_the_same() -> None:
         seen.append(tools[0].name)
         return tools[0].name.encode()
 
-    toolboxes = Toolboxes(lambda tools: note(tuple(tools)))
-    asked = [toolboxes.told((ToolSchema(name, "", {}),)) for name in ("a", "b", "a", "b")]
+    tool_encoder = ToolEncoder(lambda tools: note(tuple(tools)))
+    asked = [tool_encoder.encode((ToolSchema(name, "", {}),)) for name in ("a", "b", "a", "b")]
     assert (asked, seen) == ([b"a", b"b", b"a", b"b"], ["a", "b"])
 
 
@@ -99,4 +99,4 @@ def test_tools_are_encoded_once_as_long_as_they_are_the_same() -> None:
     ("text", "name"), [("Read", "Read"), ("a.b c/ü", "a_b_c__"), ("", "_"), ("x" * 99, "x" * 64)]
 )
 def test_names_are_made_fit_for_the_wire(text: str, name: str) -> None:
-    assert wire_name(text) == name
+    assert api_name(text) == name

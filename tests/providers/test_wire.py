@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from gencode.core.errors import ProviderError
 from gencode.core.messages import UserMessage
 from gencode.providers import http_pool as wire
-from gencode.providers.endpoint import Patience, hang_up
+from gencode.providers.endpoint import HttpTimeouts, close_connections
 from gencode.providers.http_connection import MOST_HEAD, MOST_HELD, SLICE
 from gencode.runtime.ports import Request
 from tests.contracts.provider import Play, parts_of, request, told
@@ -104,7 +104,7 @@ async def tunnelling(
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         yield f"http://me:hunt%20er2@127.0.0.1:{server.sockets[0].getsockname()[1]}", heads
-        await hang_up()
+        await close_connections()
         for writer in writers:
             writer.close()
             with suppress(ConnectionError):
@@ -316,9 +316,9 @@ def test_whatever_bytes_come_they_are_an_answer_or_a_clear_error(cuts: list[tupl
         answer = answer[:at] + instead + answer[at + away :]
 
     async def ask() -> None:
-        patience = Patience(5.0, 5.0, 5.0)
+        timeouts = HttpTimeouts(5.0, 5.0, 5.0)
         async with fake_server(raw(answer)) as server:
-            provider = provider_at("chat", server.url, patience)
+            provider = provider_at("chat", server.url, timeouts)
             try:
                 await parts_of(provider)
             except ProviderError as error:

@@ -11,9 +11,9 @@ import pytest
 from gencode.core.errors import ProviderError
 from gencode.core.messages import UserMessage
 from gencode.providers import endpoint as http
-from gencode.providers.endpoint import Patience
-from gencode.providers.http_connection import MOST_HELD, SLICE, Door, Fault, Route, WireTrouble
-from gencode.providers.http_pool import Wire
+from gencode.providers.endpoint import HttpTimeouts
+from gencode.providers.http_connection import MOST_HELD, SLICE, HostAddress, HttpFailure, HttpFault, HttpRoute
+from gencode.providers.http_pool import HttpPool
 from gencode.runtime.ports import Part, Request
 from tests.contracts.provider import Play, parts_of, told
 from tests.providers.dialects import DIALECTS, provider_at
@@ -49,7 +49,7 @@ async def server_of(serve: Serve) -> AsyncGenerator[str, None]:
     gone = asyncio.Event()
     async with await asyncio.start_server(served, "127.0.0.1", 0) as server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        await http.hang_up()
+        await http.close_connections()
         await gone.wait()
 
 
@@ -118,14 +118,14 @@ def trickling(head: bytes, drop: bytes) -> Act:
 async def test_a_head_that_comes_drop_by_drop_has_to_be_whole_in_time() -> None:
     async with fake_server(trickling(b"HTTP/1.1 200 OK\r\nX-Slow: ", b"y")) as server:
         with pytest.raises(ProviderError, match="did not answer within"):
-            await parts_of(provider_at("chat", server.url, Patience(first_byte=0.3)))
+            await parts_of(provider_at("chat", server.url, HttpTimeouts(first_byte=0.3)))
         await server.hung_up.wait()
 
 
 async def test_chunks_that_never_begin_are_silence() -> None:
     async with fake_server(trickling(CHUNKED + b"5;so=", b"y")) as server:
         with pytest.raises(ProviderError, match="sent nothing for|did not answer within"):
-            await parts_of(provider_at("chat", server.url, Patience(first_byte=0.3)))
+            await parts_of(provider_at("chat", server.url, HttpTimeouts(first_byte=0.3)))
         await server.hung_up.wait()
 
 
@@ -195,32 +195,32 @@ async def test_a_proxy_that_consents_and_is_gone_is_told(monkeypatch: pytest.Mon
             await parts_of(provider_at("chat", "https://model.invalid"))
 
 
-def route_to(url: str) -> Route:
-    return Route(Door("127.0.0.1", int(url.rpartition(":")[2]), tls=False))
+def route_to(url: str) -> HttpRoute:
+    return HttpRoute(HostAddress("127.0.0.1", int(url.rpartition(":")[2]), tls=False))
 
 
 async def test_a_connection_that_stopped_to_read_is_not_used_again() -> None:
-    wire = Wire()
+    pool = HttpPool()
     async with fake_server(in_json("x" * MOST_HELD)) as server:
         route = route_to(server.url)
         for asked in (1, 2):
-            line = await wire.post(route, HEAD, b"", connect=30, answer=30)
+            line = await pool.post(route, HEAD, b"", connect=30, answer=30)
             async with asyncio.timeout(60):
                 while not line.whole:  # noqa: ASYNC110 (nobody tells whoever does not read)
                     await asyncio.sleep(0.005)
-            wire.give_back(route, line)
+            pool.give_back(route, line)
             assert (len(server.asked), server.connections) == (asked, asked)
-        await wire.close()
+        await pool.close()
 
 
 async def test_a_line_that_is_given_back_after_all_were_closed_is_closed() -> None:
-    wire = Wire()
-    await wire.close()
+    pool = HttpPool()
+    await pool.close()
     async with fake_server(in_json("hi")) as server:
         route = route_to(server.url)
-        line = await wire.post(route, HEAD, b"", connect=30, answer=30)
+        line = await pool.post(route, HEAD, b"", connect=30, answer=30)
         assert await line.piece(30) == b'"hi"'
-        wire.give_back(route, line)
+        pool.give_back(route, line)
         await server.hung_up.wait()
 
 
@@ -229,11 +229,11 @@ async def test_an_answer_that_we_cut_off_ourselves_is_not_whole() -> None:
         await exchange.send(b"HTTP/1.1 200 OK\r\n\r\nhalf")
         await exchange.until_closed()
 
-    wire = Wire()
+    pool = HttpPool()
     async with fake_server(begin) as server:
-        line = await wire.post(route_to(server.url), HEAD, b"", connect=30, answer=30)
+        line = await pool.post(route_to(server.url), HEAD, b"", connect=30, answer=30)
         assert await line.piece(30) == b"half"
-        await wire.close()
-        with pytest.raises(WireTrouble) as raised:
+        await pool.close()
+        with pytest.raises(HttpFailure) as raised:
             await line.piece(30)
-        assert raised.value.fault is Fault.BROKEN
+        assert raised.value.fault is HttpFault.BROKEN

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from gencode.core.errors import ProviderError
 from gencode.core.messages import UserMessage
-from gencode.providers.request_queue import Cooldown
-from gencode.providers.retry import Patience, Retrying
+from gencode.providers.request_queue import RequestQueue
+from gencode.providers.retry import RetryingProvider, RetryPolicy
 from gencode.runtime.ports import EndPart, Part, Request, TextPart
 
 ENDS = 60.0
@@ -17,7 +17,7 @@ ENDS = 60.0
 ASKED = Request("some-model", "", (UserMessage("go"),), ())
 
 
-async def heard(provider: Retrying, *, sent: bool = False) -> str:
+async def heard(provider: RetryingProvider, *, sent: bool = False) -> str:
     asked = replace(ASKED, sent=sent)
     return "".join([part.text async for part in provider.stream(asked) if isinstance(part, TextPart)])
 
@@ -38,7 +38,7 @@ class Told:
         yield EndPart("m")
 
 
-async def outcome(provider: Retrying, agent: str) -> str:
+async def outcome(provider: RetryingProvider, agent: str) -> str:
     """What an agent hears: the answer or the error."""
     request = Request("m", "", (UserMessage("go"),), (), agent=agent)
     try:
@@ -47,7 +47,7 @@ async def outcome(provider: Retrying, agent: str) -> str:
         return str(error)
 
 
-async def together(told: Told, cooldown: Cooldown, patience: Patience, agents: int) -> list[str]:
+async def together(told: Told, queue: RequestQueue, policy: RetryPolicy, agents: int) -> list[str]:
     async with asyncio.timeout(ENDS):
-        provider = Retrying(told, cooldown, patience)
+        provider = RetryingProvider(told, queue, policy)
         return await asyncio.gather(*(outcome(provider, f"{n}") for n in range(agents)))

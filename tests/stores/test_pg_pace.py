@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gencode.core.errors import ProviderError
-from gencode.providers.database_pacing import Paced
+from gencode.providers.database_pacing import PacedProvider
 from gencode.runtime.ports import EndPart, Part, Request, TextPart
 from tests.postgres import Postgres
 
@@ -32,7 +32,7 @@ class Refusing:
         yield EndPart("model")
 
 
-async def asked(provider: Paced) -> list[Part]:
+async def asked(provider: PacedProvider) -> list[Part]:
     return [part async for part in provider.stream(REQUEST)]
 
 
@@ -41,18 +41,18 @@ async def test_what_one_process_is_refused_makes_all_wait(postgres: Postgres) ->
 
     url = postgres.new_schema()
     one, other = await FleetStore.open(url), await FleetStore.open(url)
-    calm = await asked(Paced(Refusing(), other.pace, MODEL))
+    calm = await asked(PacedProvider(Refusing(), other.pace, MODEL))
     assert calm == [TextPart("hi"), EndPart("model")]
     limited = ProviderError("too much", retryable=True, retry_after=100.0, limited=True)
     with pytest.raises(ProviderError, match="too much"):
-        await asked(Paced(Refusing(limited), one.pace, MODEL))
+        await asked(PacedProvider(Refusing(limited), one.pace, MODEL))
     waits, mine = await other.pace.take(MODEL)
     assert (mine, 90 < waits <= 100) == (False, True)
-    waiting = asyncio.ensure_future(asked(Paced(Refusing(), other.pace, MODEL)))
+    waiting = asyncio.ensure_future(asked(PacedProvider(Refusing(), other.pace, MODEL)))
     done, _ = await asyncio.wait([waiting], timeout=0.3)
     assert not done
     waiting.cancel()
-    assert await asked(Paced(Refusing(), other.pace, "vendor/another")) == calm
+    assert await asked(PacedProvider(Refusing(), other.pace, "vendor/another")) == calm
     await one.close()
     await other.close()
 
@@ -70,7 +70,7 @@ async def test_other_trouble_is_nobody_elses(postgres: Postgres, trouble: Provid
 
     store = await FleetStore.open(postgres.new_schema())
     with pytest.raises(ProviderError):
-        await asked(Paced(Refusing(trouble), store.pace, MODEL))
+        await asked(PacedProvider(Refusing(trouble), store.pace, MODEL))
     assert await store.link.fetch("SELECT 1 FROM gen_pace") == []
     await store.close()
 

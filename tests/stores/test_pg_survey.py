@@ -118,14 +118,14 @@ async def test_a_task_is_waited_for_as_long_as_it_may_take(store: Any) -> None:
 
 
 async def test_what_a_task_waits_for_is_surveyed_at_once_unless_it_goes_away_by_itself(store: Any) -> None:
-    from gencode.stores.pg_fleet_status import survey
+    from gencode.stores.pg_fleet_status import fleet_status
 
     task = await sent(store, cwd="/a")
     told: list[list[tuple[str, str, str]]] = []
     for worker in (None, card("one", "Plan"), card("two", running=4), card("three")):
         if worker is not None:
             await store.report(worker)
-        stuck = (await survey(store.link.url)).stuck
+        stuck = (await fleet_status(store.link.url)).stuck
         told.append([(each.task, each.outlook.why, each.outlook.way) for each in stuck])
     assert told == [
         [(task, "no worker is there", "gen worker")],
@@ -136,7 +136,7 @@ async def test_what_a_task_waits_for_is_surveyed_at_once_unless_it_goes_away_by_
 
 
 async def test_an_agent_that_no_worker_has_is_named_at_once_with_the_way_to_it(store: Any) -> None:
-    from gencode.stores.pg_fleet_status import survey
+    from gencode.stores.pg_fleet_status import fleet_status
 
     task = await sent(store, cwd="/a")
     await sent(store, cwd="/b")
@@ -150,7 +150,7 @@ async def test_an_agent_that_no_worker_has_is_named_at_once_with_the_way_to_it(s
     assert found == Said("no worker has the agent Explore", way, USUAL)
     end = (await store.outlook(task)).end
     assert end.endswith(f"no worker has the agent Explore (what helps: {put})")
-    [stuck] = (await survey(store.link.url)).stuck
+    [stuck] = (await fleet_status(store.link.url)).stuck
     assert (stuck.task, stuck.outlook.why, stuck.outlook.way) == (
         task,
         "no worker has the agent Explore",
@@ -161,7 +161,7 @@ async def test_an_agent_that_no_worker_has_is_named_at_once_with_the_way_to_it(s
 
 
 async def test_a_task_without_git_waits_for_a_worker_that_works_in_its_folder(store: Any) -> None:
-    from gencode.stores.pg_fleet_status import survey
+    from gencode.stores.pg_fleet_status import fleet_status
 
     task = await sent(store, **NO_GIT)
     assert await seen(store, task) == Said("no worker is there", WAY, USUAL)
@@ -176,7 +176,7 @@ async def test_a_task_without_git_waits_for_a_worker_that_works_in_its_folder(st
     await store.parcels.hinder(task, "near", NOT_HERE, Lack.FOLDER)
     assert await seen(store, task) == Said(alone, WAY, USUAL)
     await store.link.fetch("UPDATE gen_task SET dispatched_at = now() - interval '1 hour'")
-    [stuck] = (await survey(store.link.url)).stuck
+    [stuck] = (await fleet_status(store.link.url)).stuck
     assert (stuck.outlook.why, stuck.outlook.way) == (alone, WAY)
 
 

@@ -104,10 +104,10 @@ async def test_a_database_that_only_reads_says_so(postgres: Postgres, opened: An
 
 
 async def test_a_database_without_free_connections_says_so(postgres: Postgres, opened: Any) -> None:
-    from gencode.stores.pg_pool import Link
+    from gencode.stores.pg_pool import Pool
 
     postgres.run("DROP ROLE IF EXISTS narrow; CREATE ROLE narrow LOGIN CONNECTION LIMIT 1")
-    held = await Link.open(postgres.url(user="narrow"))
+    held = await Pool.open(postgres.url(user="narrow"))
     assert "has no connection left" in await refused(postgres.url(user="narrow"))
     await held.close()
 

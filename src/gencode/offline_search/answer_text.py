@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from gencode.offline_search.best_passages import Place
-from gencode.offline_search.code_blocks import Line
-from gencode.offline_search.query import Query
-from gencode.offline_search.ranking import standing
-from gencode.offline_search.search_plan import Found
+from gencode.offline_search.best_passages import Passage
+from gencode.offline_search.code_blocks import CodeLine
+from gencode.offline_search.query import SearchQuery
+from gencode.offline_search.ranking import path_weight
+from gencode.offline_search.search_plan import SearchResult
 
 MODEL = "offline-search"
 FLOOR = 0.88
@@ -36,13 +36,13 @@ def closing(words: str) -> str:
     return f"{_CLOSING} (model {MODEL}; words searched: {words[:300] or 'none'})."
 
 
-def confident(found: Found) -> list[Place]:
+def confident(found: SearchResult) -> list[Passage]:
     """The places worth naming, or none when even the best ones cover too little of the question."""
     if not found.places:
         return []
     top = found.places[:3]
-    usual = 0.5 * max(place.standing for place in top)
-    share = [1.0 if place.standing >= usual else ASIDE for place in top]
+    usual = 0.5 * max(place.path_weight for place in top)
+    share = [1.0 if place.path_weight >= usual else ASIDE for place in top]
     covered = max(place.coverage * part for place, part in zip(top, share, strict=True))
     together = max(place.together * part for place, part in zip(top, share, strict=True))
     if covered + together < FLOOR:
@@ -50,7 +50,7 @@ def confident(found: Found) -> list[Place]:
     return [place for place in found.places if place.score >= top[0].score - FURTHER]
 
 
-def found_text(query: Query, found: Found, trouble: str = "") -> str:
+def found_text(query: SearchQuery, found: SearchResult, trouble: str = "") -> str:
     """The answer to one question: places, quotes, and what it is."""
     places = confident(found)
     if not places:
@@ -67,7 +67,7 @@ def found_text(query: Query, found: Found, trouble: str = "") -> str:
     return "\n\n".join(["\n".join(heads), *quotes, last])
 
 
-def _head(place: Place) -> str:
+def _head(place: Passage) -> str:
     symbol = _one_line(place.symbol)[:80]
     return f"{_one_line(place.path)}:{place.line}" + (f"  {symbol}" if symbol else "")
 
@@ -77,16 +77,18 @@ def _one_line(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
-def _nothing(query: Query, found: Found, trouble: str) -> str:
+def _nothing(query: SearchQuery, found: SearchResult, trouble: str) -> str:
     lines = ["no confident match" + (f": {trouble}" if trouble else "")]
-    useful = [place for place in found.places[:3] if standing(place.path, query) > 0 and place.coverage > 0]
+    useful = [
+        place for place in found.places[:3] if path_weight(place.path, query) > 0 and place.coverage > 0
+    ]
     if useful:
         nearest = "; ".join(f"{_one_line(place.path)} (line {place.line})" for place in useful)
         lines.append(f"Nearest, but weak: {nearest}")
     return "\n".join([*lines, "", closing(query.words)])
 
 
-def _quote(place: Place, seen: Sequence[Line], most: int) -> str:
+def _quote(place: Passage, seen: Sequence[CodeLine], most: int) -> str:
     """The defining line and the most telling ones, as they stand in the file."""
     by_number = {line.number: line for line in seen}
     if not by_number:
@@ -131,7 +133,7 @@ def _first_line(text: str) -> str:
     return _one_line(text.strip().split("\n", 1)[0])[:300] or "it gave no reason"
 
 
-def file_text(path: str, lines: Sequence[Line], *, cut: bool) -> str:
+def file_text(path: str, lines: Sequence[CodeLine], *, cut: bool) -> str:
     """A file as it is, bounded; `cut` when more of it follows."""
     text = "\n".join(line.text for line in lines)
     shown = text[:LONGEST_TEXT]

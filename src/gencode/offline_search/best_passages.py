@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 
 from gencode.offline_search.code_blocks import (
     DEFINITION_PATTERN,
-    Block,
-    Line,
-    cut,
+    CodeBlock,
+    CodeLine,
     is_comment,
     only_declares,
+    split_blocks,
 )
-from gencode.offline_search.query import LONG_STEM, Query, any_pattern, exact_pattern
-from gencode.offline_search.ranking import Ranked, Weights, is_prose, standing
-from gencode.offline_search.stemmer import parts, stem, telling_length
+from gencode.offline_search.query import LONG_STEM, SearchQuery, any_pattern, exact_pattern
+from gencode.offline_search.ranking import ConceptWeights, RankedFile, is_prose, path_weight
+from gencode.offline_search.stemmer import name_parts, stem, telling_length
 
 SYMBOL = 3.0
 TOGETHER = 0.6
@@ -35,7 +35,7 @@ _IMPORT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Passage:
     """An answer: a line of a file, what is defined there, and the lines that speak for it.
 
     `coverage` is the share of the question's weight that the file covers, `together` what one block covers.
@@ -48,11 +48,11 @@ class Place:
     coverage: float
     together: float
     telling: tuple[int, ...]
-    standing: float = 1.0
+    path_weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
+class FileEvidence:
     """What else speaks for a file: its best symbol and its opening comment; `shape` speaks against it."""
 
     symbol: float = 0.0
@@ -61,15 +61,15 @@ class Signs:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class MatchedFile:
     """What was seen of one file: its rank, its matched lines in order, its length."""
 
-    ranked: Ranked
-    lines: Sequence[Line]
+    ranked: RankedFile
+    lines: Sequence[CodeLine]
     length: int
 
 
-def look_pattern(query: Query) -> str:
+def look_pattern(query: SearchQuery) -> str:
     """A ripgrep pattern for every line that matters: definitions, the question's words and their kin."""
     stemmed = [concept.stem for concept in query.concepts if concept.weight >= 1]
     stemmed += [each for concept in query.concepts for each, _ in concept.kin]
@@ -78,10 +78,10 @@ def look_pattern(query: Query) -> str:
     return "|".join([DEFINITION_PATTERN, any_pattern(list(dict.fromkeys(stemmed))), *exact, *pairs])
 
 
-class Hits:
+class ConceptMatcher:
     """Which concepts a part of an identifier stands for, remembered for one run."""
 
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: SearchQuery) -> None:
         self._query = query
         self._exact = [(place, each.word) for place, each in enumerate(query.concepts) if each.exact]
         self._known: dict[str, tuple[tuple[int, float], ...]] = {}
@@ -89,7 +89,7 @@ class Hits:
     def of(self, text: str) -> dict[int, float]:
         """The concepts in a text with the strength of their best word."""
         found: dict[int, float] = {}
-        words = parts(text)
+        words = name_parts(text)
         for word in words:
             known = self._known.get(word)
             if known is None:
@@ -118,9 +118,9 @@ def _same(own: str, word: str, asked: str) -> bool:
     return own == asked or (len(asked) >= LONG_STEM and word.startswith(asked))
 
 
-def locate(query: Query, weights: Weights, files: Sequence[File]) -> list[Place]:
+def best_passages(query: SearchQuery, weights: ConceptWeights, files: Sequence[MatchedFile]) -> list[Passage]:
     """The best block of every file, and the files in their final order."""
-    hits = Hits(query)
+    hits = ConceptMatcher(query)
     places = [(file.ranked, *best_block(query, weights, file, hits)) for file in files]
     top_file = max((ranked.score for ranked, _, _ in places), default=0.0) or 1.0
     top_block = max((place.score for _, place, _ in places), default=0.0) or 1.0
@@ -132,7 +132,7 @@ def locate(query: Query, weights: Weights, files: Sequence[File]) -> list[Place]
             + NAMED_SHARE * ranked.named
             + SYMBOL_SHARE * signs.symbol
             + HEAD_SHARE * signs.head
-            + STANDING_SHARE * math.log(place.standing)
+            + STANDING_SHARE * math.log(place.path_weight)
             - SHAPE_SHARE * signs.shape,
             coverage=max(place.together, ranked.coverage),
         )
@@ -142,16 +142,18 @@ def locate(query: Query, weights: Weights, files: Sequence[File]) -> list[Place]
     return ordered
 
 
-def best_block(query: Query, weights: Weights, file: File, hits: Hits) -> tuple[Place, Signs]:
+def best_block(
+    query: SearchQuery, weights: ConceptWeights, file: MatchedFile, hits: ConceptMatcher
+) -> tuple[Passage, FileEvidence]:
     """The block of a file that answers best, and what the rest of the file says."""
     path = file.ranked.path
     length = max(file.length, file.lines[-1].number if file.lines else 1)
     total = sum(weights.whole) or 1.0
-    worth = standing(path, query)
-    best = Place(path, 1, "", 0.0, 0.0, 0.0, ())
+    worth = path_weight(path, query)
+    best = Passage(path, 1, "", 0.0, 0.0, 0.0, ())
     shape = False
     symbol = 0.0
-    for block in cut(list(file.lines), length, is_prose(path)):
+    for block in split_blocks(list(file.lines), length, is_prose(path)):
         named = _in_symbol(block.symbol, weights, hits)
         declares = any(line.number == block.start and only_declares(line.text) for line in block.lines)
         place = _score(path, block, weights, total, hits)
@@ -161,18 +163,18 @@ def best_block(query: Query, weights: Weights, file: File, hits: Hits) -> tuple[
         symbol = max(symbol, named / total)
         if score > best.score:
             best, shape = replace(place, score=score), declares
-    signs = Signs(symbol, _in_head(file.lines, weights, hits) / total, shape)
-    return replace(best, score=best.score * worth, standing=worth), signs
+    signs = FileEvidence(symbol, _in_head(file.lines, weights, hits) / total, shape)
+    return replace(best, score=best.score * worth, path_weight=worth), signs
 
 
-def _in_symbol(symbol: str, weights: Weights, hits: Hits) -> float:
+def _in_symbol(symbol: str, weights: ConceptWeights, hits: ConceptMatcher) -> float:
     """How much of the question's weight a defined name holds, less when it holds much else."""
     if not symbol:
         return 0.0
     return _worth(hits.of(symbol), weights) / telling_length(symbol) ** 0.5
 
 
-def _in_head(lines: Sequence[Line], weights: Weights, hits: Hits) -> float:
+def _in_head(lines: Sequence[CodeLine], weights: ConceptWeights, hits: ConceptMatcher) -> float:
     """How much of it the comments at the top of a file hold."""
     found: dict[int, float] = {}
     for line in lines:
@@ -182,11 +184,13 @@ def _in_head(lines: Sequence[Line], weights: Weights, hits: Hits) -> float:
     return _worth(found, weights)
 
 
-def _worth(found: Mapping[int, float], weights: Weights) -> float:
+def _worth(found: Mapping[int, float], weights: ConceptWeights) -> float:
     return sum(weights.whole[place] * share for place, share in found.items())
 
 
-def _score(path: str, block: Block, weights: Weights, total: float, hits: Hits) -> Place:
+def _score(
+    path: str, block: CodeBlock, weights: ConceptWeights, total: float, hits: ConceptMatcher
+) -> Passage:
     """A block by its text alone."""
     strength: dict[int, float] = {}
     best: dict[int, float] = {}
@@ -213,4 +217,4 @@ def _score(path: str, block: Block, weights: Weights, total: float, hits: Hits) 
     by_line.sort(key=lambda each: (-each[0], each[1]))
     line = block.start if block.symbol else (by_line[0][1] if by_line else block.start)
     telling = tuple(number for _, number in by_line[:6])
-    return Place(path, line, block.symbol or block.inside, score, coverage, coverage, telling)
+    return Passage(path, line, block.symbol or block.inside, score, coverage, coverage, telling)

@@ -77,7 +77,7 @@ _DECLARED = re.compile(r"^\s*(?:[a-z]+(?:\([a-z]+\))?\s+){0,3}(?:struct|interfac
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CodeLine:
     """A line that matched."""
 
     number: int
@@ -85,7 +85,7 @@ class Line:
 
 
 @dataclass(slots=True)
-class Block:
+class CodeBlock:
     """A definition and the matched lines that belong to it.
 
     Long definitions are cut into windows: only the first has the `symbol`, the others are `inside` it.
@@ -94,7 +94,7 @@ class Block:
     start: int
     end: int
     symbol: str
-    lines: list[Line] = field(default_factory=lambda: [])
+    lines: list[CodeLine] = field(default_factory=lambda: [])
     inside: str = ""
 
 
@@ -127,10 +127,10 @@ def is_comment(text: str) -> bool:
     return bool(_COMMENT.match(text))
 
 
-def cut(lines: list[Line], length: int, prose: bool = False) -> list[Block]:
+def split_blocks(lines: list[CodeLine], length: int, prose: bool = False) -> list[CodeBlock]:
     """The blocks of a file, from the lines that matched (in order) and its number of lines."""
-    blocks = [Block(1, length, "")]
-    above: list[Line] = []
+    blocks = [CodeBlock(1, length, "")]
+    above: list[CodeLine] = []
     for line in lines:
         symbol = symbol_of(line.text, prose)
         if symbol:
@@ -138,7 +138,7 @@ def cut(lines: list[Line], length: int, prose: bool = False) -> list[Block]:
             near = [each for each in above if start - each.number <= 25]
             blocks[-1].lines.extend(each for each in above if start - each.number > 25)
             blocks[-1].end = max(blocks[-1].start, (near[0].number if near else start) - 1)
-            blocks.append(Block(start, length, symbol, [*near, line]))
+            blocks.append(CodeBlock(start, length, symbol, [*near, line]))
             above = []
         elif is_comment(line.text) and not prose and (not above or line.number - above[-1].number <= 12):
             above.append(line)
@@ -147,7 +147,9 @@ def cut(lines: list[Line], length: int, prose: bool = False) -> list[Block]:
             above = []
             if line.number - blocks[-1].start > WINDOW:
                 blocks[-1].end = line.number - 1
-                blocks.append(Block(line.number, length, "", inside=blocks[-1].symbol or blocks[-1].inside))
+                blocks.append(
+                    CodeBlock(line.number, length, "", inside=blocks[-1].symbol or blocks[-1].inside)
+                )
             blocks[-1].lines.append(line)
     blocks[-1].lines.extend(above)
     blocks[-1].end = max(length, blocks[-1].start)

@@ -368,7 +368,7 @@ def _phrases() -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
     return tuple((tuple(map(stem, long.split())), tuple(map(stem, short.split()))) for long, short in pairs)
 
 
-def kin_of(stemmed: str) -> tuple[tuple[str, float], ...]:
+def synonyms_of(stemmed: str) -> tuple[tuple[str, float], ...]:
     """The stems that may stand for this one, with their weight, best first."""
     others = _table().get(stemmed, {})
     return tuple(sorted(others.items(), key=lambda pair: (-pair[1], pair[0])))

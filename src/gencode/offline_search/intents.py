@@ -90,7 +90,7 @@ _ENDINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class ReadIt:
+class ReadIntent:
     """Read one file, or lines of it."""
 
     path: str
@@ -99,7 +99,7 @@ class ReadIt:
 
 
 @dataclass(frozen=True, slots=True)
-class ListIt:
+class ListIntent:
     """List files: a glob, and the folder it is meant in; `shallow` when only the folder itself is meant."""
 
     pattern: str
@@ -108,44 +108,44 @@ class ListIt:
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
+class RefusalIntent:
     """Work that a search cannot do."""
 
 
 @dataclass(frozen=True, slots=True)
-class Greet:
+class GreetingIntent:
     """Nothing was asked."""
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class SearchIntent:
     """A question to be searched."""
 
 
-Intent = ReadIt | ListIt | Refuse | Greet | Search
+Intent = ReadIntent | ListIntent | RefusalIntent | GreetingIntent | SearchIntent
 
 
 def intent_of(text: str) -> Intent:
     """What a text wants."""
     text = text.strip().strip("\"'“”«» ").strip()
     if len(text) < 60 and _GREETING.match(text):
-        return Greet()
+        return GreetingIntent()
     lead = _LEAD.match(text[:200])
     body = text[lead.end() :].strip() if lead else text
     first = body.split("\n", 1)[0][:400]
     if _WHY.match(first) or _WORK.match(first) or _THEN_WORK.search(text[:2000]):
-        return Refuse()
+        return RefusalIntent()
     short = body if len(body) < 400 else ""
     wanted = _listing(short) or _reading(short)
     if wanted:
         return wanted
-    return Search() if content(text) else Greet()
+    return SearchIntent() if content(text) else GreetingIntent()
 
 
-def _reading(text: str) -> ReadIt | None:
+def _reading(text: str) -> ReadIntent | None:
     if found := _LINES.match(text):
         path, first, last = found[3] or found[4], int(found[1] or found[5]), found[2] or found[6]
-        return ReadIt(path, max(first, 1), int(last) if last else max(first, 1))
+        return ReadIntent(path, max(first, 1), int(last) if last else max(first, 1))
     match = _READ.match(text)
     if not match:
         return None
@@ -156,10 +156,10 @@ def _reading(text: str) -> ReadIt | None:
     if not looks_like_one and not path.startswith("."):
         return None
     first, last = match.group(3), match.group(4)
-    return ReadIt(path, int(first) if first else 1, int(last) if last else None)
+    return ReadIntent(path, int(first) if first else 1, int(last) if last else None)
 
 
-def _listing(text: str) -> ListIt | None:
+def _listing(text: str) -> ListIntent | None:
     match = _LIST.match(text)
     if not match:
         return _listed_path(text)
@@ -171,22 +171,22 @@ def _listing(text: str) -> ListIt | None:
     return _folder_list(kind, match.group("what").lower(), (match.group("where") or "").strip("`'\""))
 
 
-def _listed_path(text: str) -> ListIt | None:
+def _listed_path(text: str) -> ListIntent | None:
     match = _LIST_PATH.match(text)
     if not match:
         return None
     where = match.group("where") or ""
-    return ListIt(where) if re.search(r"[*?{]", where) else _folder_list("", "", where)
+    return ListIntent(where) if re.search(r"[*?{]", where) else _folder_list("", "", where)
 
 
-def _folder_list(kind: str, what: str, where: str) -> ListIt:
+def _folder_list(kind: str, what: str, where: str) -> ListIntent:
     folder = "" if where.lower() in _HERE or not where else where.rstrip("/")
     if kind in _ENDINGS:
-        return ListIt(f"**/*.{_ENDINGS[kind]}", folder)
+        return ListIntent(f"**/*.{_ENDINGS[kind]}", folder)
     if re.search(r"[*?]", kind):
-        return ListIt(kind if "/" in kind else f"**/{kind}", folder)
+        return ListIntent(kind if "/" in kind else f"**/{kind}", folder)
     if re.fullmatch(r"\.\w+", kind):
-        return ListIt(f"**/*{kind}", folder)
+        return ListIntent(f"**/*{kind}", folder)
     if kind == "test" or what.startswith("test"):
-        return ListIt("**/*{test,Test,spec}*", folder)
-    return ListIt("**/*", folder, shallow=True)
+        return ListIntent("**/*{test,Test,spec}*", folder)
+    return ListIntent("**/*", folder, shallow=True)

@@ -5,11 +5,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gencode.offline_search.code_synonyms import kin_of, leading_words, phrases_in, stop_words, weak_stems
-from gencode.offline_search.stemmer import parts, question_words, stem
+from gencode.offline_search.code_synonyms import (
+    leading_words,
+    phrases_in,
+    stop_words,
+    synonyms_of,
+    weak_stems,
+)
+from gencode.offline_search.stemmer import name_parts, question_words, stem
 
 MOST_CONCEPTS = 9
-MOST_KIN = 7
+MOST_SYNONYMS = 7
 WEAK = 0.35
 LONG_PROMPT = 400
 LONG_STEM = 5
@@ -54,7 +60,7 @@ class Concept:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class SearchQuery:
     """A question, ready to be searched."""
 
     text: str
@@ -77,7 +83,7 @@ class Query:
         return any(concept.stem in stemmed for concept in self.concepts)
 
 
-def query_of(text: str) -> Query:
+def query_of(text: str) -> SearchQuery:
     """The concepts of a question, most telling kept when there are too many."""
     focus = _focus(text)
     paths = tuple(dict.fromkeys(_PATHLIKE.findall(focus)))[:3]
@@ -100,7 +106,7 @@ def query_of(text: str) -> Query:
             concepts.append(_concept(words[place], stemmed[place], named.get(place, ()), place in rest))
         at_place[place] = index[stemmed[place]]
     pairs = _neighbours(at_place, concepts)
-    return Query(focus, tuple(concepts), pairs, paths)
+    return SearchQuery(focus, tuple(concepts), pairs, paths)
 
 
 def stem_pattern(stemmed: str) -> str:
@@ -181,12 +187,12 @@ def _most_telling(places: list[int], stemmed: list[str]) -> list[int]:
 def _concept(word: str, stemmed: str, names: tuple[str, ...], in_phrase: bool) -> Concept:
     exact = "_" in word or bool(re.search(r"[a-z][A-Z]", word))
     weak = (in_phrase or stemmed in weak_stems()) and not exact
-    kin = tuple((name, 0.9) for name in names) + kin_of(stemmed)
+    kin = tuple((name, 0.9) for name in names) + synonyms_of(stemmed)
     if exact:
-        inside = [part for part in parts(word) if len(part) > 2]
+        inside = [part for part in name_parts(word) if len(part) > 2]
         kin = tuple((stem(part), 0.4) for part in inside)
     weight = WEAK if weak else 2.0 if exact else 1.0
-    return Concept(word, stemmed.lower(), weight, () if weak else kin[:MOST_KIN], exact)
+    return Concept(word, stemmed.lower(), weight, () if weak else kin[:MOST_SYNONYMS], exact)
 
 
 def _neighbours(at_place: dict[int, int], concepts: list[Concept]) -> tuple[tuple[int, int], ...]:

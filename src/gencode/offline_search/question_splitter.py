@@ -21,7 +21,7 @@ _SETTING = re.compile(
 _VERBAL = re.compile(r"(?:ed|ing|en)$")
 
 
-def split(text: str) -> list[str]:
+def split_question(text: str) -> list[str]:
     """The questions inside a text, each with the words it shares with the others; one if it is simple."""
     text = text.strip()
     pieces = _items(text) or _clauses(text)
@@ -99,7 +99,7 @@ def _as_question(piece: str) -> str:
     return piece[:1].upper() + piece[1:] + ("?" if asks and not piece.endswith("?") else "")
 
 
-def title(text: str) -> str:
+def task_title(text: str) -> str:
     """Three to five words for a task."""
     words = [word.lower() for word in content(text)][:4]
     return " ".join(["find", *words] if len(words) > 1 else ["find", "the", *(words or ["answer"])])

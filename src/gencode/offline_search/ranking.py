@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gencode.offline_search.query import Concept, Query
-from gencode.offline_search.stemmer import parts, stem, stems, telling_length
+from gencode.offline_search.query import Concept, SearchQuery
+from gencode.offline_search.stemmer import name_parts, stem, stems, telling_length
 
 K1 = 1.4
 B = 0.6
@@ -27,7 +27,7 @@ WHOLE_NAME = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class MatchCounts:
     """What the counts say: per concept, its kin and neighbours written as one how often each file matched."""
 
     main: tuple[Mapping[str, int], ...]
@@ -42,7 +42,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedFile:
     """A file with its score, the share of the question's weight it covers, and what its name says of it."""
 
     path: str
@@ -52,7 +52,7 @@ class Ranked:
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class ConceptWeights:
     """What each concept of a question is worth in this repository."""
 
     main: tuple[float, ...]
@@ -66,7 +66,7 @@ def rarity(matching: int, files: int) -> float:
     return math.log(1 + (files - matching + 0.5) / (matching + 0.5))
 
 
-def weigh(query: Query, seen: Seen) -> Weights:
+def concept_weights(query: SearchQuery, seen: MatchCounts) -> ConceptWeights:
     """Rare words weigh more; a word that is nowhere weighs like a rare one, for the coverage only."""
     main: list[float] = []
     kin: list[float] = []
@@ -78,12 +78,12 @@ def weigh(query: Query, seen: Seen) -> Weights:
         main.append(own if matching else 0.0)
         kin.append(min(other, own) * best_kin if kin_matching else 0.0)
         whole.append(own)
-    return Weights(tuple(main), tuple(kin), tuple(whole))
+    return ConceptWeights(tuple(main), tuple(kin), tuple(whole))
 
 
-def rank_files(query: Query, seen: Seen, only: Iterable[str] | None = None) -> list[Ranked]:
+def rank_files(query: SearchQuery, seen: MatchCounts, only: Iterable[str] | None = None) -> list[RankedFile]:
     """All files with a match (or only these), best first; equal ones by path."""
-    weights = weigh(query, seen)
+    weights = concept_weights(query, seen)
     average = (sum(seen.lengths.values()) / len(seen.lengths)) if seen.lengths else 100.0
     pairs_worth = PAIR * rarity(max(len(seen.pairs), 1), seen.files)
     if only is None:
@@ -95,8 +95,13 @@ def rank_files(query: Query, seen: Seen, only: Iterable[str] | None = None) -> l
 
 
 def _rank(
-    path: str, query: Query, seen: Seen, weights: Weights, average: float, pairs_worth: float
-) -> Ranked:
+    path: str,
+    query: SearchQuery,
+    seen: MatchCounts,
+    weights: ConceptWeights,
+    average: float,
+    pairs_worth: float,
+) -> RankedFile:
     stretch = 1 - B + B * min(seen.lengths.get(path, average) / max(average, 1.0), 6.0)
     name, folders = path_stems(path)
     score = covered = in_name = named = 0.0
@@ -114,15 +119,15 @@ def _rank(
     score += SYMBOLS * symbol_score(query, weights, seen.symbols.get(path, ()))
     total = sum(weights.whole) or 1.0
     coverage = covered / total
-    score *= (1 - COVER + COVER * coverage) * standing(path, query)
+    score *= (1 - COVER + COVER * coverage) * path_weight(path, query)
     if in_name > 1:
         score *= 1 + WHOLE_NAME * min(in_name / max(len(name), 1), 1.0)
     if any(path.endswith(asked) for asked in query.paths):
         score *= 4
-    return Ranked(path, score, coverage, named / total)
+    return RankedFile(path, score, coverage, named / total)
 
 
-def symbol_score(query: Query, weights: Weights, symbols: Sequence[str]) -> float:
+def symbol_score(query: SearchQuery, weights: ConceptWeights, symbols: Sequence[str]) -> float:
     """How much the best name that a file defines speaks for the question."""
     best = 0.0
     for symbol in symbols:
@@ -136,7 +141,9 @@ def symbol_score(query: Query, weights: Weights, symbols: Sequence[str]) -> floa
     return best
 
 
-def _covered(own: bool, other: bool, named: bool, weights: Weights, place: int, concept: Concept) -> float:
+def _covered(
+    own: bool, other: bool, named: bool, weights: ConceptWeights, place: int, concept: Concept
+) -> float:
     if own or named:
         return weights.whole[place]
     return weights.whole[place] * concept.kin[0][1] if other and concept.kin else 0.0
@@ -213,12 +220,12 @@ def is_prose(path: str) -> bool:
     return path.lower().endswith(_PROSE) or bool(_SHOUTED.match(name))
 
 
-def standing(path: str, query: Query) -> float:
+def path_weight(path: str, query: SearchQuery) -> float:
     """What a file is worth by its place alone: tests, docs, examples and foreign code stand back."""
     lower = path.lower()
     folders = lower.split("/")
     name = folders[-1]
-    plain = parts(path.rsplit("/", 1)[-1])
+    plain = name_parts(path.rsplit("/", 1)[-1])
     worth = 1.0
     is_test = _TESTS & set(folders[:-1]) or {"test", "tests", "spec"} & set(plain) or name == "conftest.py"
     if is_test:

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from gencode.offline_search.code_blocks import Line
+from gencode.offline_search.code_blocks import CodeLine
 
 _MORE = re.compile(r"^\[… ?(?:([\d,]+) )?more; go on with offset=(\d+)\]$", re.MULTILINE)
 _NOTE = re.compile(r"^\[.*\]$")
@@ -14,7 +14,7 @@ LONGEST_LINE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class GrepCounts:
     """How often a pattern matched, by path; `more` files were cut off after `next_offset`."""
 
     by_path: dict[str, int]
@@ -27,7 +27,7 @@ class Counts:
         return len(self.by_path) + self.more
 
 
-def read_counts(text: str) -> Counts:
+def read_counts(text: str) -> GrepCounts:
     """The result of Grep with output_mode count: `path:count` lines."""
     by_path: dict[str, int] = {}
     rest = _rest(text)
@@ -35,7 +35,7 @@ def read_counts(text: str) -> Counts:
         match = None if _NOTE.match(line) else _COUNT.match(line)
         if match:
             by_path[clean_path(match.group(1))] = int(match.group(2))
-    return Counts(by_path, *rest)
+    return GrepCounts(by_path, *rest)
 
 
 def read_paths(text: str) -> tuple[list[str], int]:
@@ -46,9 +46,9 @@ def read_paths(text: str) -> tuple[list[str], int]:
     return paths, _rest(text)[0]
 
 
-def read_matches(text: str, path: str) -> list[Line]:
+def read_matches(text: str, path: str) -> list[CodeLine]:
     """The result of Grep with output_mode content in one file: `path:line:text`, or `line:text`."""
-    lines: list[Line] = []
+    lines: list[CodeLine] = []
     prefix = f"{path}:"
     for raw in text.splitlines():
         if _NOTE.match(raw):
@@ -56,24 +56,24 @@ def read_matches(text: str, path: str) -> list[Line]:
         line = raw.removeprefix("./").removeprefix(prefix)
         number, colon, said = line.partition(":")
         if colon and number.isdecimal():
-            lines.append(Line(int(number), said[:LONGEST_LINE]))
+            lines.append(CodeLine(int(number), said[:LONGEST_LINE]))
     return lines
 
 
-def read_anywhere(text: str) -> list[tuple[str, Line]]:
+def read_anywhere(text: str) -> list[tuple[str, CodeLine]]:
     """The result of Grep with output_mode content in many files: `path:line:text`."""
     found = (_ANYWHERE.match(raw) for raw in text.splitlines() if not _NOTE.match(raw))
     return [
-        (clean_path(match.group(1)), Line(int(match.group(2)), match.group(3)[:LONGEST_LINE]))
+        (clean_path(match.group(1)), CodeLine(int(match.group(2)), match.group(3)[:LONGEST_LINE]))
         for match in found
         if match
     ]
 
 
-def read_lines(text: str) -> list[Line]:
+def read_lines(text: str) -> list[CodeLine]:
     """The result of Read: numbered lines."""
     found = (_READ_LINE.match(raw) for raw in text.splitlines())
-    return [Line(int(match.group(1)), match.group(2)) for match in found if match]
+    return [CodeLine(int(match.group(1)), match.group(2)) for match in found if match]
 
 
 def clean_path(path: str) -> str:

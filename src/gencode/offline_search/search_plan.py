@@ -11,12 +11,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
-from gencode.offline_search.best_passages import File, Place, locate, look_pattern
-from gencode.offline_search.code_blocks import Line, naming_pattern, symbol_of
-from gencode.offline_search.query import Query
-from gencode.offline_search.ranking import Ranked, Seen, rank_files, weigh
+from gencode.offline_search.best_passages import MatchedFile, Passage, best_passages, look_pattern
+from gencode.offline_search.code_blocks import CodeLine, naming_pattern, symbol_of
+from gencode.offline_search.query import SearchQuery
+from gencode.offline_search.ranking import MatchCounts, RankedFile, concept_weights, rank_files
 from gencode.offline_search.result_parser import (
-    Counts,
+    GrepCounts,
     read_anywhere,
     read_counts,
     read_lines,
@@ -35,7 +35,7 @@ ASIDE = "!*.po !*.pot !*.svg !*.lock !*.map !*.min.js !*.min.css !*.snap"
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedCall:
     """A call to make, and why."""
 
     purpose: str
@@ -44,7 +44,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CallResult:
     """What a call brought."""
 
     input: dict[str, Any]
@@ -53,21 +53,21 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """The end of a search: places, best first, and the lines to quote, by path."""
 
-    places: tuple[Place, ...]
-    quotes: Mapping[str, Sequence[Line]]
+    places: tuple[Passage, ...]
+    quotes: Mapping[str, Sequence[CodeLine]]
 
 
-Results = Mapping[str, Said]
+Results = Mapping[str, CallResult]
 
 
-def next_step(query: Query, got: Results, tools: AbstractSet[str]) -> list[Planned] | Found:
+def next_step(query: SearchQuery, got: Results, tools: AbstractSet[str]) -> list[PlannedCall] | SearchResult:
     """More calls, or what was found. Without tools (the grace turn) it makes do with what there is."""
     if not got:
         calls = _first(query, tools)
-        return calls or Found((), {})
+        return calls or SearchResult((), {})
     seen = gather(query, got)
     stage = {purpose.split("-")[0] for purpose in got}
     read = [_path_of(got[purpose]) for purpose in sorted(got) if purpose.startswith("read-")]
@@ -84,13 +84,13 @@ def next_step(query: Query, got: Results, tools: AbstractSet[str]) -> list[Plann
         places.sort(key=lambda place: read.index(place.path))
     if "read" not in stage and "Read" in tools and "Grep" in tools and places:
         return _read(places[:ANSWERS])
-    return Found(tuple(places[:ANSWERS]), _quotes(got, places[:ANSWERS]))
+    return SearchResult(tuple(places[:ANSWERS]), _quotes(got, places[:ANSWERS]))
 
 
-def _first(query: Query, tools: AbstractSet[str]) -> list[Planned]:
-    calls: list[Planned] = []
+def _first(query: SearchQuery, tools: AbstractSet[str]) -> list[PlannedCall]:
+    calls: list[PlannedCall] = []
     if "Glob" in tools:
-        calls.append(Planned("names", "Glob", {"pattern": _names_pattern(query), "head_limit": 400}))
+        calls.append(PlannedCall("names", "Glob", {"pattern": _names_pattern(query), "head_limit": 400}))
     if "Grep" in tools:
         calls.append(_count("lines", "^"))
         calls += _naming(query)
@@ -106,7 +106,7 @@ def _first(query: Query, tools: AbstractSet[str]) -> list[Planned]:
     return calls
 
 
-def _naming(query: Query) -> list[Planned]:
+def _naming(query: SearchQuery) -> list[PlannedCall]:
     """Definitions named after two words of the question."""
     telling = [concept for concept in query.concepts if concept.weight >= 1]
     stemmed = [concept.stem for concept in telling]
@@ -122,16 +122,16 @@ def _naming(query: Query) -> list[Planned]:
         "head_limit": 0,
         "glob": ASIDE,
     }
-    return [Planned("naming", "Grep", asked)]
+    return [PlannedCall("naming", "Grep", asked)]
 
 
-def _count(purpose: str, pattern: str, **more: Any) -> Planned:
-    return Planned(
+def _count(purpose: str, pattern: str, **more: Any) -> PlannedCall:
+    return PlannedCall(
         purpose, "Grep", {"pattern": pattern, "output_mode": "count", "head_limit": 0, "glob": ASIDE, **more}
     )
 
 
-def _names_pattern(query: Query) -> str:
+def _names_pattern(query: SearchQuery) -> str:
     """Files named after a word of the question, in either case."""
     beginnings: list[str] = []
     for concept in query.concepts:
@@ -141,7 +141,7 @@ def _names_pattern(query: Query) -> str:
     return f"**/*{{{choices}}}*" if "," in choices else f"**/*{choices}*"
 
 
-def gather(query: Query, got: Results) -> Seen:
+def gather(query: SearchQuery, got: Results) -> MatchCounts:
     """All counts that have come in, the pages of one pattern put together."""
     main = [_joined(got, f"main-{place}") for place in range(len(query.concepts))]
     kin = [_joined(got, f"kin-{place}") for place in range(len(query.concepts))]
@@ -149,7 +149,7 @@ def gather(query: Query, got: Results) -> Seen:
     names = got.get("names")
     named = read_paths(names.text)[0] if names and not names.error else []
     files = max([lengths.files, 1, *(counts.files for counts in (*main, *kin))])
-    return Seen(
+    return MatchCounts(
         main=tuple(counts.by_path for counts in main),
         kin=tuple(counts.by_path for counts in kin),
         pairs=_joined(got, "pairs").by_path,
@@ -162,7 +162,7 @@ def gather(query: Query, got: Results) -> Seen:
     )
 
 
-def _symbols(said: Said | None) -> dict[str, tuple[str, ...]]:
+def _symbols(said: CallResult | None) -> dict[str, tuple[str, ...]]:
     """The names that Grep found being defined, by path."""
     found: dict[str, list[str]] = {}
     if said and not said.error:
@@ -173,21 +173,21 @@ def _symbols(said: Said | None) -> dict[str, tuple[str, ...]]:
     return {path: tuple(dict.fromkeys(symbols)) for path, symbols in sorted(found.items())}
 
 
-def _joined(got: Results, purpose: str) -> Counts:
+def _joined(got: Results, purpose: str) -> GrepCounts:
     first = got.get(purpose)
     if first is None or first.error:
-        return Counts({})
+        return GrepCounts({})
     counts = read_counts(first.text)
     by_path = dict(counts.by_path)
     for other in sorted(got):
         if other.startswith(f"more-{purpose}-") and not got[other].error:
             by_path.update(read_counts(got[other].text).by_path)
-    return Counts(by_path, max(counts.files - len(by_path), 0), counts.next_offset)
+    return GrepCounts(by_path, max(counts.files - len(by_path), 0), counts.next_offset)
 
 
-def _more(query: Query, got: Results, ranked: list[Ranked]) -> list[Planned]:
+def _more(query: SearchQuery, got: Results, ranked: list[RankedFile]) -> list[PlannedCall]:
     """What was cut off: further pages of the rarer words, and the lengths of the likeliest files."""
-    calls: list[Planned] = []
+    calls: list[PlannedCall] = []
     lengths = _joined(got, "lines")
     if lengths.more:
         unknown = [each.path for each in ranked[: 2 * LENGTHS_OF] if each.path not in lengths.by_path]
@@ -201,7 +201,7 @@ def _more(query: Query, got: Results, ranked: list[Ranked]) -> list[Planned]:
     for files, purpose, counts, asked in sorted(cut_off, key=lambda each: each[:2]):
         page = max(counts.next_offset, 1)
         for number, offset in enumerate(range(page, files, page)):
-            calls.append(Planned(f"more-{purpose}-{number}", "Grep", {**asked, "offset": offset}))
+            calls.append(PlannedCall(f"more-{purpose}-{number}", "Grep", {**asked, "offset": offset}))
     return calls[:MOST_PAGES]
 
 
@@ -210,15 +210,18 @@ def _as_glob(path: str) -> str:
     return "/" + re.sub(r"[^\w./@+-]", "?", path)
 
 
-def _look(query: Query, ranked: list[Ranked], room: int, tools: AbstractSet[str]) -> list[Planned]:
+def _look(
+    query: SearchQuery, ranked: list[RankedFile], room: int, tools: AbstractSet[str]
+) -> list[PlannedCall]:
     best = ranked[: min(LOOKS, room)]
     if "Grep" not in tools:
         return [
-            Planned(f"look-{place}", "Read", {"file_path": each.path}) for place, each in enumerate(best[:8])
+            PlannedCall(f"look-{place}", "Read", {"file_path": each.path})
+            for place, each in enumerate(best[:8])
         ]
     pattern = look_pattern(query)
     return [
-        Planned(
+        PlannedCall(
             f"look-{place}",
             "Grep",
             {"pattern": pattern, "path": each.path, "output_mode": "content", "-n": True, "head_limit": 0},
@@ -227,28 +230,28 @@ def _look(query: Query, ranked: list[Ranked], room: int, tools: AbstractSet[str]
     ]
 
 
-def _places(query: Query, got: Results, ranked: list[Ranked], seen: Seen) -> list[Place]:
+def _places(query: SearchQuery, got: Results, ranked: list[RankedFile], seen: MatchCounts) -> list[Passage]:
     by_path = {each.path: each for each in ranked}
-    files: list[File] = []
+    files: list[MatchedFile] = []
     for purpose in sorted(got):
         said = got[purpose]
         path = _path_of(said)
         if not purpose.startswith("look-") or said.error or path not in by_path:
             continue
         lines = _seen_lines(said, path)
-        files.append(File(by_path[path], lines, seen.lengths.get(path, 0)))
+        files.append(MatchedFile(by_path[path], lines, seen.lengths.get(path, 0)))
     if not files:
-        files = [File(each, [], seen.lengths.get(each.path, 0)) for each in ranked[:ANSWERS]]
-    return locate(query, weigh(query, seen), files)
+        files = [MatchedFile(each, [], seen.lengths.get(each.path, 0)) for each in ranked[:ANSWERS]]
+    return best_passages(query, concept_weights(query, seen), files)
 
 
-def _seen_lines(said: Said, path: str) -> list[Line]:
+def _seen_lines(said: CallResult, path: str) -> list[CodeLine]:
     return read_lines(said.text) if "file_path" in said.input else read_matches(said.text, path)
 
 
-def _read(places: Sequence[Place]) -> list[Planned]:
+def _read(places: Sequence[Passage]) -> list[PlannedCall]:
     return [
-        Planned(
+        PlannedCall(
             f"read-{number}",
             "Read",
             {"file_path": place.path, "offset": _window(place), "limit": READ_LINES},
@@ -257,19 +260,19 @@ def _read(places: Sequence[Place]) -> list[Planned]:
     ]
 
 
-def _window(place: Place) -> int:
+def _window(place: Passage) -> int:
     """Where to begin reading: at the place itself, or at a telling comment right above it."""
     above = [number for number in place.telling[:3] if place.line - 25 <= number < place.line]
     return max(min([place.line, *above]), 1)
 
 
-def _path_of(said: Said) -> str:
+def _path_of(said: CallResult) -> str:
     return str(said.input.get("file_path") or said.input.get("path") or "")
 
 
-def _quotes(got: Results, places: Sequence[Place]) -> dict[str, Sequence[Line]]:
+def _quotes(got: Results, places: Sequence[Passage]) -> dict[str, Sequence[CodeLine]]:
     """The lines that were really seen of each file: read ones, or else those that Grep showed."""
-    quotes: dict[str, Sequence[Line]] = {}
+    quotes: dict[str, Sequence[CodeLine]] = {}
     for kind in ("read-", "look-"):
         for purpose in sorted(got):
             said = got[purpose]

@@ -156,7 +156,7 @@ _FIXED = {
 }
 
 
-def parts(text: str) -> list[str]:
+def name_parts(text: str) -> list[str]:
     """The words inside a text or identifier, lower case: `parseHTTPHeader_v2` → parse http header v 2."""
     return [part.lower() for part in _PART.findall(text)]
 
@@ -200,7 +200,7 @@ def _undouble(base: str, ending: str) -> str:
 
 def stems(text: str) -> list[str]:
     """The stems of all words inside a text, in order."""
-    return [stem(part) for part in parts(text)]
+    return [stem(part) for part in name_parts(text)]
 
 
 _FILLERS = frozenset(
@@ -228,4 +228,4 @@ _FILLERS = frozenset(
 
 def telling_length(name: str) -> int:
     """How many words of a name say something: two in `get_language_from_request`."""
-    return max(sum(part not in _FILLERS for part in parts(name)), 1)
+    return max(sum(part not in _FILLERS for part in name_parts(name)), 1)

@@ -16,7 +16,7 @@ IN_VAIN = -2
 """If so few are left, to be careful was of no use."""
 
 
-class Allowance(Struct):
+class RefusalBudget(Struct):
     """What is left of it, for one provider and model."""
 
     fine: int = 0

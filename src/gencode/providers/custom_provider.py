@@ -21,7 +21,7 @@ from gencode.runtime.ports import (
 PARTS = (TextPart, ThinkingPart, CallPart, EndPart, AgainPart, WaitPart)
 
 
-class Own:
+class CustomProvider:
     """Somebody else's provider, which is held to what the port says."""
 
     def __init__(self, inner: Provider) -> None:

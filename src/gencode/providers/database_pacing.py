@@ -14,7 +14,7 @@ LONGEST = 180.0
 """A provider that asks for a longer pause is not waited for by anybody."""
 
 
-class Paced:
+class PacedProvider:
     """A provider whose requests leave when it is their turn among those of all processes."""
 
     def __init__(self, inner: Provider, pace: Pace, model: str, rate: float | None = None) -> None:

@@ -12,9 +12,9 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 from msgspec import Struct
 
 from gencode.core.errors import ProviderError, UserMistake
-from gencode.providers.http_connection import Door, Fault, Line, Route, WireTrouble
-from gencode.providers.http_pool import Wire, hold
-from gencode.providers.provider_errors import Speaker
+from gencode.providers.http_connection import HostAddress, HttpConnection, HttpFailure, HttpFault, HttpRoute
+from gencode.providers.http_pool import HttpPool, pool_of_loop
+from gencode.providers.provider_errors import ModelErrors
 from gencode.providers.sse import EventSplitter
 
 MOST_BYTES = 128 * 1024 * 1024
@@ -31,7 +31,7 @@ _AS_IT_IS = "/%:@!$&'()*+,;=?~-._"
 """What may stand in the path and query of a request as it is written in an address."""
 
 
-class Patience(Struct, frozen=True):
+class HttpTimeouts(Struct, frozen=True):
     """How many seconds to wait for a connection, for the first byte of an answer, and between two bytes."""
 
     connect: float = 30.0
@@ -39,10 +39,10 @@ class Patience(Struct, frozen=True):
     between_bytes: float = 180.0
 
 
-PATIENCE = Patience()
+DEFAULT_TIMEOUTS = HttpTimeouts()
 
 
-class Endpoint:
+class ModelEndpoint:
     """One model at one address: takes a request's bytes, gives the answer."""
 
     def __init__(
@@ -52,11 +52,11 @@ class Endpoint:
         headers: Mapping[str, str],
         *,
         secret: str,
-        patience: Patience = PATIENCE,
+        timeouts: HttpTimeouts = DEFAULT_TIMEOUTS,
     ) -> None:
         if not (secret.isascii() and secret.isprintable()):
             raise UserMistake(f"The API key for {name} holds characters that no key has; copy it once more.")
-        self.speaker = Speaker(name, url.partition("?")[0], secret, *_secrets_of(url))
+        self.errors = ModelErrors(name, url.partition("?")[0], secret, *_secrets_of(url))
         self._url = url
         self._headers = {
             **headers,
@@ -65,24 +65,24 @@ class Endpoint:
             "Accept-Encoding": "identity",
             "User-Agent": "gencode",
         }
-        self._patience = patience
-        self._route: Route | None = None
+        self._timeouts = timeouts
+        self._route: HttpRoute | None = None
         self._head = b""
 
-    async def ask(self, body: bytes, thinking: str | None = None) -> "Answer":
+    async def ask(self, body: bytes, thinking: str | None = None) -> "HttpResponse":
         """Send a request and wait for the first bytes of its answer; whoever gets the answer closes it.
 
         `thinking` is the parameter of the request that asks for it, for the case that it is refused.
         """
         route = self._route or self._learn_route()
-        wire = await _wire()
+        pool = await _pool_of_loop()
         head = b"%b%d\r\n\r\n" % (self._head, len(body))
-        limits = self._patience
+        limits = self._timeouts
         try:
-            line = await wire.post(route, head, body, connect=limits.connect, answer=limits.first_byte)
-        except (WireTrouble, TimeoutError) as error:
+            connection = await pool.post(route, head, body, connect=limits.connect, answer=limits.first_byte)
+        except (HttpFailure, TimeoutError) as error:
             raise self._unreached(error) from None
-        answer = Answer(line, lambda: wire.give_back(route, line), self.speaker, limits)
+        answer = HttpResponse(connection, lambda: pool.give_back(route, connection), self.errors, limits)
         begun = False
         try:
             await answer.begin(thinking)
@@ -92,25 +92,25 @@ class Endpoint:
                 answer.close()
         return answer
 
-    def _learn_route(self) -> Route:
+    def _learn_route(self) -> HttpRoute:
         """The way to the server, and the head of every request but for the length of its body."""
         parts = urlsplit(self._url)
         try:
-            server, host = _door(parts)
+            server, host = _host_address(parts)
             proxy = self._proxy()
             way = urlsplit(proxy) if proxy else None
-            door = _door(way)[0] if way else None
-            named = _pass(way)
+            door = _host_address(way)[0] if way else None
+            named = _proxy_authorization(way)
             path = quote(parts.path, safe=_AS_IT_IS)
             path += f"?{quote(parts.query, safe=_AS_IT_IS)}" if parts.query else ""
         except ValueError:  # an address that no URL can have
-            raise self.speaker.trouble("cannot be asked: check the base URL and the proxy.") from None
+            raise self.errors.error("cannot be asked: check the base URL and the proxy.") from None
         through = door is not None and not server.tls
         headers = [f"{name}: {value}\r\n" for name, value in ({"Host": host} | self._headers).items()]
         target = f"{parts.scheme}://{host}{path}" if through else path
         lines = "".join((f"POST {target} HTTP/1.1\r\n", *headers, named if through else ""))
         self._head = f"{lines}Content-Length: ".encode()
-        self._route = Route(server, door, named)
+        self._route = HttpRoute(server, door, named)
         return self._route
 
     def _proxy(self) -> str | None:
@@ -125,54 +125,70 @@ class Endpoint:
             return f"http://{proxy}" if proxy else None
         if not proxy.lower().startswith(("http://", "https://")):
             kind = proxy.partition("://")[0]
-            raise self.speaker.trouble(
+            raise self.errors.error(
                 f"cannot be reached: the environment names a {kind} proxy, and only http works."
             )
         return proxy
 
-    def _unreached(self, error: WireTrouble | TimeoutError) -> ProviderError:
-        say, place = self.speaker.trouble, self.speaker.address
-        match error.fault if isinstance(error, WireTrouble) else Fault.SILENT:
-            case Fault.SLOW:
-                seconds = f"{self._patience.connect:g} s"
+    def _unreached(self, error: HttpFailure | TimeoutError) -> ProviderError:
+        say, place = self.errors.error, self.errors.address
+        match error.fault if isinstance(error, HttpFailure) else HttpFault.SILENT:
+            case HttpFault.SLOW:
+                seconds = f"{self._timeouts.connect:g} s"
                 return say(f"cannot be reached: no connection to {place} within {seconds}.", retryable=True)
-            case Fault.SILENT:
-                return say(f"did not answer within {self._patience.first_byte:g} s.", retryable=True)
-            case Fault.UNTRUSTED:
+            case HttpFault.SILENT:
+                return say(f"did not answer within {self._timeouts.first_byte:g} s.", retryable=True)
+            case HttpFault.UNTRUSTED:
                 return say(f"cannot be reached safely: {place} shows no certificate that can be trusted.")
-            case Fault.NO_TLS:
+            case HttpFault.NO_TLS:
                 return say(f"cannot be reached safely: {place} does not speak TLS. Is it an http:// address?")
-            case Fault.PROXY_REFUSED:
-                status = error.status if isinstance(error, WireTrouble) else 0
+            case HttpFault.PROXY_REFUSED:
+                status = error.status if isinstance(error, HttpFailure) else 0
                 return say(f"cannot be reached: the proxy refused to connect (HTTP {status}).")
-            case Fault.PROXY_SILENT:
+            case HttpFault.PROXY_SILENT:
                 return say("cannot be reached: the proxy of the environment does not answer.", retryable=True)
-            case Fault.REFUSED | Fault.UNREACHED as fault:
-                why = (error.words if isinstance(error, WireTrouble) else "") or fault.value
-                retryable = fault is Fault.UNREACHED
+            case HttpFault.REFUSED | HttpFault.UNREACHED as fault:
+                why = (error.words if isinstance(error, HttpFailure) else "") or fault.value
+                retryable = fault is HttpFault.UNREACHED
                 return say(f"cannot be reached at {place}: {why}. Check the base URL.", retryable=retryable)
-            case Fault.NOT_HTTP:
+            case HttpFault.NOT_HTTP:
                 return say(f"answered with something that is not HTTP; check the base URL, now {place}.")
-            case Fault.CLOSED | Fault.BROKEN:
-                return self.speaker.nothing()
+            case HttpFault.CLOSED | HttpFault.BROKEN:
+                return self.errors.no_answer()
 
 
-class Answer:
+class HttpResponse:
     """The answer to one request: events as they come, or `whole` when the server does not stream."""
 
     __slots__ = (
-        *("_begun", "_end", "_events", "_first", "_limit", "_line", "_patience", "_size", "_speaker"),
-        *("_unpack", "close", "whole"),
+        "_begun",
+        "_connection",
+        "_end",
+        "_errors",
+        "_events",
+        "_first",
+        "_limit",
+        "_size",
+        "_timeouts",
+        "_unpack",
+        "close",
+        "whole",
     )
 
-    def __init__(self, line: Line, close: Callable[[], None], speaker: Speaker, patience: Patience) -> None:
+    def __init__(
+        self,
+        connection: HttpConnection,
+        close: Callable[[], None],
+        errors: ModelErrors,
+        timeouts: HttpTimeouts,
+    ) -> None:
         self.whole: bytes | None = None
         self.close = close
         """Let go; an answer that was not read to its end takes its connection with it."""
-        self._line = line
-        self._speaker = speaker
-        self._patience = patience
-        self._limit = patience.first_byte
+        self._connection = connection
+        self._errors = errors
+        self._timeouts = timeouts
+        self._limit = timeouts.first_byte
         self._events = EventSplitter()
         self._first = b""
         self._begun = False
@@ -182,9 +198,9 @@ class Answer:
 
     async def begin(self, thinking: str | None = None) -> None:
         """Read the first bytes and see what kind of answer this is."""
-        if self._line.status != 200:
+        if self._connection.status != 200:
             body = await self._complaint()
-            raise self._speaker.refusal(self._line.status, self._line.headers, body, thinking)
+            raise self._errors.http_error(self._connection.status, self._connection.headers, body, thinking)
         self._learn_coding()
         while not self._first and (piece := await self._read()):
             self._first = piece.lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -205,14 +221,14 @@ class Answer:
             piece = b""
         found = self._events.rest()
         if not (found or self._begun):
-            raise self._speaker.babble(self._first) if self._first else self._speaker.nothing()
+            raise self._errors.not_a_reply(self._first) if self._first else self._errors.no_answer()
         return found
 
     async def finish(self) -> None:
         """Read a stream whose reply is whole to its end, so that its connection can be used again."""
         self.hurry()
         try:
-            while not self._line.whole and await self._read():
+            while not self._connection.whole and await self._read():
                 pass
         except ProviderError:
             self.close()
@@ -236,32 +252,32 @@ class Answer:
         piece = b""
         while not piece:
             try:
-                piece = await self._line.piece(self._limit)
-            except WireTrouble as trouble:
-                silent = trouble.fault is Fault.SILENT
-                raise self._silence() if silent else self._speaker.half() from None
+                piece = await self._connection.piece(self._limit)
+            except HttpFailure as trouble:
+                silent = trouble.fault is HttpFault.SILENT
+                raise self._silence() if silent else self._errors.cut_off() from None
             if not piece:
                 return b""
             if self._unpack is not None:
                 piece = self._unpack(piece)
         if not self._size:
-            self._limit = self._patience.between_bytes
+            self._limit = self._timeouts.between_bytes
         self._size += len(piece)
         if self._size > MOST_BYTES:
-            raise self._speaker.trouble(f"sent an answer of more than {MOST_BYTES} bytes.")
+            raise self._errors.error(f"sent an answer of more than {MOST_BYTES} bytes.")
         if self._end and time.monotonic() > self._end:
             raise self._silence()
         return piece
 
     def _learn_coding(self) -> None:
         """How an answer is read that is compressed though nobody asked for it."""
-        if not self._line.says(b"content-encoding"):
+        if not self._connection.says(b"content-encoding"):
             return
-        name = self._line.headers["content-encoding"].strip().lower()
+        name = self._connection.headers["content-encoding"].strip().lower()
         if name in ("", "identity"):
             return
         if name not in ("gzip", "x-gzip", "deflate"):
-            raise self._speaker.trouble(
+            raise self._errors.error(
                 "answered in a compressed form that was not asked for and cannot be read."
             )
         self._unpack = self._unpacking()
@@ -282,22 +298,22 @@ class Answer:
                 # What comes after the end would be copied again with every piece.
                 return b"" if press.eof else press.decompress(piece, MOST_BYTES + 1)
             except zlib.error:
-                raise self._speaker.half() from None
+                raise self._errors.cut_off() from None
 
         return unpacked
 
     def _silence(self) -> ProviderError:
         if not self._size:
-            seconds = f"{self._patience.first_byte:g} s"
-            return self._speaker.trouble(
+            seconds = f"{self._timeouts.first_byte:g} s"
+            return self._errors.error(
                 f"accepted the request, then sent nothing for {seconds}.", retryable=True
             )
-        return self._speaker.trouble(
-            f"fell silent for {self._patience.between_bytes:g} s in the middle of its answer.", retryable=True
+        return self._errors.error(
+            f"fell silent for {self._timeouts.between_bytes:g} s in the middle of its answer.", retryable=True
         )
 
 
-def address(base_url: str, method: str) -> str:
+def api_url(base_url: str, method: str) -> str:
     """The URL of an API method below a base URL, given with or without a version, a slash or the method."""
     try:
         parts = urlsplit(base_url.strip())
@@ -323,7 +339,7 @@ def _secrets_of(url: str) -> list[str]:
     return [value for name, value in {*as_sent, *parse_qsl(query)} if not name.endswith("version")]
 
 
-def _door(parts: SplitResult) -> tuple[Door, str]:
+def _host_address(parts: SplitResult) -> tuple[HostAddress, str]:
     """Where an address leads, and how a request names its host."""
     if not parts.hostname:
         raise ValueError("an address without a host")
@@ -333,11 +349,11 @@ def _door(parts: SplitResult) -> tuple[Door, str]:
     if " " in host or not host.isprintable():
         raise ValueError("an address whose host no server can have")
     usual = 443 if parts.scheme == "https" else 80
-    door = Door(host, parts.port or usual, parts.scheme == "https")
+    door = HostAddress(host, parts.port or usual, parts.scheme == "https")
     return door, door.named.removesuffix(f":{usual}")
 
 
-def _pass(way: SplitResult | None) -> str:
+def _proxy_authorization(way: SplitResult | None) -> str:
     """The header that tells a proxy who asks."""
     if way is None or way.username is None:
         return ""
@@ -347,11 +363,11 @@ def _pass(way: SplitResult | None) -> str:
     return f"Proxy-Authorization: Basic {b64encode(known.encode()).decode()}\r\n"
 
 
-_open: dict[asyncio.AbstractEventLoop, Wire] = {}
-_held: dict[asyncio.AbstractEventLoop, AsyncGenerator[Wire, None]] = {}
+_open: dict[asyncio.AbstractEventLoop, HttpPool] = {}
+_held: dict[asyncio.AbstractEventLoop, AsyncGenerator[HttpPool, None]] = {}
 
 
-async def _wire() -> Wire:
+async def _pool_of_loop() -> HttpPool:
     """The connections of this event loop."""
     loop = asyncio.get_running_loop()
     known = _open.get(loop)
@@ -360,11 +376,11 @@ async def _wire() -> Wire:
     for closed in [each for each in list(_held) if each.is_closed()]:
         _open.pop(closed, None)
         _held.pop(closed, None)
-    _held[loop] = hold(_open)
+    _held[loop] = pool_of_loop(_open)
     return await anext(_held[loop])
 
 
-async def hang_up() -> None:
+async def close_connections() -> None:
     """Close the connections of this event loop now rather than at its end."""
     held = _held.pop(asyncio.get_running_loop(), None)
     if held is not None:

@@ -19,7 +19,7 @@ MOST_HEARD = 512 * 1024 * 1024
 """So much may come for one request, whatever it is: chunks of one byte have no end of headers."""
 
 
-class Fault(Enum):
+class HttpFault(Enum):
     """What can go wrong on the wire."""
 
     UNREACHED = "no connection"
@@ -35,17 +35,17 @@ class Fault(Enum):
     SILENT = "nothing came for too long"
 
 
-class WireTrouble(Exception):
+class HttpFailure(Exception):
     """An exchange that failed; `words` are the system's own."""
 
-    def __init__(self, fault: Fault, words: str = "", status: int = 0) -> None:
+    def __init__(self, fault: HttpFault, words: str = "", status: int = 0) -> None:
         super().__init__(fault.value)
         self.fault = fault
         self.words = words
         self.status = status
 
 
-class Door(Struct, frozen=True):
+class HostAddress(Struct, frozen=True):
     """One address that connections are made to."""
 
     host: str
@@ -58,15 +58,15 @@ class Door(Struct, frozen=True):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class Route(Struct, frozen=True):
+class HttpRoute(Struct, frozen=True):
     """The way to a server: straight, or through a proxy that may want to know who asks."""
 
-    server: Door
-    proxy: Door | None = None
+    server: HostAddress
+    proxy: HostAddress | None = None
     pass_: str = ""
 
 
-class Line(asyncio.BufferedProtocol):
+class HttpConnection(asyncio.BufferedProtocol):
     """One connection, and the answer that arrives on it.
 
     What comes is read into `room`, which the connections of a loop share: it is taken out of there before the
@@ -74,9 +74,27 @@ class Line(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
-        *("_bare", "_busy", "_end", "_fault", "_head", "_headed", "_heard", "_held", "_loop", "_parser"),
-        *("_pieces", "_room", "_spoilt", "_timer", "_transport", "_waiter", "_writable"),
-        *("over", "since", "status", "whole"),
+        "_bare",
+        "_busy",
+        "_end",
+        "_fault",
+        "_head",
+        "_headed",
+        "_heard",
+        "_held",
+        "_loop",
+        "_parser",
+        "_pieces",
+        "_room",
+        "_spoilt",
+        "_timer",
+        "_transport",
+        "_waiter",
+        "_writable",
+        "over",
+        "since",
+        "status",
+        "whole",
     )
 
     def __init__(self, room: memoryview) -> None:
@@ -96,7 +114,7 @@ class Line(asyncio.BufferedProtocol):
         self._head: list[tuple[bytes, bytes]] = []
         self._pieces: list[bytes] = []
         self._headed = self.whole = False
-        self._fault: Fault | None = Fault.CLOSED if self.over else None
+        self._fault: HttpFault | None = HttpFault.CLOSED if self.over else None
         self._bare = self._heard = self._held = self.status = 0
         self._busy = True
 
@@ -110,7 +128,7 @@ class Line(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         """Close it at once; an answer that ends with its connection is not whole thereby."""
-        self._fail(Fault.BROKEN if self._heard else Fault.CLOSED)
+        self._fail(HttpFault.BROKEN if self._heard else HttpFault.CLOSED)
         self._transport.abort()
 
     @property
@@ -159,17 +177,17 @@ class Line(asyncio.BufferedProtocol):
         self._held = 0
         return taken
 
-    async def tunnel(self, route: Route, context: ssl.SSLContext) -> None:
+    async def tunnel(self, route: HttpRoute, context: ssl.SSLContext) -> None:
         """Let the proxy at the other end connect, and begin TLS with the server behind it."""
         place = route.server.named
         self._transport.write(f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n{route.pass_}\r\n".encode())
         await self.headed(3600.0)  # whoever connects has a limit on the whole of it
         if self.status != 200:
-            raise WireTrouble(Fault.PROXY_REFUSED, status=self.status)
+            raise HttpFailure(HttpFault.PROXY_REFUSED, status=self.status)
         self._parser = self._new_parser()
         begun = await self._loop.start_tls(self._transport, self, context, server_hostname=route.server.host)
         if begun is None:  # it was closed meanwhile, and asyncio does not say so
-            raise WireTrouble(Fault.CLOSED)
+            raise HttpFailure(HttpFault.CLOSED)
         self._transport = cast("asyncio.Transport", begun)
         self._spoilt = False  # whatever the proxy said of its own answer
         self.begin()
@@ -181,7 +199,7 @@ class Line(asyncio.BufferedProtocol):
     async def _news(self, end: float) -> None:
         """Wait until something more is known of the answer, up to a moment of the loop's clock."""
         if self._fault is not None:
-            raise WireTrouble(self._fault)
+            raise HttpFailure(self._fault)
         self._waiter = self._loop.create_future()
         self._end = end
         if self._timer is None or self._timer.when() > end:
@@ -205,9 +223,9 @@ class Line(asyncio.BufferedProtocol):
         if self._loop.time() < self._end:
             self._wind(self._end)
         else:
-            self._fail(Fault.SILENT)
+            self._fail(HttpFault.SILENT)
 
-    def _fail(self, fault: Fault) -> None:
+    def _fail(self, fault: HttpFault) -> None:
         if not self.whole:
             self._fault = self._fault or fault
         self._spoilt = True
@@ -215,7 +233,7 @@ class Line(asyncio.BufferedProtocol):
 
     def _garbled(self) -> None:
         """What comes is no answer, or has no end: nothing more of it is read."""
-        self._fail(Fault.BROKEN if self._headed else Fault.NOT_HTTP)
+        self._fail(HttpFault.BROKEN if self._headed else HttpFault.NOT_HTTP)
         self.abort()
 
     def _wake(self) -> None:
@@ -275,7 +293,7 @@ class Line(asyncio.BufferedProtocol):
             said = self.headers
             chunked = "chunked" in said.get("transfer-encoding", "").lower()
             self.whole = self.whole or not (chunked or "content-length" in said)
-        self._fail(Fault.BROKEN if self._heard else Fault.CLOSED)
+        self._fail(HttpFault.BROKEN if self._heard else HttpFault.CLOSED)
 
     def pause_writing(self) -> None:
         """The other side does not read as fast as we write."""

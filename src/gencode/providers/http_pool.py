@@ -10,7 +10,7 @@ import ssl
 from collections.abc import AsyncGenerator
 from functools import cache
 
-from gencode.providers.http_connection import Fault, Line, Route, WireTrouble
+from gencode.providers.http_connection import HttpConnection, HttpFailure, HttpFault, HttpRoute
 
 IDLE_SECONDS = 60.0
 ROOM = 64 * 1024
@@ -19,40 +19,42 @@ EYEBALLS_SECONDS = 0.25
 """So much later the next address of a host is tried beside the one before."""
 
 
-class Wire:
+class HttpPool:
     """The connections of one event loop."""
 
     def __init__(self) -> None:
         self._room = memoryview(bytearray(ROOM))
-        self._idle: dict[Route, list[Line]] = {}
-        self._at_work: set[Line] = set()
+        self._idle: dict[HttpRoute, list[HttpConnection]] = {}
+        self._at_work: set[HttpConnection] = set()
         self._closed = False
         self._sweeping: asyncio.TimerHandle | None = None
 
-    async def post(self, route: Route, head: bytes, body: bytes, *, connect: float, answer: float) -> Line:
+    async def post(
+        self, route: HttpRoute, head: bytes, body: bytes, *, connect: float, answer: float
+    ) -> HttpConnection:
         """Send a request and wait for the head of its answer; whoever gets the line gives it back.
 
         A server lets go of a connection that was kept open when it likes; then the request was never looked
         at, and it goes out once more on a new connection.
         """
-        line = self._kept(route)
-        if line is not None:
+        connection = self._kept(route)
+        if connection is not None:
             try:
-                return await self._asked(line, head, body, answer)
-            except WireTrouble as trouble:
-                if trouble.fault is not Fault.CLOSED:
+                return await self._asked(connection, head, body, answer)
+            except HttpFailure as trouble:
+                if trouble.fault is not HttpFault.CLOSED:
                     raise
         return await self._asked(await _connected(route, connect, self._room), head, body, answer)
 
-    def give_back(self, route: Route, line: Line) -> None:
+    def give_back(self, route: HttpRoute, connection: HttpConnection) -> None:
         """Keep a line whose answer was heard to its end; any other one is closed."""
-        if line not in self._at_work:
+        if connection not in self._at_work:
             return
-        self._at_work.discard(line)
-        if not line.rest() or self._closed:
-            line.abort()
+        self._at_work.discard(connection)
+        if not connection.rest() or self._closed:
+            connection.abort()
             return
-        self._idle.setdefault(route, []).append(line)
+        self._idle.setdefault(route, []).append(connection)
         if self._sweeping is None:
             self._sweeping = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._sweep)
 
@@ -61,44 +63,49 @@ class Wire:
         self._closed = True
         if self._sweeping is not None:
             self._sweeping.cancel()
-        for line in [*self._at_work, *(line for lines in self._idle.values() for line in lines)]:
-            line.abort()
+        for connection in [
+            *self._at_work,
+            *(connection for connections in self._idle.values() for connection in connections),
+        ]:
+            connection.abort()
         self._at_work.clear()
         self._idle.clear()
         await asyncio.sleep(0)  # the loop tells its transports in its next turn
 
-    async def _asked(self, line: Line, head: bytes, body: bytes, answer: float) -> Line:
-        self._at_work.add(line)
+    async def _asked(
+        self, connection: HttpConnection, head: bytes, body: bytes, answer: float
+    ) -> HttpConnection:
+        self._at_work.add(connection)
         answered = False
         try:
-            await line.send(head, body, answer)
-            await line.headed(answer)
+            await connection.send(head, body, answer)
+            await connection.headed(answer)
             answered = True
         finally:
             if not answered:
-                self._at_work.discard(line)
-                line.abort()
-        return line
+                self._at_work.discard(connection)
+                connection.abort()
+        return connection
 
-    def _kept(self, route: Route) -> Line | None:
-        lines = self._idle.get(route)
-        while lines:
-            line = lines.pop()
-            if not line.over:
-                line.begin()
-                return line
+    def _kept(self, route: HttpRoute) -> HttpConnection | None:
+        connections = self._idle.get(route)
+        while connections:
+            connection = connections.pop()
+            if not connection.over:
+                connection.begin()
+                return connection
         return None
 
     def _sweep(self) -> None:
         """Close what nobody has used for long, and forget what is closed."""
         loop = asyncio.get_running_loop()
-        for route, lines in list(self._idle.items()):
-            kept: list[Line] = []
-            for line in lines:
-                if line.over or line.since + IDLE_SECONDS <= loop.time():
-                    line.abort()
+        for route, connections in list(self._idle.items()):
+            kept: list[HttpConnection] = []
+            for connection in connections:
+                if connection.over or connection.since + IDLE_SECONDS <= loop.time():
+                    connection.abort()
                 else:
-                    kept.append(line)
+                    kept.append(connection)
             self._idle[route] = kept
             if not kept:
                 del self._idle[route]
@@ -113,58 +120,58 @@ def trusted() -> ssl.SSLContext:
     return context
 
 
-async def _connected(route: Route, seconds: float, room: memoryview) -> Line:
+async def _connected(route: HttpRoute, seconds: float, room: memoryview) -> HttpConnection:
     loop = asyncio.get_running_loop()
-    door = route.proxy or route.server
-    is_number = ":" in door.host or door.host[-1:].isdigit()
+    address = route.proxy or route.server
+    is_number = ":" in address.host or address.host[-1:].isdigit()
     try:
         async with asyncio.timeout(seconds):
-            _, line = await loop.create_connection(
-                lambda: Line(room),
-                door.host,
-                door.port,
-                ssl=trusted() if door.tls else None,
+            _, connection = await loop.create_connection(
+                lambda: HttpConnection(room),
+                address.host,
+                address.port,
+                ssl=trusted() if address.tls else None,
                 happy_eyeballs_delay=None if is_number else EYEBALLS_SECONDS,
             )
             if route.proxy is not None and route.server.tls:
                 tunnelled = False
                 try:
-                    await line.tunnel(route, trusted())
+                    await connection.tunnel(route, trusted())
                     tunnelled = True
                 finally:
                     if not tunnelled:
-                        line.abort()
-    except (OSError, ValueError, WireTrouble) as error:
+                        connection.abort()
+    except (OSError, ValueError, HttpFailure) as error:
         raise _unconnected(error, route) from None
-    return line
+    return connection
 
 
-def _unconnected(error: Exception, route: Route) -> WireTrouble:
+def _unconnected(error: Exception, route: HttpRoute) -> HttpFailure:
     """Why there is no connection."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return WireTrouble(Fault.UNTRUSTED)
+        return HttpFailure(HttpFault.UNTRUSTED)
     if isinstance(error, ssl.SSLError):
-        return WireTrouble(Fault.NO_TLS)
+        return HttpFailure(HttpFault.NO_TLS)
     if isinstance(error, TimeoutError):
-        return WireTrouble(Fault.SLOW)
-    if isinstance(error, WireTrouble) and error.fault is Fault.PROXY_REFUSED:
+        return HttpFailure(HttpFault.SLOW)
+    if isinstance(error, HttpFailure) and error.fault is HttpFault.PROXY_REFUSED:
         return error
     if route.proxy is not None:
-        return WireTrouble(Fault.PROXY_SILENT)
+        return HttpFailure(HttpFault.PROXY_SILENT)
     # Of several addresses that were tried, the loop only tells in words what each one said.
     if isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(error):
-        return WireTrouble(Fault.REFUSED)
-    return WireTrouble(
-        Fault.UNREACHED, (error.strerror if isinstance(error, OSError) else "") or "no connection"
+        return HttpFailure(HttpFault.REFUSED)
+    return HttpFailure(
+        HttpFault.UNREACHED, (error.strerror if isinstance(error, OSError) else "") or "no connection"
     )
 
 
-async def hold(wires: dict[asyncio.AbstractEventLoop, Wire]) -> AsyncGenerator[Wire, None]:
+async def pool_of_loop(pools: dict[asyncio.AbstractEventLoop, HttpPool]) -> AsyncGenerator[HttpPool, None]:
     """Keeps the connections of this loop until it ends: asyncio closes every generator before it closes."""
     loop = asyncio.get_running_loop()
-    wire = wires[loop] = Wire()
+    pool = pools[loop] = HttpPool()
     try:
-        yield wire
+        yield pool
     finally:
-        wires.pop(loop, None)
-        await wire.close()
+        pools.pop(loop, None)
+        await pool.close()

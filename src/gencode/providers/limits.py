@@ -40,6 +40,6 @@ def longest_reply(model: str) -> int | None:
     return LONGEST[named[1]] if named else None
 
 
-def kept_short(asked: int, model: str) -> int:
+def within_longest_reply(asked: int, model: str) -> int:
     """So many tokens as are asked for, or as the model can say at most."""
     return min(asked, longest_reply(model) or asked)

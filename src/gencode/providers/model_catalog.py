@@ -33,7 +33,7 @@ def price_of(model: str, own: Mapping[str, Price]) -> Price:
     return Price()
 
 
-class Priced:
+class PricedProvider:
     """A provider whose usage carries what it cost; `address` is where it is asked."""
 
     def __init__(self, inner: Provider, price: Price, address: str = "") -> None:

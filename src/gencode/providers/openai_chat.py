@@ -7,13 +7,13 @@ from typing import Any
 from gencode.core.messages import AssistantMessage, Image, Message, ToolMessage, ToolResult, pictures_in
 from gencode.providers.request_encoding import (
     NO_OUTPUT,
-    Conversations,
-    Toolboxes,
-    Turn,
+    ApiTurn,
+    ToolEncoder,
+    TranscriptEncoder,
+    api_name,
     calls_in,
     data_url,
-    joined,
-    wire_name,
+    joined_text,
 )
 from gencode.providers.sse import to_json
 from gencode.runtime.ports import ToolSchema
@@ -24,10 +24,10 @@ ALOUD = "aloud:reasoning_content"
 """Marks thinking that came under this name: who sends it so wants it back with the calls it led to."""
 
 
-def chat_conversations(name: str, *, wants_thoughts: bool) -> tuple[Conversations, Toolboxes]:
+def chat_encoders(name: str, *, wants_thoughts: bool) -> tuple[TranscriptEncoder, ToolEncoder]:
     """How this dialect encodes what was said and the tools there are."""
     encode = partial(_encoded, name=name, wants_thoughts=wants_thoughts)
-    return Conversations(_role_of, encode, open_turns=1), Toolboxes(_encoded_tools)
+    return TranscriptEncoder(_role_of, encode, open_turns=1), ToolEncoder(_encoded_tools)
 
 
 def _role_of(message: Message) -> str:
@@ -38,7 +38,7 @@ def _role_of(message: Message) -> str:
     return "user" if message.text.strip() else ""
 
 
-def _encoded(turn: Turn, name: str, wants_thoughts: bool) -> bytes:
+def _encoded(turn: ApiTurn, name: str, wants_thoughts: bool) -> bytes:
     if turn.role == "user":
         return to_json({"role": "user", "content": _heard(turn.messages)})
     if turn.role == "assistant":
@@ -50,7 +50,7 @@ def _encoded(turn: Turn, name: str, wants_thoughts: bool) -> bytes:
         each for message in turn.messages if isinstance(message, ToolMessage) for each in message.results
     ]
     told: list[dict[str, Any]] = [
-        {"role": "tool", "tool_call_id": wire_name(each.call), "content": each.text or NO_OUTPUT}
+        {"role": "tool", "tool_call_id": api_name(each.call), "content": each.text or NO_OUTPUT}
         for each in results
     ]
     if shown := [piece for each in results if each.images for piece in _shown(each)]:
@@ -60,14 +60,14 @@ def _encoded(turn: Turn, name: str, wants_thoughts: bool) -> bytes:
 
 def _shown(result: ToolResult) -> list[dict[str, Any]]:
     """The pictures of a result; its own message may hold only text."""
-    whose = f"Shown by {wire_name(result.name)}, call {wire_name(result.call)}:"
+    whose = f"Shown by {api_name(result.name)}, call {api_name(result.call)}:"
     return [{"type": "text", "text": whose}, *map(_picture, result.images)]
 
 
 def _heard(messages: Sequence[Message]) -> object:
     """What was said to the model, with the pictures that were shown with it."""
     pictures = [*map(_picture, pictures_in(messages))]
-    return [{"type": "text", "text": joined(messages)}, *pictures] if pictures else joined(messages)
+    return [{"type": "text", "text": joined_text(messages)}, *pictures] if pictures else joined_text(messages)
 
 
 def _picture(image: Image) -> dict[str, Any]:
@@ -85,13 +85,13 @@ def _thoughts(messages: Sequence[Message], name: str) -> list[str]:
     ]
 
 
-def _said(turn: Turn) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": joined(turn.messages) or None}
+def _said(turn: ApiTurn) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": joined_text(turn.messages) or None}
     signatures = _signatures(turn.messages)
     calls: list[dict[str, Any]] = []
     for call in calls_in(turn.messages):
-        function = {"name": wire_name(call.name), "arguments": to_json(call.input).decode()}
-        told: dict[str, Any] = {"id": wire_name(call.id), "type": "function", "function": function}
+        function = {"name": api_name(call.name), "arguments": to_json(call.input).decode()}
+        told: dict[str, Any] = {"id": api_name(call.id), "type": "function", "function": function}
         if call.id in signatures:
             told["extra_content"] = {"google": {"thought_signature": signatures[call.id]}}
         calls.append(told)

@@ -24,9 +24,19 @@ ASKED_TOO_MUCH = (429, 503, 529)
 TOO_MUCH = ("rate_limit_error", "rate_limit_exceeded", "overloaded_error")
 WAITING_HELPS = frozenset(
     {
-        *("overloaded_error", "api_error", "rate_limit_error", "timeout_error"),
-        *("rate_limit_exceeded", "server_error", "internal_server_error", "internal_error"),
-        *("overloaded", "engine_overloaded", "service_unavailable", "slow_down", "timeout"),
+        "overloaded_error",
+        "api_error",
+        "rate_limit_error",
+        "timeout_error",
+        "rate_limit_exceeded",
+        "server_error",
+        "internal_server_error",
+        "internal_error",
+        "overloaded",
+        "engine_overloaded",
+        "service_unavailable",
+        "slow_down",
+        "timeout",
     }
 )
 TOO_LONG = (400, 413, 422)
@@ -34,16 +44,28 @@ UNFIT = (400, 404, 413, 415, 422)
 """Something in a request is not taken; 404 is also said of a model of this name that sees pictures."""
 NOT_TAKEN = ("invalid_request_error", "invalid_image", "invalid_image_format", "image_parse_error")
 LENGTH = (
-    *("context_length", "context length", "context window", "context size", "context_size", "context limit"),
-    *("prompt is too long", "input is too long", "input token count", "too many tokens", "too many input"),
-    *("request_too_large", "maximum number of tokens", "exceed_context", "reduce the length"),
+    "context_length",
+    "context length",
+    "context window",
+    "context size",
+    "context_size",
+    "context limit",
+    "prompt is too long",
+    "input is too long",
+    "input token count",
+    "too many tokens",
+    "too many input",
+    "request_too_large",
+    "maximum number of tokens",
+    "exceed_context",
+    "reduce the length",
 )
 """Words of vendors and local servers for a conversation that is too long."""
 THINKING = (b"effort", b"thinking", b"reasoning", b"budget_tokens", b"output_config")
 WAITING_NEVER_HELPS = frozenset({"insufficient_quota", "billing_error", "billing_hard_limit_reached"})
 
 
-class Speaker:
+class ModelErrors:
     """Who is spoken about: `provider/model`, the address without its secrets, and the keys to leave out."""
 
     __slots__ = ("_secrets", "address", "name")
@@ -54,7 +76,7 @@ class Speaker:
         # A key that holds another one goes first, or its rest would stay.
         self._secrets = sorted((each for each in secrets if len(each) >= SHORTEST_SECRET), key=len)[::-1]
 
-    def trouble(
+    def error(
         self,
         text: str,
         *,
@@ -77,7 +99,7 @@ class Speaker:
             unfit=unfit,
         )
 
-    def refusal(
+    def http_error(
         self, status: int, headers: Mapping[str, str], body: bytes, thinking: str | None = None
     ) -> ProviderError:
         """The error for an answer whose HTTP status is not 200; `thinking` is how it was asked to think."""
@@ -86,30 +108,30 @@ class Speaker:
         said = f"HTTP {status}: {words}" if words else f"HTTP {status}"
         if 300 <= status < 400:
             place = self.shown(headers.get("location", "").partition("?")[0]) or "nowhere"
-            return self.trouble(f"is not at {self.address} but redirects to {place}; change its base URL.")
+            return self.error(f"is not at {self.address} but redirects to {place}; change its base URL.")
         if status in (401, 403):  # authentication failed: only a person can help, so it is not tried again
-            return self.trouble(f"refused the API key ({said}). Check the key and what it may be used for.")
+            return self.error(f"refused the API key ({said}). Check the key and what it may be used for.")
         if status == 404:
-            return self.trouble(
+            return self.error(
                 f"was not found at {self.address} ({said}). Check the model's name and the base URL.",
                 unfit=True,
             )
         if status == 407:
-            return self.trouble(f"cannot be reached: the proxy wants a name and password ({said}).")
+            return self.error(f"cannot be reached: the proxy wants a name and password ({said}).")
         if not may_be_retried(status, code):
             advice = f" {_advice(thinking)}" if thinking and (not words or speaks_of_thinking(body)) else ""
             too_long = status in TOO_LONG and speaks_of_length(code, told)
             sentence = f"refused the request ({said}).{advice}"
-            return self.trouble(sentence, too_long=too_long, unfit=status in UNFIT)
+            return self.error(sentence, too_long=too_long, unfit=status in UNFIT)
         pause = "has had too many requests" if status == 429 else "cannot answer just now"
         wait = wait_asked_for(headers)
         limited = status in ASKED_TOO_MUCH or code in TOO_MUCH
         overloaded = limited and status != 429
-        return self.trouble(
+        return self.error(
             f"{pause} ({said}).", retryable=True, retry_after=wait, limited=limited, overloaded=overloaded
         )
 
-    def outburst(self, error: object) -> ProviderError:
+    def stream_error(self, error: object) -> ProviderError:
         """The error for one that came inside an answer that had begun well."""
         code, words = _code_and_words(error)
         told = self.shown(code, 60), self.shown(words)
@@ -120,25 +142,25 @@ class Speaker:
         too_long = not retryable and speaks_of_length(code, words)
         unfit = not retryable and (status in UNFIT or code in NOT_TAKEN)
         sentence = f"broke off with an error ({said})."
-        return self.trouble(sentence, retryable=retryable, limited=limited, too_long=too_long, unfit=unfit)
+        return self.error(sentence, retryable=retryable, limited=limited, too_long=too_long, unfit=unfit)
 
-    def nothing(self) -> ProviderError:
+    def no_answer(self) -> ProviderError:
         """The error for a connection that was closed before the first byte of an answer."""
-        return self.trouble("closed the connection without an answer.", retryable=True)
+        return self.error("closed the connection without an answer.", retryable=True)
 
-    def half(self) -> ProviderError:
+    def cut_off(self) -> ProviderError:
         """The error for an answer that ended before it was whole."""
-        return self.trouble("stopped in the middle of its answer: the connection was closed.", retryable=True)
+        return self.error("stopped in the middle of its answer: the connection was closed.", retryable=True)
 
-    def babble(self, raw: bytes) -> ProviderError:
+    def not_a_reply(self, raw: bytes) -> ProviderError:
         """The error for an answer that cannot be understood."""
         if looks_like_a_page(raw):
-            return self.trouble(
+            return self.error(
                 f"answered with a web page instead of a reply; check the base URL, now {self.address}."
             )
         words = self.shown(raw[:WINDOW].decode(errors="replace"), 100)
         shown = f"“{words}”" if raw.strip() else "nothing"
-        return self.trouble(
+        return self.error(
             f"answered with something that is not a reply: {shown}. Check the base URL, now {self.address}."
         )
 

@@ -1,16 +1,16 @@
-"""What is known of a model that refuses: when the next one may ask, and how many at the same time.
+"""The rate limit of one model, learned from its refusals: when the next request may leave, and how many.
 
 After "too many requests" nobody asks until the pause is over. The provider says how long it is, or else the
-`Allowance`: the more wait and the fewer were answered, the longer. Then one asks, and each answer lets one
-more ask at the same time, at a `Tempo` that is learned on the way. It is nothing but numbers, so that
-processes can share it.
+`RefusalBudget`: the more requests wait and the fewer were answered, the longer. Then one request leaves, and
+each answer lets one more leave at the same time, at a `RequestPace` that is learned on the way. The state is
+nothing but numbers, so that processes can share it.
 """
 
 from msgspec import Struct, field
 
 from gencode.core.errors import ProviderError
-from gencode.providers.allowance import IN_VAIN, Allowance
-from gencode.providers.request_pacing import LONGEST_GAP, MINUTE, Tempo
+from gencode.providers.allowance import IN_VAIN, RefusalBudget
+from gencode.providers.request_pacing import LONGEST_GAP, MINUTE, RequestPace
 
 CALM = MINUTE
 """So many seconds after a refusal it is forgotten."""
@@ -32,7 +32,7 @@ Without them a limit that refuses all but one of those would be met as slowly as
 """
 
 
-class Place(Struct):
+class ProcessLoad(Struct):
     """Those of one process: how many wait in line, and how many of it have asked since which pause."""
 
     waiting: int = 0
@@ -41,7 +41,7 @@ class Place(Struct):
     seen_at: float = 0.0
 
 
-class Storm(Struct):
+class RateLimitState(Struct):
     """The refusals of one provider and model, and what was learned from them."""
 
     boot: str = ""
@@ -56,9 +56,9 @@ class Storm(Struct):
     told: float = 0.0
     """So many seconds the provider asked to wait, or 0."""
     _lies: int = 0
-    places: dict[str, Place] = field(default_factory=dict[str, Place])
-    _tempo: Tempo = field(default_factory=Tempo)
-    _allowance: Allowance = field(default_factory=Allowance)
+    places: dict[str, ProcessLoad] = field(default_factory=dict[str, ProcessLoad])
+    _tempo: RequestPace = field(default_factory=RequestPace)
+    _allowance: RefusalBudget = field(default_factory=RefusalBudget)
     calm: float = CALM
     _forgotten_at: float = 0.0
     _paused_at: float = 0.0
@@ -68,9 +68,9 @@ class Storm(Struct):
     """Seconds in which a refusal would be known: if two cannot be afforded, the second waits for them."""
     _most: int = 1
 
-    def place(self, name: str, now: float, waiting: int, asking: int) -> Place:
+    def place(self, name: str, now: float, waiting: int, asking: int) -> ProcessLoad:
         """That of one process, in which so many wait now and so many have asked since the last pause."""
-        self.places[name] = place = Place(waiting, asking, self.pauses, now)
+        self.places[name] = place = ProcessLoad(waiting, asking, self.pauses, now)
         return place
 
     def fade(self, now: float) -> None:
@@ -114,7 +114,7 @@ class Storm(Struct):
         self._forgotten_at = self.next_at(now) + self.calm
         return anew
 
-    def go(self, place: Place, now: float) -> int | None:
+    def go(self, place: ProcessLoad, now: float) -> int | None:
         """Let one of a process ask, if it may: the number of pauses before it."""
         if self.asking(now) >= self._together(now) or self.next_at(now) > now:
             return None

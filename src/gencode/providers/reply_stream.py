@@ -7,8 +7,8 @@ import msgspec
 
 from gencode.core.errors import ProviderError
 from gencode.core.messages import ToolCall, Usage
-from gencode.providers.endpoint import Answer, Endpoint
-from gencode.providers.provider_errors import Speaker
+from gencode.providers.endpoint import HttpResponse, ModelEndpoint
+from gencode.providers.provider_errors import ModelErrors
 from gencode.runtime.ports import EndPart, Part
 
 MOST_TOKENS = 10**12
@@ -19,7 +19,7 @@ TOO_DEEP = "(nested too deeply)"
 _inputs = msgspec.json.Decoder(dict[str, Any])
 
 
-class Reply(Protocol):
+class ReplyParser(Protocol):
     """One reply on its way in, in one dialect."""
 
     over: bool
@@ -46,8 +46,8 @@ class Reply(Protocol):
         ...
 
 
-async def heard(
-    endpoint: Endpoint, body: bytes, reply: Reply, thinking: str | None = None
+async def stream_reply(
+    endpoint: ModelEndpoint, body: bytes, reply: ReplyParser, thinking: str | None = None
 ) -> AsyncGenerator[Part, None]:
     """Ask, and give the parts of the reply as they come; what came before an error is given first.
 
@@ -60,7 +60,7 @@ async def heard(
         else:
             while not reply.over:
                 parts: list[Part] = []
-                trouble = await _listen(answer, reply, parts, endpoint.speaker)
+                trouble = await _listen(answer, reply, parts, endpoint.errors)
                 for part in parts:
                     yield part
                 if trouble is not None:
@@ -74,7 +74,9 @@ async def heard(
         answer.close()
 
 
-async def _listen(answer: Answer, reply: Reply, parts: list[Part], speaker: Speaker) -> ProviderError | None:
+async def _listen(
+    answer: HttpResponse, reply: ReplyParser, parts: list[Part], errors: ModelErrors
+) -> ProviderError | None:
     """Add the parts of the next events, up to the end or to what went wrong."""
     try:
         events = await answer.events()
@@ -92,7 +94,7 @@ async def _listen(answer: Answer, reply: Reply, parts: list[Part], speaker: Spea
         answer.hurry()
         reply.over = not events
         return None
-    return None if events else speaker.half()
+    return None if events else errors.cut_off()
 
 
 def whole_call(call_id: str, name: str, arguments: str) -> ToolCall:
@@ -108,7 +110,7 @@ def whole_call(call_id: str, name: str, arguments: str) -> ToolCall:
     return ToolCall(call_id, name, given)
 
 
-def counted(read: float, written: float, cached: float) -> Usage | None:
+def usage_of(read: float, written: float, cached: float) -> Usage | None:
     """Tokens as a server counts them; None when no reply can have taken so many or so few."""
     if not (0 <= read <= MOST_TOKENS and 0 <= written <= MOST_TOKENS and 0 <= cached <= MOST_TOKENS):
         return None

@@ -11,14 +11,14 @@ from gencode.runtime.ports import ToolSchema
 
 MOST_KEPT = 16 * 1024 * 1024
 """How many bytes of encoded conversations are kept; what falls out is encoded again when it is needed."""
-TOOLBOXES_KEPT = 8
+TOOL_SETS_KEPT = 8
 GO_ON = "(Go on.)"
 NO_OUTPUT = "(no output)"
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-class Turn(NamedTuple):
+class ApiTurn(NamedTuple):
     """Messages that follow one another and are said by the same side; `start` is the place of the first."""
 
     role: str
@@ -30,12 +30,12 @@ RoleOf = Callable[[Message], str]
 """Which side says a message on the wire; an empty string for one that holds nothing to say."""
 
 
-class _Beginning(Struct):
+class _SettledTurns(Struct):
     """Settled turns as bytes. `messages` goes one beyond them: that one starts a turn of its own."""
 
     messages: list[Message]
     encoded: bytearray
-    tail: tuple[Turn, bytes] | None = None
+    tail: tuple[ApiTurn, bytes] | None = None
 
     @property
     def end(self) -> int:
@@ -43,17 +43,17 @@ class _Beginning(Struct):
         return max(0, len(self.messages) - 1)
 
 
-class Conversations:
+class TranscriptEncoder:
     """Encodes conversations. The turns of a beginning that does not change any more are encoded once."""
 
-    def __init__(self, role_of: RoleOf, encode: Callable[[Turn], bytes], open_turns: int) -> None:
+    def __init__(self, role_of: RoleOf, encode: Callable[[ApiTurn], bytes], open_turns: int) -> None:
         self._role_of = role_of
         self._encode = encode
         self._open_turns = open_turns
-        self._beginnings: dict[str, _Beginning] = {}
+        self._beginnings: dict[str, _SettledTurns] = {}
         self._size = 0
 
-    def told(self, task: str, messages: Sequence[Message]) -> tuple[bytearray, list[Turn]]:
+    def settled_and_last(self, task: str, messages: Sequence[Message]) -> tuple[bytearray, list[ApiTurn]]:
         """The encoded turns that are settled, divided by commas, and the last few turns."""
         known = self._take(task, messages)
         turns = self._turns(messages, known.end)
@@ -66,23 +66,23 @@ class Conversations:
             known.messages = list(messages[: turns[0].start + 1])
         self._keep(task, known)
         if not turns or turns[-1].role == "assistant":
-            turns.append(Turn("user", [UserMessage(GO_ON)], len(messages)))
+            turns.append(ApiTurn("user", [UserMessage(GO_ON)], len(messages)))
         return known.encoded, turns
 
-    def encoded(self, task: str, messages: Sequence[Message]) -> list[bytes | bytearray]:
+    def encode(self, task: str, messages: Sequence[Message]) -> list[bytes | bytearray]:
         """All turns, encoded."""
-        settled, last = self.told(task, messages)
+        settled, last = self.settled_and_last(task, messages)
         turns = [self._encode(turn) for turn in last]
         if (known := self._beginnings.get(task)) is not None:
             known.tail = last[0], turns[0]
         return [settled, *turns] if settled else [*turns]
 
-    def _encoded_once(self, known: "_Beginning", turn: Turn) -> bytes:
+    def _encoded_once(self, known: "_SettledTurns", turn: ApiTurn) -> bytes:
         """A turn that is settled now; it was the last one of the request before, so it is encoded already."""
         return known.tail[1] if known.tail is not None and known.tail[0] == turn else self._encode(turn)
 
-    def _turns(self, messages: Sequence[Message], start: int) -> list[Turn]:
-        turns: list[Turn] = []
+    def _turns(self, messages: Sequence[Message], start: int) -> list[ApiTurn]:
+        turns: list[ApiTurn] = []
         for place in range(start, len(messages)):
             message = messages[place]
             role = self._role_of(message)
@@ -91,21 +91,21 @@ class Conversations:
             if turns and turns[-1].role == role:
                 turns[-1].messages.append(message)
             else:
-                turns.append(Turn(role, [message], place))
+                turns.append(ApiTurn(role, [message], place))
         if start == 0 and turns and turns[0].role == "assistant":
-            turns.insert(0, Turn("user", [UserMessage(GO_ON)], 0))
+            turns.insert(0, ApiTurn("user", [UserMessage(GO_ON)], 0))
         return turns
 
-    def _take(self, task: str, messages: Sequence[Message]) -> _Beginning:
+    def _take(self, task: str, messages: Sequence[Message]) -> _SettledTurns:
         known = self._beginnings.pop(task, None)
         if known is None:
-            return _Beginning([], bytearray())
+            return _SettledTurns([], bytearray())
         self._size -= len(known.encoded)
         if list(messages[: len(known.messages)]) == known.messages:
             return known
-        return _Beginning([], bytearray())
+        return _SettledTurns([], bytearray())
 
-    def _keep(self, task: str, known: _Beginning) -> None:
+    def _keep(self, task: str, known: _SettledTurns) -> None:
         if not task or not known.encoded:
             return
         self._beginnings[task] = known
@@ -115,24 +115,24 @@ class Conversations:
             self._size -= len(self._beginnings.pop(oldest).encoded)
 
 
-class Toolboxes:
+class ToolEncoder:
     """Encodes sets of tools; the ones used last are remembered, since most agents share one."""
 
     def __init__(self, encode: Callable[[Sequence[ToolSchema]], bytes]) -> None:
         self._encode = encode
         self._recent: list[tuple[Sequence[ToolSchema], bytes]] = []
 
-    def told(self, tools: Sequence[ToolSchema]) -> bytes:
+    def encode(self, tools: Sequence[ToolSchema]) -> bytes:
         """The encoded tools."""
         for known, encoded in self._recent:
             if known == tools:
                 return encoded
         encoded = self._encode(tools)
-        self._recent = [(tools, encoded), *self._recent[: TOOLBOXES_KEPT - 1]]
+        self._recent = [(tools, encoded), *self._recent[: TOOL_SETS_KEPT - 1]]
         return encoded
 
 
-def wire_name(text: str, most: int = 64) -> str:
+def api_name(text: str, most: int = 64) -> str:
     """A tool's name or a call's id as every API takes it, whatever a model made of it."""
     if len(text) <= most and text.isascii() and text.isidentifier():
         return text
@@ -144,7 +144,7 @@ def data_url(image: Image) -> str:
     return f"data:{image.media_type};base64,{image.base64}"
 
 
-def joined(messages: Sequence[Message]) -> str:
+def joined_text(messages: Sequence[Message]) -> str:
     """The texts of a turn as one."""
     texts = [each.text for each in messages if not isinstance(each, ToolMessage)]
     return "\n\n".join([text for text in texts if text.strip()])

@@ -44,7 +44,7 @@ REMEMBERED = 1000
 """So many answers are remembered: more are no slow limit."""
 
 
-class Tempo(Struct):
+class RequestPace(Struct):
     """The pace of one provider and model."""
 
     gap: float = 0.0

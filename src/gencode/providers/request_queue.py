@@ -1,4 +1,4 @@
-"""One line per provider and model, for all agents of the process, and one `Storm` for all processes.
+"""One line per provider and model, for all agents of the process, and one `RateLimitState` for all processes.
 
 Once something is refused they stand in line, so that a hundred agents that hit a limit together do not hit it
 a hundred times again. When nothing was refused for a while and nobody waits, all of this is forgotten; until
@@ -13,9 +13,9 @@ from collections.abc import Callable
 from math import ceil
 
 from gencode.core.errors import ProviderError
-from gencode.providers.rate_limit import Place, Storm
+from gencode.providers.rate_limit import ProcessLoad, RateLimitState
 from gencode.providers.request_pacing import MINUTE, REMEMBERED
-from gencode.providers.shared_limit_file import Board
+from gencode.providers.shared_limit_file import LimitStorage
 from gencode.runtime.news import News
 
 FIRST = 24
@@ -38,11 +38,11 @@ SPREAD = 0.003
 """So many seconds for each process lie between the first that looks and the last."""
 
 
-class Cooldown:
+class RequestQueue:
     """The line of one provider and model."""
 
-    def __init__(self, board: Board | None = None) -> None:
-        self._board = board or Board()
+    def __init__(self, storage: LimitStorage | None = None) -> None:
+        self._storage = storage or LimitStorage()
         self.news = News()
         self._sent_at = -MINUTE
         self._joined = 0.0
@@ -55,55 +55,55 @@ class Cooldown:
         """So many are on their way who did not have to wait and whom no agent sent, and so many may be."""
         self._asking: Counter[int] = Counter()
         """So many of the line are on their way, by the number of pauses before them."""
-        self._owed: tuple[Callable[[Storm], object], ...] = ()
+        self._owed: tuple[Callable[[RateLimitState], object], ...] = ()
         """What others have not heard of yet."""
         self._line: deque[tuple[asyncio.Future[int | None], bool]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
     @property
-    def storm(self) -> Storm:
+    def state(self) -> RateLimitState:
         """What is known here."""
-        return self._board.storm
+        return self._storage.state
 
     @property
     def words(self) -> str:
         """What is waited for, for a person."""
         now = asyncio.get_running_loop().time()
-        waiting = self.storm.waiting(now)
+        waiting = self.state.waiting(now)
         others = "it is the next" if waiting < 2 else f"{waiting} wait for their turn"
-        if not self.storm.cold:
+        if not self.state.cold:
             return f"waits until the model has answered others: {others}"
-        left = ceil(max(0.0, self.storm.next_at(now) - now))
+        left = ceil(max(0.0, self.state.next_at(now) - now))
         soon = f"in {left} s" if left else "when one of them is answered"
-        why = self.storm.why.removesuffix(".")
+        why = self.state.why.removesuffix(".")
         return f"waits for the model ({why}): {others}, and the next asks {soon}"
 
     @property
     def crowded(self) -> bool:
         """Whether somebody waits in line."""
-        return self.storm.waiting(asyncio.get_running_loop().time()) > 0
+        return self.state.waiting(asyncio.get_running_loop().time()) > 0
 
     def holds(self, *, sent: bool = False) -> bool:
         """Whether the next one has to wait, if it was sent by an agent or not."""
         now = asyncio.get_running_loop().time()
         if sent:
             self._sent_at = now
-        if self._board.stirred():
+        if self._storage.stirred():
             self._tell()
-        return self.storm.cold or (not sent and self._full(now))
+        return self.state.cold or (not sent and self._full(now))
 
-    def turn(self, patience: float, refused: int = 0, *, sent: bool = False) -> "Turn":
+    def turn(self, longest_wait: float, refused: int = 0, *, sent: bool = False) -> "RequestSlot":
         """One's turn to ask; one gives up waiting for it when nobody was answered for so many seconds.
 
         One that was refused so often in its turn is mostly the next, so that nobody is always too late.
         """
-        return Turn(self, patience, first=refused % STUBBORN > 0, sent=sent)
+        return RequestSlot(self, longest_wait, first=refused % STUBBORN > 0, sent=sent)
 
-    async def wait(self, patience: float, *, first: bool, sent: bool) -> int | None:
+    async def wait(self, longest_wait: float, *, first: bool, sent: bool) -> int | None:
         """Wait in line; the number of pauses before this request, or None where it is unhindered."""
         loop = asyncio.get_running_loop()
         came = loop.time()
-        self._tell(lambda storm: storm.fade(came))
+        self._tell(lambda state: state.fade(came))
         if not self.holds(sent=sent):
             self.begin(sent=sent)
             return None
@@ -115,14 +115,14 @@ class Cooldown:
             self._line.append(waits)
         self._tell()
         try:
-            while not place.done() and (left := self._patience(came, patience)):
+            while not place.done() and (left := self._wait_left(came, longest_wait)):
                 await asyncio.wait((place,), timeout=left)
         except (asyncio.CancelledError, ProviderError):
             if place.done():
                 self.leave(place.result(), sent=sent)
             else:
                 self._line.remove(waits)
-                self._tell(Storm.give_up)
+                self._tell(RateLimitState.give_up)
             raise
         if place.done():
             return place.result()
@@ -130,28 +130,28 @@ class Cooldown:
         self.begin(sent=sent)
         return None
 
-    def _patience(self, came: float, patience: float) -> float:
+    def _wait_left(self, came: float, longest_wait: float) -> float:
         """How long one that came then goes on waiting, before it looks again; 0 if it goes without a turn."""
-        storm, now = self.storm, asyncio.get_running_loop().time()
-        if not storm.cold:
+        state, now = self.state, asyncio.get_running_loop().time()
+        if not state.cold:
             return max(0.0, came + LONGEST_HOLD - now)
-        self._sign(storm, now)
-        left = max(came, storm.answered_at) + patience + storm.slack - now
-        if left <= 0 and not storm.asking(now):
-            raise ProviderError(storm.why, retryable=True, retry_after=storm.told or None, limited=True)
+        self._sign(state, now)
+        left = max(came, state.answered_at) + longest_wait + state.slack - now
+        if left <= 0 and not state.asking(now):
+            raise ProviderError(state.why, retryable=True, retry_after=state.told or None, limited=True)
         return max(left, 1.0)
 
     def refuse(self, before: int, pause: float, trouble: ProviderError, took: float) -> None:
         """A request with so many pauses before it was too much: nobody asks for so many seconds."""
         now = asyncio.get_running_loop().time()
-        self._tell(lambda storm: storm.refuse(before, pause, trouble, took, now))
+        self._tell(lambda state: state.refuse(before, pause, trouble, took, now))
 
     def answer(self, before: int) -> None:
         """A request from the line, with so many pauses before it, is being answered."""
         now = asyncio.get_running_loop().time()
         self._note(now)
         self._back(before)
-        self._tell(lambda storm: storm.answer(before, now))
+        self._tell(lambda state: state.answer(before, now))
 
     def fine(self, *, sent: bool) -> None:
         """An unhindered request is being answered."""
@@ -160,8 +160,8 @@ class Cooldown:
         self._room += MORE - 1
         self._fine_at.append(now)
         self._note(now)
-        if self.storm.cold or self._line:
-            self._tell(lambda storm: storm.fine(1))
+        if self.state.cold or self._line:
+            self._tell(lambda state: state.fine(1))
 
     def begin(self, *, sent: bool) -> None:
         """An unhindered request leaves."""
@@ -176,26 +176,26 @@ class Cooldown:
         if before is not None or self._line:
             self._tell()
 
-    def _tell(self, *facts: Callable[[Storm], object]) -> None:
+    def _tell(self, *facts: Callable[[RateLimitState], object]) -> None:
         """Tell the storm what has happened, and let those go whose turn it is.
 
         What cannot be written down at once is told again when that is possible.
         """
         now = asyncio.get_running_loop().time()
-        with self._board as storm:
+        with self._storage as state:
             owed, self._owed = (
-                ((*self._owed, *facts), ()) if self._board.open else (facts, self._owed + facts)
+                ((*self._owed, *facts), ()) if self._storage.open else (facts, self._owed + facts)
             )
-            self._sign(storm, now)
+            self._sign(state, now)
             for fact in owed:
-                fact(storm)
-            self._join(storm, now)
+                fact(state)
+            self._join(state, now)
             if self._timer is not None:
                 self._timer.cancel()
-            if self._board.open or self._board.alone:
-                self._let_go(storm, now)
-            if self._line or not self._board.open:
-                self._look_again(storm, now)
+            if self._storage.open or self._storage.alone:
+                self._let_go(state, now)
+            if self._line or not self._storage.open:
+                self._look_again(state, now)
 
     def _back(self, before: int) -> None:
         """One of the line is no longer on its way."""
@@ -203,47 +203,47 @@ class Cooldown:
         if not self._asking[before]:
             del self._asking[before]
 
-    def _sign(self, storm: Storm, now: float) -> Place:
+    def _sign(self, state: RateLimitState, now: float) -> ProcessLoad:
         """Write down who waits and asks here: whatever stood there, this is so."""
-        return storm.place(self._board.name, now, len(self._line), self._asking[storm.pauses])
+        return state.place(self._storage.name, now, len(self._line), self._asking[state.pauses])
 
-    def _let_go(self, storm: Storm, now: float) -> None:
+    def _let_go(self, state: RateLimitState, now: float) -> None:
         """Let those go whose turn it is."""
-        place = self._sign(storm, now)
-        if self._line and not (storm.cold or self._unsent):  # it ended elsewhere while they waited
+        place = self._sign(state, now)
+        if self._line and not (state.cold or self._unsent):  # it ended elsewhere while they waited
             self._room = FIRST
-        while self._line and not storm.cold and self._unsent < self._room:
+        while self._line and not state.cold and self._unsent < self._room:
             first, sent = self._line.popleft()
             first.set_result(None)
             self.begin(sent=sent)
-        while self._line and storm.cold and (before := storm.go(place, now)) is not None:
+        while self._line and state.cold and (before := state.go(place, now)) is not None:
             self._line.popleft()[0].set_result(before)
             self._asking[before] += 1
             place.waiting = len(self._line)
         place.waiting = len(self._line)
         if not self._line:
-            storm.rest(now)
+            state.rest(now)
 
-    def _look_again(self, storm: Storm, now: float) -> None:
+    def _look_again(self, state: RateLimitState, now: float) -> None:
         """Have it looked again when the next one may go, and now and then what others have done."""
-        wakes = [at] if storm.cold and (at := storm.next_at(now)) > now else []
-        if self._board.shared:
-            apart = SPREAD * len(storm.places)
-            soon = LOOK_SECONDS if self._board.open or self._board.alone else MISSED_SECONDS
+        wakes = [at] if state.cold and (at := state.next_at(now)) > now else []
+        if self._storage.shared:
+            apart = SPREAD * len(state.places)
+            soon = LOOK_SECONDS if self._storage.open or self._storage.alone else MISSED_SECONDS
             wakes = [at + random.uniform(0.0, apart) for at in wakes]  # noqa: S311 (jitter, no secret)
             wakes.append(now + soon * random.uniform(0.5, 1.0))  # noqa: S311 (jitter, no secret)
         if wakes:
             self._timer = asyncio.get_running_loop().call_at(min(wakes), self._tell)
 
-    def _join(self, storm: Storm, now: float) -> None:
+    def _join(self, state: RateLimitState, now: float) -> None:
         """Tell a storm that is new here how many were answered before it, and whether an agent sent them."""
-        if not storm.cold:
+        if not state.cold:
             return
-        if self._sent_at > storm.began - MINUTE:
-            storm.sent()
-        if self._joined != storm.began:
-            self._joined = storm.began
-            storm.fine(sum(at > now - MINUTE for at in self._fine_at))
+        if self._sent_at > state.began - MINUTE:
+            state.sent()
+        if self._joined != state.began:
+            self._joined = state.began
+            state.fine(sum(at > now - MINUTE for at in self._fine_at))
 
     def _note(self, now: float) -> None:
         """Somebody is answered: after the second one the model is known to answer for a while."""
@@ -261,51 +261,51 @@ class Cooldown:
         return self._unsent >= self._room
 
 
-class Turn:
+class RequestSlot:
     """One's turn to ask; every request takes one, so it is a class and no generator."""
 
     __slots__ = (
         "_before",
-        "_cooldown",
         "_first",
         "_left_at",
+        "_longest_wait",
         "_on_its_way",
-        "_patience",
         "_place",
+        "_queue",
         "_sent",
         "held",
     )
 
-    def __init__(self, cooldown: Cooldown, patience: float, *, first: bool, sent: bool) -> None:
-        self._cooldown = cooldown
-        self._patience = patience
+    def __init__(self, queue: RequestQueue, longest_wait: float, *, first: bool, sent: bool) -> None:
+        self._queue = queue
+        self._longest_wait = longest_wait
         self._first = first
         self._sent = sent
         self._place: int | None = None
         self._on_its_way = False
-        self.held = cooldown.holds(sent=sent)
+        self.held = queue.holds(sent=sent)
         """Whether one has to wait for it."""
 
-    async def __aenter__(self) -> "Turn":
+    async def __aenter__(self) -> "RequestSlot":
         if not self.held:
-            self._cooldown.begin(sent=self._sent)
+            self._queue.begin(sent=self._sent)
             self._leave(None)
         return self
 
     async def wait(self) -> None:
         """Wait for it, where there is a line."""
-        self._leave(await self._cooldown.wait(self._patience, first=self._first, sent=self._sent))
+        self._leave(await self._queue.wait(self._longest_wait, first=self._first, sent=self._sent))
 
     def _leave(self, place: int | None) -> None:
         self._place = place
         self._on_its_way = True
-        self._before = self._cooldown.storm.pauses if place is None else place
+        self._before = self._queue.state.pauses if place is None else place
         self._left_at = asyncio.get_running_loop().time()
 
     async def __aexit__(self, *_: object) -> None:
         if self._on_its_way:
             self._on_its_way = False
-            self._cooldown.leave(self._place, sent=self._sent)
+            self._queue.leave(self._place, sent=self._sent)
 
     @property
     def in_line(self) -> bool:
@@ -318,18 +318,18 @@ class Turn:
 
         A pause began while it was on its way, or nobody was answered since the last one and others wait too.
         """
-        storm = self._cooldown.storm
-        return self._before != storm.pauses or (storm.refusals > 0 and self._cooldown.crowded)
+        state = self._queue.state
+        return self._before != state.pauses or (state.refusals > 0 and self._queue.crowded)
 
     def answered(self) -> None:
         """An answer has begun."""
         self._on_its_way = False
         if self._place is None:
-            self._cooldown.fine(sent=self._sent)
+            self._queue.fine(sent=self._sent)
         else:
-            self._cooldown.answer(self._place)
+            self._queue.answer(self._place)
 
     def refused(self, pause: float, trouble: ProviderError) -> None:
         """It was asked too much: everybody waits so long, unless they have done so since this was asked."""
         took = asyncio.get_running_loop().time() - self._left_at
-        self._cooldown.refuse(self._before, pause, trouble, took)
+        self._queue.refuse(self._before, pause, trouble, took)

@@ -19,7 +19,7 @@ from types import TracebackType
 
 import msgspec
 
-from gencode.providers.rate_limit import SLOW, Storm
+from gencode.providers.rate_limit import SLOW, RateLimitState
 from gencode.runtime.owner import boot_id, fate, new_owner
 
 log = logging.getLogger(__name__)
@@ -36,10 +36,10 @@ SILENT_SECONDS = 2.0
 """Of a process that gives no sign for so many seconds it is found out whether it has died."""
 LARGEST = 1_000_000
 
-_storms = msgspec.json.Decoder(Storm)
+_states = msgspec.json.Decoder(RateLimitState)
 
 
-class Board:
+class LimitStorage:
     """A storm that only this process knows of."""
 
     shared = False
@@ -49,16 +49,16 @@ class Board:
     alone = False
     """Whether it is of no use to wait until it can be."""
 
-    def __init__(self, storm: Storm | None = None) -> None:
-        self.storm = storm or Storm()
+    def __init__(self, state: RateLimitState | None = None) -> None:
+        self.state = state or RateLimitState()
 
     def stirred(self) -> bool:
         """Whether somebody else has written something."""
         return False
 
-    def __enter__(self) -> Storm:
+    def __enter__(self) -> RateLimitState:
         """Read it; until the end nobody else changes it."""
-        return self.storm
+        return self.state
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -66,7 +66,7 @@ class Board:
         """Write it."""
 
 
-class SharedBoard(Board):
+class SharedLimitFile(LimitStorage):
     """A storm in a file of a folder, for all who have `asked` the same."""
 
     shared = True
@@ -97,14 +97,14 @@ class SharedBoard(Board):
             found = self._path.stat()
         except OSError:
             return False
-        return found.st_mtime_ns != self._seen and (found.st_size > 0 or self.storm.cold)
+        return found.st_mtime_ns != self._seen and (found.st_size > 0 or self.state.cold)
 
-    def __enter__(self) -> Storm:
+    def __enter__(self) -> RateLimitState:
         self._file = self._locked()
         self.open = self._file is not None or self._broken
         if self._file is not None:
             self._read(self._file)
-        return self.storm
+        return self.state
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -144,25 +144,25 @@ class SharedBoard(Board):
     def _read(self, file: int) -> None:
         try:
             text = os.pread(file, LARGEST, 0)
-            storm = _storms.decode(text) if text else None
-            if storm is None:
-                self.storm.cold = False
-            elif storm.boot == self._boot:
-                self.storm = storm
+            state = _states.decode(text) if text else None
+            if state is None:
+                self.state.cold = False
+            elif state.boot == self._boot:
+                self.state = state
         except (OSError, msgspec.MsgspecError) as trouble:
             log.info("what is known of a busy model cannot be read from %s: %s", self._path, trouble)
         now = _now()
         if now > self._looked_at + SILENT_SECONDS:
             self._looked_at = now
-            self.storm.places = {
+            self.state.places = {
                 name: each
-                for name, each in self.storm.places.items()
+                for name, each in self.state.places.items()
                 if each.seen_at > now - SILENT_SECONDS or (each.seen_at > now - SLOW and fate(name) != "dead")
             }
 
     def _write(self, file: int) -> None:
-        self.storm.boot = self._boot
-        text = msgspec.json.encode(self.storm) if self.storm.cold else b""
+        self.state.boot = self._boot
+        text = msgspec.json.encode(self.state) if self.state.cold else b""
         if text or os.fstat(file).st_size:
             os.pwrite(file, text, 0)
             os.ftruncate(file, len(text))

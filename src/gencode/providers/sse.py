@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gencode.providers.provider_errors import Speaker
+from gencode.providers.provider_errors import ModelErrors
 
 _T = TypeVar("_T")
 _CR, _LF = b"\r\n"  # as numbers: looking for one is several times as quick as for a text of one byte
@@ -79,7 +79,7 @@ def with_items(fields: dict[str, Any], name: str, items: Iterable[bytes | bytear
     return b",".join(pieces)  # the only time that all of it is copied: it may be a long conversation
 
 
-def understood(decoder: msgspec.json.Decoder[_T], raw: bytes, speaker: Speaker) -> _T:
+def decoded(decoder: msgspec.json.Decoder[_T], raw: bytes, errors: ModelErrors) -> _T:
     """What was sent, in the form it should have; ProviderError when it has another."""
     try:
         return decoder.decode(raw)
@@ -87,7 +87,7 @@ def understood(decoder: msgspec.json.Decoder[_T], raw: bytes, speaker: Speaker) 
         try:
             return decoder.decode(_mended(raw))
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            raise speaker.babble(raw) from None
+            raise errors.not_a_reply(raw) from None
 
 
 def _mended(raw: bytes) -> bytes:

@@ -17,11 +17,11 @@ from gencode.core.errors import UserMistake
 from gencode.core.ids import new_id
 from gencode.core.prices import Price
 from gencode.providers.limits import longest_reply
-from gencode.providers.model_catalog import Priced, price_of
+from gencode.providers.model_catalog import PricedProvider, price_of
 from gencode.providers.ollama import tool_model
-from gencode.providers.request_queue import Cooldown
-from gencode.providers.retry import Retrying
-from gencode.providers.shared_limit_file import Board, SharedBoard
+from gencode.providers.request_queue import RequestQueue
+from gencode.providers.retry import RetryingProvider
+from gencode.providers.shared_limit_file import LimitStorage, SharedLimitFile
 from gencode.runtime.models import OFFLINE, OWN, MakeProvider, Model
 from gencode.runtime.ports import Provider
 
@@ -104,7 +104,7 @@ EXTRAS = {
 """What can be asked through an optional package, and how it is named."""
 
 
-class Switchboard:
+class ProviderFactory:
     """Makes the providers of all vendors; agents that ask the same model share one and its pause.
 
     A `store` that many machines share may have one pause for all of them, and `rates` says how many requests
@@ -122,7 +122,7 @@ class Switchboard:
         self._prices = prices
         self._environ = os.environ if environ is None else environ
         self._pace: Pace | None = getattr(store, "pace", None)
-        self._storms: Path | None = getattr(store, "storms", None)
+        self._states: Path | None = getattr(store, "storms", None)
         self._rates = rates or {}
 
     def makers(self) -> dict[str, MakeProvider]:
@@ -141,18 +141,18 @@ class Switchboard:
     def _connect(self, name: str, maker: MakeProvider, model: str) -> Provider:
         """A provider that asks again where waiting helps, and knows what it costs."""
         full = f"{name}/{model}"
-        cooldown = Cooldown(self._board(name, model))
+        queue = RequestQueue(self._storage(name, model))
         addresses = {vendor.name: vendor.address(self._environ) for vendor in VENDORS}
-        asking = Retrying(self._paced(maker(model), full), cooldown)
-        return Priced(asking, self.price(full), addresses.get(name, ""))
+        asking = RetryingProvider(self._paced(maker(model), full), queue)
+        return PricedProvider(asking, self.price(full), addresses.get(name, ""))
 
-    def _board(self, name: str, model: str) -> Board | None:
+    def _storage(self, name: str, model: str) -> LimitStorage | None:
         """Where it is written down that a model refuses, for all who ask it there with the same key."""
         vendor = next((each for each in VENDORS if each.name == name), None)
-        if self._storms is None or vendor is None:
+        if self._states is None or vendor is None:
             return None
         asked = (name, vendor.address(self._environ), self._key(vendor), model)
-        return SharedBoard(self._storms, asked)
+        return SharedLimitFile(self._states, asked)
 
     def own(self, provider: Provider | None) -> Model | None:
         """The model of a provider that a program brought along, if it did, under the name of its class.
@@ -161,22 +161,24 @@ class Switchboard:
         """
         if provider is None:
             return None
-        from gencode.providers.custom_provider import Own
+        from gencode.providers.custom_provider import CustomProvider
         from gencode.providers.scripted import ScriptedProvider
 
         name = type(provider).__name__
-        if not isinstance(provider, ScriptedProvider | Retrying):
-            provider = Priced(Retrying(Own(provider), Cooldown()), self.price(name))
+        if not isinstance(provider, ScriptedProvider | RetryingProvider):
+            provider = PricedProvider(
+                RetryingProvider(CustomProvider(provider), RequestQueue()), self.price(name)
+            )
         return Model(OWN, name, provider, binding=True, mark=new_id())
 
     def _paced(self, plain: Provider, model: str) -> Provider:
         """The same among those of all machines, where there are others."""
         if self._pace is None:
             return plain
-        from gencode.providers.database_pacing import Paced
+        from gencode.providers.database_pacing import PacedProvider
 
         rate = self._rates.get(model)
-        return Paced(plain, self._pace, model, None if rate is None else rate / 60)
+        return PacedProvider(plain, self._pace, model, None if rate is None else rate / 60)
 
     def configured(self) -> Vendor | None:
         """The first vendor that has a key in the environment."""

@@ -52,7 +52,7 @@ class Imported(Struct, frozen=True):
         return [*self.events, Event(last.task, (last.seq or 0) + 1, stamp(), TaskImported(cwd))]
 
 
-class _Foreign(Struct, frozen=True, rename="camel"):
+class _ForeignTask(Struct, frozen=True, rename="camel"):
     """The fields of foreign lines that mean something here."""
 
     input_text: str | None = None
@@ -75,7 +75,7 @@ def import_task(text: str) -> Imported:
     Besides our own lines it reads objects with a `type` such as TASK_CREATED and their fields in `data` or
     `payload`. Kinds that nobody knows are left out with a warning; the rest is numbered anew.
     """
-    reading = _Reading(text)
+    reading = _JsonlReader(text)
     # Not splitlines(): a JSON string may hold U+2028 and its like as they are.
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         if line.strip():
@@ -95,7 +95,7 @@ def _object(line: str) -> dict[str, Any]:
         raise UserMistake(f"it is not a JSON object ({error})") from None
 
 
-class _Reading:
+class _JsonlReader:
     """What has been read of one file so far."""
 
     def __init__(self, text: str) -> None:
@@ -183,7 +183,7 @@ def _foreign(line: dict[str, Any]) -> DurableFact | None:
     if kind.upper() not in ("TASK_CREATED", "TASK_COMPLETED", "TASK_FAILED"):
         return None
     nested = next((line[name] for name in ("data", "payload") if name in line), line)
-    told = msgspec.convert(nested, type=_Foreign)
+    told = msgspec.convert(nested, type=_ForeignTask)
     match kind.upper():
         case "TASK_CREATED":
             agent = told.task_type or told.agent or TaskCreated().agent

@@ -10,7 +10,7 @@ KINDS: tuple[str, ...] = tuple(UNITS)
 CALL: tuple[str, ...] = COSTS_OF_A_CALL
 
 
-class Route(NamedTuple):
+class SpendingPath(NamedTuple):
     """What a task spends from: `tasks` are its id and those above it, nearest first, `session` may be empty.
 
     The budgets of those that are `unread` are in their journals, and perhaps not in the ledger.
@@ -43,7 +43,11 @@ def account_from(row: Sequence[Any]) -> Account:
 def values_of(account: Account) -> tuple[Any, ...]:
     """An account as such a row."""
     return (
-        *(account.id, " ".join(account.path), account.agent, account.open, account.calls),
+        account.id,
+        " ".join(account.path),
+        account.agent,
+        account.open,
+        account.calls,
         *(account.limits.get(kind) for kind in KINDS),
         *amounts(account.spent),
         *amounts(account.held, CALL),

@@ -11,7 +11,7 @@ from gencode.core.task import Task
 from gencode.runtime.chronicle import END, MOST, Found, Mark
 
 
-class MemoryChronicle:
+class MemoryEventLog:
     """A `Chronicle` of what it is told; `tasks` are those there are."""
 
     def __init__(self, tasks: Callable[[], Iterable[Task]]) -> None:

@@ -14,7 +14,7 @@ from gencode.runtime.channels import MOST_TOGETHER, MOST_WAITING, Draft, Outgoin
 from gencode.stores.facts import DRAWS, crowded, full
 
 
-class MemoryTray:
+class MemoryOutbox:
     """A `Tray` in a dictionary."""
 
     def __init__(self, changes: Changes) -> None:
@@ -75,10 +75,10 @@ class MemoryTray:
         return known is not None and known.tries == message.tries
 
 
-class MemoryAgenda:
+class MemorySchedule:
     """An `Agenda` in a dictionary."""
 
-    def __init__(self, tray: MemoryTray, draw: Callable[[], str], changes: Changes) -> None:
+    def __init__(self, tray: MemoryOutbox, draw: Callable[[], str], changes: Changes) -> None:
         self._tray = tray
         self._changes = changes
         self._draw = draw

@@ -20,7 +20,7 @@ from gencode.runtime.ports import Lease
 from gencode.stores.facts import Growth, grown, lost
 from gencode.stores.ledger_rows import CALL, amounts
 from gencode.stores.pg_ledger import completed
-from gencode.stores.pg_pool import Connection, Link
+from gencode.stores.pg_pool import Connection, Pool
 from gencode.stores.steps import FOLD, SNAPSHOT_EVERY
 
 MOST_TOGETHER = 64
@@ -94,10 +94,10 @@ class _Append:
         self.future: asyncio.Future[list[Event]] = asyncio.get_running_loop().create_future()
 
 
-class Pen:
+class AppendBatcher:
     """Writes the facts of all tasks that are leased here."""
 
-    def __init__(self, link: Link, lease_seconds: float, changes: Changes) -> None:
+    def __init__(self, link: Pool, lease_seconds: float, changes: Changes) -> None:
         self._link = link
         self._changes = changes
         self._lease_seconds = lease_seconds
@@ -209,8 +209,17 @@ def _rows(batch: Sequence[_Append]) -> list[list[Any]]:
         state = growth.state
         tasks.append(
             (
-                *(state.id, lease.epoch, lease.owner, lease.state.seq, state.seq, storable(state.model)),
-                *(growth.events[-1].at, state.status, state.ended_at, state.mailed, append.last),
+                state.id,
+                lease.epoch,
+                lease.owner,
+                lease.state.seq,
+                state.seq,
+                storable(state.model),
+                growth.events[-1].at,
+                state.status,
+                state.ended_at,
+                state.mailed,
+                append.last,
                 snapshot(state) if _is_due(lease.state, growth) else None,
             )
         )

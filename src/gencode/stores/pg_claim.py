@@ -12,7 +12,7 @@ from gencode.core.events import DurableFact, Event, kind_of
 from gencode.core.task import Task
 from gencode.runtime.ports import Lease
 from gencode.stores.facts import grown, held, lost, missing
-from gencode.stores.ledger_rows import Route
+from gencode.stores.ledger_rows import SpendingPath
 from gencode.stores.pg_append import storable
 from gencode.stores.pg_ledger import completed, route_from
 from gencode.stores.pg_pool import Connection
@@ -42,7 +42,7 @@ WHERE t.id = $1 AND t.owner = $2 AND t.last_seq = $3 AND e.at = $4
 _LAST_SEQ = "SELECT last_seq FROM gen_task WHERE id = $1"
 
 
-class Beginning:
+class TaskClaim:
     """The first facts of a task that was `seen` waiting, and that `owner` begins."""
 
     def __init__(self, seen: Task, owner: str, facts: Sequence[DurableFact], lease_seconds: float) -> None:
@@ -52,19 +52,28 @@ class Beginning:
         self._lease_seconds = lease_seconds
         self.instead_of: str | None = None
         """An owner in whose place it is begun."""
-        self.route = Route(())
+        self.route = SpendingPath(())
         """What it spends from, once it is begun."""
 
     async def write(self, connection: Connection, again: bool) -> tuple[Lease, list[Event]]:
         """Begin it; UserMistake while somebody else's lease runs, Fenced when it is not as it was seen."""
         seen, state, events = self._seen, self._growth.state, self._growth.events
         row: tuple[Any, ...] = (
-            *(seen.id, self._owner, self.instead_of, self._lease_seconds, seen.seq, state.seq),
-            *(storable(state.model), events[-1].at, state.status),
+            seen.id,
+            self._owner,
+            self.instead_of,
+            self._lease_seconds,
+            seen.seq,
+            state.seq,
+            storable(state.model),
+            events[-1].at,
+            state.status,
         )
         facts: tuple[Any, ...] = (
-            *([each.seq for each in events], [kind_of(each.fact) for each in events]),
-            *([body.decode() for body in self._growth.bodies], [each.at for each in events]),
+            [each.seq for each in events],
+            [kind_of(each.fact) for each in events],
+            [body.decode() for body in self._growth.bodies],
+            [each.at for each in events],
         )
         begun = await connection.fetchrow(_BEGIN, *row, *facts)
         if begun is None and again:

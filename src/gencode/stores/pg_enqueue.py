@@ -12,20 +12,20 @@ from typing import Any
 import asyncpg
 
 from gencode.stores.pg_pool import Connection
-from gencode.stores.pg_task_rows import NewTask
+from gencode.stores.pg_task_rows import NewTaskRow
 
 _PARAMETER = re.compile(r"\$(\d+)")
 _BEGINS = re.compile(r"\s*WITH\s(?!\s*RECURSIVE\b)", re.IGNORECASE)
 
 
-class Unfit(Exception):
+class NotCombinable(Exception):
     """The statement cannot take anything along; nothing was written."""
 
 
-class Carrier:
+class EnqueueConnection:
     """A connection for one statement. `taken`: the task was not written, because another one has its id."""
 
-    def __init__(self, connection: Connection, new: NewTask) -> None:
+    def __init__(self, connection: Connection, new: NewTaskRow) -> None:
         self._connection = connection
         self._new = new
         self.sent = False
@@ -38,7 +38,7 @@ class Carrier:
         head, own = self._new.parts()
         whole = _joined(head, statement, len(own))
         if whole is None:
-            raise Unfit
+            raise NotCombinable
         self.sent = True
         try:
             return await self._connection.fetch(whole, *own, *values)

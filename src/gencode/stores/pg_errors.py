@@ -20,7 +20,11 @@ _WAITING_HELPS = (
     OSError,
 )
 TROUBLES = (
-    *(asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError),
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
 )
 """Everything that a step on a connection may raise and that is not a mistake in our own code."""
 SCHEMES = ("postgresql", "postgres")

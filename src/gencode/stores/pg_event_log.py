@@ -15,7 +15,7 @@ from gencode.core.messages import Usage
 from gencode.core.status import Status
 from gencode.runtime.chronicle import END, MOST, MOST_BYTES, Found, Mark, found
 from gencode.stores.pg_append import storable
-from gencode.stores.pg_pool import Connection, Link
+from gencode.stores.pg_pool import Connection, Pool
 
 LOOK_SECONDS = 0.01
 LOOKS = 5
@@ -65,10 +65,10 @@ _SPENT_IF_JSON = _SPENT.replace(*_IF_JSON)
 IS_JSON_SINCE = 160_000
 
 
-class PostgresChronicle:
+class PostgresEventLog:
     """A `Chronicle` of a database; one for all who follow it in this process."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Pool) -> None:
         self._link = link
         self._whole = 0
         """Up to this place nothing more can appear."""

@@ -12,7 +12,7 @@ from gencode.runtime.away.parcel import Parcel, Returned
 from gencode.runtime.fleet import Hindrance, Lack, NoWorker, Outlook, Stuck, WorkerCard
 from gencode.runtime.owner import LEASE_SECONDS
 from gencode.stores.pg_fleet import FleetStore
-from gencode.stores.pg_pool import Link
+from gencode.stores.pg_pool import Pool
 from gencode.stores.pg_schema import VERSION, version_at
 from gencode.stores.pg_workspace_transfer import FRESH_SECONDS
 
@@ -26,7 +26,7 @@ USUAL_SECONDS = 3_600.0
 """So long a task is waited for whose order says nothing of its time."""
 
 
-class Survey(Struct, frozen=True):
+class FleetStatus(Struct, frozen=True):
     """A fleet; of a database that is not up to date only the version is known."""
 
     address: str
@@ -40,26 +40,26 @@ class Survey(Struct, frozen=True):
     """What was changed on workers and not taken over yet."""
 
 
-class _Time(Struct, frozen=True):
+class _TimeLimit(Struct, frozen=True):
     """What an order says of how long its task may take."""
 
     seconds: float | None = None
 
 
-class _Order(Struct, frozen=True):
+class _DispatchNote(Struct, frozen=True):
     """What an order says about its folder, and its time."""
 
     cwd: str = ""
     parcel: Parcel | None = None
     alone: str = ""
-    handover: _Time = _Time()
+    handover: _TimeLimit = _TimeLimit()
 
 
-async def survey(url: str, stuck_seconds: float = STUCK_SECONDS) -> Survey:
+async def fleet_status(url: str, stuck_seconds: float = STUCK_SECONDS) -> FleetStatus:
     """Look at a fleet; nothing is changed."""
-    link = await Link.open(url)
+    link = await Pool.open(url)
     try:
-        found = Survey(link.address, await version_at(link), VERSION)
+        found = FleetStatus(link.address, await version_at(link), VERSION)
         if found.version != VERSION:
             return found
         store = FleetStore(link, LEASE_SECONDS, new_id)
@@ -139,7 +139,12 @@ def _unclear(takers: Sequence[WorkerCard], hindrances: Sequence[Hindrance]) -> b
 
 
 def _reason(
-    agent: str, said: _Order, takers: Sequence[WorkerCard], hindrances: Sequence[Hindrance], *, late: bool
+    agent: str,
+    said: _DispatchNote,
+    takers: Sequence[WorkerCard],
+    hindrances: Sequence[Hindrance],
+    *,
+    late: bool,
 ) -> Outlook:
     """Why none of the workers that are there has begun with a task, of these takers in particular."""
     if not takers:
@@ -159,7 +164,7 @@ def _reason(
     return _without_worker(NoWorker.BUSY, said) if all(map(_full, takers)) else Outlook()
 
 
-def _without_worker(reason: NoWorker, said: _Order) -> Outlook:
+def _without_worker(reason: NoWorker, said: _DispatchNote) -> Outlook:
     """That another worker is needed; with its folder, if only one that has that will do."""
     return Outlook(reason, folder=said.cwd if said.alone else "")
 
@@ -175,11 +180,11 @@ def _without_agent(agent: str, takers: Sequence[WorkerCard], hindrances: Sequenc
     return Outlook(NoWorker.NO_AGENT, agent, full=full)
 
 
-def _read(order: bytes) -> _Order:
+def _read(order: bytes) -> _DispatchNote:
     try:
-        return msgspec.json.decode(order, type=_Order)
+        return msgspec.json.decode(order, type=_DispatchNote)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return _Order()
+        return _DispatchNote()
 
 
 def _takes(worker: WorkerCard, agent: str) -> bool:

@@ -63,7 +63,7 @@ LOOK_SECONDS = 1.0
 """While somebody waits for a change, it is taken for possible so often that one was not heard of."""
 
 
-class Link:
+class Pool:
     """A pool of connections to one database."""
 
     def __init__(self, url: str, pool: Any, patience: float) -> None:
@@ -77,7 +77,7 @@ class Link:
         self._steps = 0
 
     @classmethod
-    async def open(cls, url: str, *, patience: float = PATIENCE, most: int = MOST_CONNECTIONS) -> "Link":
+    async def open(cls, url: str, *, patience: float = PATIENCE, most: int = MOST_CONNECTIONS) -> "Pool":
         """Connect; a server that is not there is not waited for as long as one that was."""
         address = shown(check_url(url))
         link = cls(url, _pool(url, most), patience)
@@ -193,10 +193,10 @@ async def alone(connection: Connection, number: int) -> AsyncGenerator[None]:
         yield
 
 
-class Ear:
+class NotifyListener:
     """A connection of its own: it hears who should look, and renews leases with nothing queued before."""
 
-    def __init__(self, link: Link, told: Callable[[str], None]) -> None:
+    def __init__(self, link: Pool, told: Callable[[str], None]) -> None:
         """`told` is called with whatever is heard, and with nothing when something may have been missed."""
         self._link = link
         self._told = told
@@ -280,13 +280,13 @@ class Ear:
 class PostgresChanges(Changes):
     """The changes of a database: this process says when it has written, and listens while somebody waits."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Pool) -> None:
         super().__init__()
         self._watching: asyncio.Task[None] | None = None
         self._saying: asyncio.Task[None] | None = None
         self._unsaid = False
         self._name = secrets.token_hex(8)
-        self.ear = Ear(link, self._heard)
+        self.ear = NotifyListener(link, self._heard)
         """What it listens with."""
 
     def note(self) -> None:

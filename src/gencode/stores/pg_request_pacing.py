@@ -11,7 +11,7 @@ import logging
 
 from gencode.core.errors import GenCodeError
 from gencode.stores.pg_append import storable
-from gencode.stores.pg_pool import WAKE, Connection, Ear, Link
+from gencode.stores.pg_pool import WAKE, Connection, NotifyListener, Pool
 
 log = logging.getLogger(__name__)
 
@@ -76,10 +76,10 @@ FROM paused p WHERE g.model = p.model
 _COLD = "SELECT calm_at > clock_timestamp() FROM gen_pace WHERE model = $1"
 
 
-class PostgresPace:
+class PostgresRequestPacing:
     """A `Pace` in a table beside the journal."""
 
-    def __init__(self, link: Link, ear: Ear) -> None:
+    def __init__(self, link: Pool, ear: NotifyListener) -> None:
         self._link = link
         self._ear = ear
         self._cold: dict[str, bool] = {}

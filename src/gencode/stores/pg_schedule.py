@@ -17,7 +17,7 @@ from gencode.runtime.agenda import Appointment
 from gencode.runtime.changes import Changes
 from gencode.runtime.channels import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
 from gencode.stores.facts import DRAWS, crowded, full
-from gencode.stores.pg_pool import Connection, Link
+from gencode.stores.pg_pool import Connection, Pool
 
 log = logging.getLogger(__name__)
 
@@ -58,10 +58,10 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Appointment)
 
 
-class PostgresAgenda:
+class PostgresSchedule:
     """An `Agenda` in tables beside the journal."""
 
-    def __init__(self, link: Link, draw: Callable[[], str], changes: Changes) -> None:
+    def __init__(self, link: Pool, draw: Callable[[], str], changes: Changes) -> None:
         self._link = link
         self._draw = draw
         self._changes = changes
@@ -120,10 +120,10 @@ class PostgresAgenda:
         return await self._link.patiently(step)
 
 
-class PostgresTray:
+class PostgresOutbox:
     """A `Tray` in a table beside the journal."""
 
-    def __init__(self, link: Link, changes: Changes) -> None:
+    def __init__(self, link: Pool, changes: Changes) -> None:
         self._link = link
         self._changes = changes
 

@@ -6,7 +6,7 @@ from gencode.budgets.limits import cost_of
 from gencode.core.events import kind_of
 from gencode.core.task import Task
 from gencode.stores.facts import Growth, busy, missing
-from gencode.stores.ledger_rows import CALL, Route, amounts
+from gencode.stores.ledger_rows import CALL, SpendingPath, amounts
 from gencode.stores.pg_append import snapshot, storable
 from gencode.stores.pg_ledger import completed, delete_accounts
 from gencode.stores.pg_pool import Connection
@@ -55,7 +55,7 @@ _GONE = (
 )
 
 
-class NewTask:
+class NewTaskRow:
     """A task with its whole journal, leased to `owner` or to nobody; `dispatch` is what workers are told."""
 
     def __init__(
@@ -64,7 +64,7 @@ class NewTask:
         lease_seconds: float,
         owner: str | None = None,
         dispatch: bytes | None = None,
-        route: Route | None = None,
+        route: SpendingPath | None = None,
     ) -> None:
         """It counts along its `route`; one without is counted later."""
         self._growth = growth
@@ -104,14 +104,28 @@ class NewTask:
     def _values(self) -> tuple[Any, ...]:
         state, events = self._growth.state, self._growth.events
         row: tuple[Any, ...] = (
-            *(state.id, storable(state.agent), storable(state.cwd), state.conversation),
-            *(None if state.parent is None else storable(state.parent), state.status, storable(state.model)),
-            *(state.created_at, events[-1].at, state.ended_at, 0 if self._owner is None else 1, self._owner),
-            *(self._lease_seconds, state.seq, state.mailed, self._dispatch),
+            state.id,
+            storable(state.agent),
+            storable(state.cwd),
+            state.conversation,
+            None if state.parent is None else storable(state.parent),
+            state.status,
+            storable(state.model),
+            state.created_at,
+            events[-1].at,
+            state.ended_at,
+            0 if self._owner is None else 1,
+            self._owner,
+            self._lease_seconds,
+            state.seq,
+            state.mailed,
+            self._dispatch,
         )
         facts: tuple[Any, ...] = (
-            *([each.seq for each in events], [kind_of(each.fact) for each in events]),
-            *([body.decode() for body in self._growth.bodies], [each.at for each in events]),
+            [each.seq for each in events],
+            [kind_of(each.fact) for each in events],
+            [body.decode() for body in self._growth.bodies],
+            [each.at for each in events],
         )
         route = self._route
         paid = (route.session or None) if route is not None and len(route.tasks) == 1 else None

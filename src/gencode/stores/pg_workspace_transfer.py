@@ -9,7 +9,7 @@ from gencode.core.errors import UserMistake
 from gencode.runtime.away.parcel import Returned
 from gencode.runtime.fleet import Hindrance, Lack
 from gencode.stores.pg_append import storable
-from gencode.stores.pg_pool import Link
+from gencode.stores.pg_pool import Pool
 
 KEPT_DAYS = 30
 """A pack that nothing refers to is kept for so long after it was last used."""
@@ -91,10 +91,10 @@ _FORGET = (
 )
 
 
-class PostgresParcels:
+class PostgresWorkspaceTransfer:
     """What travels, in the database of the journal."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Pool) -> None:
         self._link = link
 
     async def lacking(self, packs: Sequence[str]) -> list[str]:

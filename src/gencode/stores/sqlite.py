@@ -30,9 +30,9 @@ from gencode.stores.steps import FOLD, RELEASE, Append, Delete, Insert, Post
 from gencode.stores.together import Pen, Step, patiently
 
 if TYPE_CHECKING:
-    from gencode.stores.sqlite_event_log import SqliteChronicle
+    from gencode.stores.sqlite_event_log import SqliteEventLog
     from gencode.stores.sqlite_questions import SqliteQuestions
-    from gencode.stores.sqlite_schedule import SqliteAgenda, SqliteTray
+    from gencode.stores.sqlite_schedule import SqliteOutbox, SqliteSchedule
 
 T = TypeVar("T")
 
@@ -186,25 +186,25 @@ class SqliteStore:
         return cls(path, connections, thread, lease_seconds, draw)
 
     @property
-    def agenda(self) -> "SqliteAgenda":
+    def agenda(self) -> "SqliteSchedule":
         """What is planned for later; nothing of it is loaded before somebody asks."""
-        from gencode.stores.sqlite_schedule import SqliteAgenda
+        from gencode.stores.sqlite_schedule import SqliteSchedule
 
-        return SqliteAgenda(self._pen, self._writer, self._reader, self._plain_errors, self._draw)
+        return SqliteSchedule(self._pen, self._writer, self._reader, self._plain_errors, self._draw)
 
     @property
-    def tray(self) -> "SqliteTray":
+    def tray(self) -> "SqliteOutbox":
         """Messages that are not delivered yet."""
-        from gencode.stores.sqlite_schedule import SqliteTray
+        from gencode.stores.sqlite_schedule import SqliteOutbox
 
-        return SqliteTray(self._pen, self._writer, self._reader, self._plain_errors)
+        return SqliteOutbox(self._pen, self._writer, self._reader, self._plain_errors)
 
     @property
-    def chronicle(self) -> "SqliteChronicle":
+    def chronicle(self) -> "SqliteEventLog":
         """The facts of all tasks in one order."""
-        from gencode.stores.sqlite_event_log import SqliteChronicle
+        from gencode.stores.sqlite_event_log import SqliteEventLog
 
-        return SqliteChronicle(self._path, self._reader, self._plain_errors)
+        return SqliteEventLog(self._path, self._reader, self._plain_errors)
 
     @property
     def questions(self) -> "SqliteQuestions":

@@ -40,7 +40,7 @@ GROUP BY Minute ORDER BY Minute
 _Row = tuple[int, str, int, str, bytes]
 
 
-class SqliteChronicle:
+class SqliteEventLog:
     """A `Chronicle` of one file."""
 
     def __init__(self, path: Path, reader: sqlite3.Connection, errors: PlainErrors) -> None:

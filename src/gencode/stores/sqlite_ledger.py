@@ -31,7 +31,7 @@ from gencode.budgets.limits import Amounts, check_budget, cost_between, cost_of,
 from gencode.core.budget import Budget
 from gencode.core.ids import stamp
 from gencode.core.task import Task
-from gencode.stores.ledger_rows import CALL, KINDS, Route, account_from, amounts, need_of, values_of
+from gencode.stores.ledger_rows import CALL, KINDS, SpendingPath, account_from, amounts, need_of, values_of
 from gencode.stores.schema import PlainErrors
 from gencode.stores.together import Doing, Pen, Step, patiently
 
@@ -88,7 +88,7 @@ class Accounts:
         self._cursor = connection.cursor()  # to make one costs as much as to look up an account
         self._read_task = read_task
 
-    def route(self, task: str | None) -> Route:
+    def route(self, task: str | None) -> SpendingPath:
         """What a task spends from; what was imported may go round in circles."""
         tasks: list[str] = []
         unread: list[str] = []
@@ -101,7 +101,7 @@ class Accounts:
             task, session, counted = rows[0]
             if not counted:
                 unread.append(tasks[-1])
-        return Route(tuple(tasks), session, tuple(unread))
+        return SpendingPath(tuple(tasks), session, tuple(unread))
 
     def on(self, path: Sequence[str]) -> dict[str, Account]:
         """The accounts on a path, and every open one below those that limit anything."""
@@ -157,17 +157,17 @@ class Accounts:
         check_limits(accounts, known, limits)
         self._put(replace(known, limits=limits))
 
-    def check_created(self, state: Task, session: str) -> Route:
+    def check_created(self, state: Task, session: str) -> SpendingPath:
         """What a new task spends from, but for itself; BudgetSpent when there is too little for it."""
         route = self.route(state.parent)
-        route = route if route.tasks else Route((), session)
+        route = route if route.tasks else SpendingPath((), session)
         if route.unread:
             self.learn(route)
         if limited(state.budget) or self._is_limited(route.path):
             check_begins(self.on(route.path), account_of(state, route.path), spawned=True)
         return route
 
-    def created(self, state: Task, route: Route) -> None:
+    def created(self, state: Task, route: SpendingPath) -> None:
         """Count a new task above it, and open its account."""
         if limited(state.budget):
             self._put(account_of(state, route.path))
@@ -235,7 +235,7 @@ class Accounts:
         self.learn(route)
         return route.path
 
-    def learn(self, route: Route) -> None:
+    def learn(self, route: SpendingPath) -> None:
         """Open accounts for tasks whose journals tell of a budget that the ledger does not know."""
         for task in route.unread:
             state = self._read_task(self._connection, task)

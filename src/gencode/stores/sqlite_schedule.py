@@ -54,7 +54,7 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Appointment)
 
 
-class SqliteAgenda(Beside):
+class SqliteSchedule(Beside):
     """An `Agenda` in tables beside the journal."""
 
     def __init__(
@@ -72,7 +72,7 @@ class SqliteAgenda(Beside):
         """Write a new one under a free id; UserMistake when there are so many already."""
         for _ in range(DRAWS):
             named = replace(appointment, id=self._draw(), revision=0)
-            if await self._pen.write(_Planning(self._writer, named, most), together=False):
+            if await self._pen.write(_PlanStep(self._writer, named, most), together=False):
                 return named
         raise StoreTrouble(f"No free id was found in {DRAWS} draws.")
 
@@ -86,15 +86,15 @@ class SqliteAgenda(Beside):
 
     async def move(self, before: Appointment, after: Appointment | None, draft: Draft | None = None) -> bool:
         """Put `after` in the place of `before` and put a message out, all or nothing."""
-        return await self._pen.write(_Moving(self._writer, before, after, draft), together=False)
+        return await self._pen.write(_MoveStep(self._writer, before, after, draft), together=False)
 
 
-class SqliteTray(Beside):
+class SqliteOutbox(Beside):
     """A `Tray` in a table beside the journal."""
 
     async def put_out(self, draft: Draft) -> Outgoing:
         """Write a message down; UserMistake when too many wait already."""
-        return await self._pen.write(_PuttingOut(self._writer, draft), together=False)
+        return await self._pen.write(_PutOutStep(self._writer, draft), together=False)
 
     async def pick_up(
         self, channels: Sequence[str], now: str, until: str, number: int | None = None
@@ -125,7 +125,7 @@ class SqliteTray(Beside):
         return [_outgoing(row) for row in await self._read(_OUTGOING)]
 
 
-class _Planning(Step[bool]):
+class _PlanStep(Step[bool]):
     """A new appointment, if there is room; False when its id is taken."""
 
     __slots__ = ("_appointment", "_connection", "_most")
@@ -146,7 +146,7 @@ class _Planning(Step[bool]):
         return False
 
 
-class _Moving(Step[bool]):
+class _MoveStep(Step[bool]):
     """A change of an appointment, with the message that tells of it; False when it was changed before."""
 
     __slots__ = ("_after", "_before", "_connection", "_draft")
@@ -177,7 +177,7 @@ class _Moving(Step[bool]):
         return bool(moved)
 
 
-class _PuttingOut(Step[Outgoing]):
+class _PutOutStep(Step[Outgoing]):
     """A message to be delivered."""
 
     __slots__ = ("_connection", "_draft")
