@@ -13,8 +13,8 @@ from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.ports import EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, call, says
-from tests.providers.hurried import hurried
-from tests.providers.told import Told, heard
+from tests.providers.obedient_provider import Told, heard
+from tests.providers.virtual_clock import hurried
 
 AGENTS = 100
 

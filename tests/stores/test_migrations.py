@@ -15,7 +15,7 @@ from gencode.runtime.ports import Ownership, TaskQuery, Wish
 from gencode.stores.schema import MIGRATIONS, VERSION, Migration, migrate
 from gencode.stores.sqlite import SqliteStore
 from tests.contracts.store import everything, said
-from tests.stores.looking import rows
+from tests.stores.other_program import rows
 
 AT = "2026-01-01T00:00:00.000000Z"
 LIFE = (

@@ -34,7 +34,7 @@ from tests.contracts.store import OpenStore, everything, said
 from tests.contracts.unknown_kind import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.unknown_kind import WriteFact
 from tests.contracts.wishes import *  # noqa: F403  (the contract's tests run here)
-from tests.stores.looking import ended_task, rows
+from tests.stores.other_program import ended_task, rows
 
 
 @pytest.fixture(params=["normal", "power"])

@@ -19,7 +19,7 @@ from gencode.stores.schema import VERSION, migrate, open_pair
 from gencode.stores.sqlite import SqliteChanges, SqliteStore
 from tests.contracts.changes import SOON
 from tests.contracts.store import everything, said
-from tests.stores.looking import ended_task, rows
+from tests.stores.other_program import ended_task, rows
 
 NOBODY = 65534
 

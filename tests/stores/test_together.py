@@ -14,7 +14,7 @@ from gencode.runtime.ports import Lease
 from gencode.stores import together
 from gencode.stores.sqlite import SqliteStore
 from tests.contracts.store import said
-from tests.stores.looking import rows
+from tests.stores.other_program import rows
 
 MANY = 20
 

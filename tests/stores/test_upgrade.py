@@ -12,7 +12,7 @@ from gencode.core.errors import StoreTrouble
 from gencode.runtime.owner import new_owner
 from gencode.stores.schema import MIGRATIONS, VERSION, Migration, migrate
 from gencode.stores.sqlite import SqliteStore
-from tests.stores.looking import rows
+from tests.stores.other_program import rows
 from tests.stores.test_migrations import made_by_version
 from tests.stores.test_sqlite_shared import outcomes, start
 

@@ -13,9 +13,9 @@ from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider, RetryPolicy
 from gencode.runtime.ports import EndPart, Part, Request, TextPart
 from gencode.settings import Settings
-from tests.providers.hurried import hurried
 from tests.providers.limits import AtOnce, Bucket, Limit, Outage, Sliding, Unsteady, Window
-from tests.providers.told import Told, heard
+from tests.providers.obedient_provider import Told, heard
+from tests.providers.virtual_clock import hurried
 
 AGENTS = 100
 TURNS = 3

@@ -15,9 +15,9 @@ from gencode.runtime.ports import EndPart, Part, Request, TextPart, WaitPart
 from tests.contracts.provider import Play
 from tests.providers.dialects import chat, provider_at
 from tests.providers.fake_server import Exchange, fake_server, in_json, streamed
-from tests.providers.hurried import hurried
 from tests.providers.limits import AtOnce, Bucket, Limit, StandsStill, Unsteady, Window
-from tests.providers.told import ASKED, ENDS, Told, heard, outcome, together
+from tests.providers.obedient_provider import ASKED, ENDS, Told, heard, outcome, together
+from tests.providers.virtual_clock import hurried
 
 AGENTS = 100
 TURNS = 3

@@ -13,7 +13,7 @@ from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.runtime.ports import TaskQuery
 from tests.postgres import Postgres
-from tests.stores.losing import first_replies_lost
+from tests.stores.lost_connection import first_replies_lost
 
 pytestmark = pytest.mark.needs("postgres")
 

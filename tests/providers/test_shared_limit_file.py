@@ -19,10 +19,10 @@ from gencode.providers.shared_limit_file import SharedLimitFile
 from tests.contracts.provider import Play
 from tests.providers.dialects import chat
 from tests.providers.fake_server import Exchange, fake_server, in_json, streamed
-from tests.providers.hurried import hurried
 from tests.providers.limits import AtOnce, Bucket, Limit, Outage, Window
-from tests.providers.test_tempo import Crowd, Model
-from tests.providers.told import Told, heard
+from tests.providers.obedient_provider import Told, heard
+from tests.providers.test_request_pacing import Crowd, Model
+from tests.providers.virtual_clock import hurried
 
 ASKED = ("openai", "http://127.0.0.1", "key", "some-model")
 

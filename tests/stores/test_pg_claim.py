@@ -15,7 +15,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task, replay
 from gencode.runtime.ports import Lease, Wish
 from tests.postgres import Postgres
-from tests.stores.losing import first_replies_lost
+from tests.stores.lost_connection import first_replies_lost
 
 pytestmark = pytest.mark.needs("postgres")
 
