@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.messages import UserMessage
 from gencode.providers.anthropic import AnthropicProvider
-from gencode.providers.endpoint import api_url, close_connections
+from gencode.providers.endpoint import EventSplitter, api_url, close_connections
 from gencode.providers.openai import OpenAIProvider
-from gencode.providers.sse import EventSplitter
 from gencode.runtime.ports import EndPart, Request, TextPart
 from tests.contracts.provider import KEY, Play, parts_of, request, told
 from tests.providers.dialects import DIALECTS, begun, closing, name_of, provider_at

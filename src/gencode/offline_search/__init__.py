@@ -1,1 +1,1 @@
-"""The offline model's pure parts: text in, plan or answer out; no I/O, no state."""
+"""The search behind the offline model: text in, plan or answer out; no I/O and no state."""

@@ -1,4 +1,4 @@
-"""Answer (offline search): what the person or the parent agent reads: places and verbatim quotes."""
+"""Formats the answer of the offline search: places and verbatim quotes."""
 
 from collections.abc import Sequence
 

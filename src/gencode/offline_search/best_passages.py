@@ -1,4 +1,4 @@
-"""Locate (offline search): the best place inside each of the best files."""
+"""Finds the best passage inside each of the best files."""
 
 import math
 import re
@@ -36,7 +36,7 @@ _IMPORT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """An answer: a line of a file, what is defined there, and the lines that speak for it.
+    """A place in a file that answers: its line, what is defined there, and the lines that speak for it.
 
     `coverage` is the share of the question's weight that the file covers, `together` what one block covers.
     """
@@ -62,7 +62,7 @@ class FileEvidence:
 
 @dataclass(frozen=True, slots=True)
 class MatchedFile:
-    """What was seen of one file: its rank, its matched lines in order, its length."""
+    """What was found of one file: its rank, its matched lines in order, its length."""
 
     ranked: RankedFile
     lines: Sequence[CodeLine]
@@ -79,7 +79,7 @@ def look_pattern(query: SearchQuery) -> str:
 
 
 class ConceptMatcher:
-    """Which concepts a part of an identifier stands for, remembered for one run."""
+    """Matches parts of identifiers with the concepts of a question; results are cached for one search."""
 
     def __init__(self, query: SearchQuery) -> None:
         self._query = query

@@ -1,4 +1,4 @@
-"""Blocks (offline search): files cut at their definitions, in the languages people write.
+"""Cuts files into blocks at their definitions, in the common programming languages.
 
 The search never sees whole files: it sees the lines that matched, with their numbers. A definition among
 them begins a block that reaches to the next one; a comment right above a definition belongs to it.

@@ -1,4 +1,4 @@
-"""Kin (offline search): words that programmers use for one another, and words that carry no meaning.
+"""Synonyms of programmers, and stop words that say nothing about what is looked for.
 
 Deliberately small and about programming in general; a line is a family, its first word counts for nothing
 special. Everything is compared by stem.

@@ -1,4 +1,4 @@
-"""Intents (offline search): the few things besides searching that a text may want, told by plain rules.
+"""Detects the intent of a text by rules: a search, reading or listing files, a greeting, or work to refuse.
 
 Everything that is not clearly one of these is a search: patterns over whole sentences break as soon as
 somebody words a question differently.
@@ -109,12 +109,12 @@ class ListIntent:
 
 @dataclass(frozen=True, slots=True)
 class RefusalIntent:
-    """Work that a search cannot do."""
+    """A request for work that a search cannot do."""
 
 
 @dataclass(frozen=True, slots=True)
 class GreetingIntent:
-    """Nothing was asked."""
+    """A text that asks for nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Everyday (offline search): plain words of people who ask, and what programmers call the same thing.
+"""Maps plain words of people who ask to what programmers call the same thing.
 
 One way only: `remember` in a question may mean `cache` in the code, but whoever asks for a cache means one.
 A line holds everyday words, a colon, and the words of code. It is about programming in general.

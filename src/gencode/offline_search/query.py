@@ -1,4 +1,4 @@
-"""Query (offline search): a question as weighted concepts, and each concept as a ripgrep pattern."""
+"""Turns a question into weighted concepts, and each concept into a ripgrep pattern."""
 
 import re
 from collections import Counter
@@ -61,7 +61,7 @@ class Concept:
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A question, ready to be searched."""
+    """A question as concepts, ready to be searched."""
 
     text: str
     concepts: tuple[Concept, ...]

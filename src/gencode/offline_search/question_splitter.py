@@ -1,4 +1,4 @@
-"""Split (offline search): one compound question as several that each stand for themselves."""
+"""Splits a compound question into several that each stand for themselves."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Rank (offline search): which files a question is about, from counts alone (BM25 with boosts)."""
+"""Ranks files by match counts alone (BM25 with boosts for names and folders)."""
 
 import math
 import re
@@ -28,7 +28,7 @@ WHOLE_NAME = 0.3
 
 @dataclass(frozen=True, slots=True)
 class MatchCounts:
-    """What the counts say: per concept, its kin and neighbours written as one how often each file matched."""
+    """Match counts by file: for each concept, its synonyms and neighbours written as one."""
 
     main: tuple[Mapping[str, int], ...]
     kin: tuple[Mapping[str, int], ...]
@@ -53,7 +53,7 @@ class RankedFile:
 
 @dataclass(frozen=True, slots=True)
 class ConceptWeights:
-    """What each concept of a question is worth in this repository."""
+    """The weight of each concept of a question in this repository."""
 
     main: tuple[float, ...]
     kin: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""Results (offline search): the texts of Grep, Glob and Read, read back into numbers, paths and lines."""
+"""Parses the results of Grep, Glob and Read into counts, paths and lines."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Plan (offline search): which calls to make next, from what the calls so far have brought.
+"""Plans the next tool calls of a search from the results so far.
 
 Turn one counts, turn two (big repositories only) counts what was cut off, turn three looks into the best
 files, turn four reads around the best places, turn five answers. Every call carries its purpose, so that
@@ -36,7 +36,7 @@ ASIDE = "!*.po !*.pot !*.svg !*.lock !*.map !*.min.js !*.min.css !*.snap"
 
 @dataclass(frozen=True, slots=True)
 class PlannedCall:
-    """A call to make, and why."""
+    """A tool call to make, and its purpose."""
 
     purpose: str
     tool: str
@@ -45,7 +45,7 @@ class PlannedCall:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What a call brought."""
+    """The result of a tool call."""
 
     input: dict[str, Any]
     text: str
@@ -54,7 +54,7 @@ class CallResult:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The end of a search: places, best first, and the lines to quote, by path."""
+    """The result of a search: passages, best first, and the lines to quote, by path."""
 
     places: tuple[Passage, ...]
     quotes: Mapping[str, Sequence[CodeLine]]

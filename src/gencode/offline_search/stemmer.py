@@ -1,4 +1,4 @@
-"""Words (offline search): identifiers and questions as lists of stems.
+"""Splits identifiers and questions into words and reduces these to stems.
 
 A stem is nearly always a beginning of the word it was made from, so that a pattern can grow it back.
 """

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: tool use, thinking that is sent back signed, and a cached prefix."""
+"""Anthropic's Messages API: tool use, signed thinking, and prompt caching."""
 
 import re
 from collections.abc import AsyncGenerator, Sequence
@@ -20,9 +20,9 @@ from gencode.core.messages import (
 )
 from gencode.core.spec import Effort
 from gencode.providers.endpoint import DEFAULT_TIMEOUTS, HttpTimeouts, ModelEndpoint, api_url
-from gencode.providers.limits import longest_reply
+from gencode.providers.model_catalog import longest_reply
 from gencode.providers.provider_errors import ModelErrors
-from gencode.providers.reply_stream import TOO_DEEP, is_deep, stream_reply, usage_of, whole_call
+from gencode.providers.reply_stream import TOO_DEEP, decoded, is_deep, stream_reply, usage_of, whole_call
 from gencode.providers.request_encoding import (
     NO_OUTPUT,
     ApiTurn,
@@ -30,8 +30,9 @@ from gencode.providers.request_encoding import (
     TranscriptEncoder,
     api_name,
     calls_in,
+    to_json,
+    with_items,
 )
-from gencode.providers.sse import decoded, to_json, with_items
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 
 NAME = "anthropic"
@@ -100,7 +101,7 @@ _wholes = msgspec.json.Decoder(_MessagesReply)
 
 
 class AnthropicProvider:
-    """Speaks with one model of the Messages API."""
+    """A provider for one model of the Messages API."""
 
     def __init__(
         self,
@@ -162,7 +163,7 @@ class AnthropicProvider:
 
 
 class _MessagesParser:
-    """One reply on its way in."""
+    """Parses one reply of the Messages API."""
 
     def __init__(self, model: str, errors: ModelErrors) -> None:
         self.over = False

@@ -1,4 +1,4 @@
-"""A provider that a program brought along: its failures are told as its own (providers rack)."""
+"""Wraps a provider of a program: checks what it yields and names it in its errors."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -22,7 +22,7 @@ PARTS = (TextPart, ThinkingPart, CallPart, EndPart, AgainPart, WaitPart)
 
 
 class CustomProvider:
-    """Somebody else's provider, which is held to what the port says."""
+    """A provider of a program, which is held to the protocol `Provider`."""
 
     def __init__(self, inner: Provider) -> None:
         self._inner = inner

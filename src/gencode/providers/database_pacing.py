@@ -1,4 +1,4 @@
-"""Asking no faster than everybody together may: a wrapper around a provider, for a shared database.
+"""Paces requests across machines: a wrapper around a provider, for a shared database.
 
 It stands inside `Retrying`, which looks after this process; what is refused here is told to all others.
 """
@@ -15,7 +15,7 @@ LONGEST = 180.0
 
 
 class PacedProvider:
-    """A provider whose requests leave when it is their turn among those of all processes."""
+    """A provider whose requests are paced together with those of all machines that share a database."""
 
     def __init__(self, inner: Provider, pace: Pace, model: str, rate: float | None = None) -> None:
         self._inner = inner

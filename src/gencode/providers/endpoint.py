@@ -1,6 +1,4 @@
-"""The wire that the providers of this rack share: where an address leads, limits on waiting, and answers as
-server-sent events or whole.
-"""
+"""The HTTP endpoint of a model: sends a request, and reads its answer as server-sent events or whole."""
 
 import asyncio
 import re
@@ -9,13 +7,13 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
+import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.providers.http_connection import HostAddress, HttpConnection, HttpFailure, HttpFault, HttpRoute
 from gencode.providers.http_pool import HttpPool, pool_of_loop
 from gencode.providers.provider_errors import ModelErrors
-from gencode.providers.sse import EventSplitter
 
 MOST_BYTES = 128 * 1024 * 1024
 """The longest answer that is read; a longer one is no answer."""
@@ -31,8 +29,11 @@ _AS_IT_IS = "/%:@!$&'()*+,;=?~-._"
 """What may stand in the path and query of a request as it is written in an address."""
 
 
+_CR, _LF = b"\r\n"  # as numbers: looking for one is several times as quick as for a text of one byte
+
+
 class HttpTimeouts(Struct, frozen=True):
-    """How many seconds to wait for a connection, for the first byte of an answer, and between two bytes."""
+    """Timeouts in seconds: for a connection, for the first byte of a response, and between two bytes."""
 
     connect: float = 30.0
     first_byte: float = 300.0
@@ -43,7 +44,7 @@ DEFAULT_TIMEOUTS = HttpTimeouts()
 
 
 class ModelEndpoint:
-    """One model at one address: takes a request's bytes, gives the answer."""
+    """One model at one address: sends the bytes of a request, returns the response."""
 
     def __init__(
         self,
@@ -158,7 +159,7 @@ class ModelEndpoint:
 
 
 class HttpResponse:
-    """The answer to one request: events as they come, or `whole` when the server does not stream."""
+    """The response to one request: events as they come, or `whole` when the server does not stream."""
 
     __slots__ = (
         "_begun",
@@ -311,6 +312,64 @@ class HttpResponse:
         return self._errors.error(
             f"fell silent for {self._timeouts.between_bytes:g} s in the middle of its answer.", retryable=True
         )
+
+
+class EventSplitter:
+    """Cuts a stream of bytes, split anywhere, into the data of its server-sent events."""
+
+    __slots__ = ("_cut", "_data", "_tail")
+
+    def __init__(self) -> None:
+        self._cut = False
+        self._tail: list[bytes] = []
+        self._data: list[bytes] = []
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """The data of every event that is whole now."""
+        if self._cut or _CR in piece:
+            piece = self._with_plain_ends(piece)
+        if _LF not in piece:
+            self._tail.append(piece)
+            return []
+        if self._tail:
+            piece = b"".join((*self._tail, piece))
+        lines = piece.split(b"\n")
+        last = lines.pop()
+        self._tail = [last] if last else []
+        events: list[bytes] = []
+        data = self._data
+        for line in lines:
+            if not line:
+                if data:
+                    events.append(b"\n".join(data))
+                    data.clear()
+            elif line[:6] == b"data: ":
+                data.append(line[6:])
+            elif line[:5] == b"data:":
+                data.append(line[5:])
+        return events
+
+    def _with_plain_ends(self, piece: bytes) -> bytes:
+        """The bytes with one kind of line end out of the three there are; one may be cut in two."""
+        if not piece:
+            return piece
+        if self._cut:
+            piece = piece.removeprefix(b"\n")
+        self._cut = piece.endswith(b"\r")
+        return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def rest(self) -> list[bytes]:
+        """A last event whose end was left out; one that was cut in its middle is nothing."""
+        found = self.feed(b"\n\n") if self._tail or self._data else []
+        return [event for event in found if event == b"[DONE]" or _is_json(event)]
+
+
+def _is_json(raw: bytes) -> bool:
+    try:
+        msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
 
 
 def api_url(base_url: str, method: str) -> str:

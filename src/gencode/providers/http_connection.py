@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection and the answer that arrives on it: asyncio's transport, and llhttp as httptools."""
+"""One HTTP/1.1 connection and the response on it: asyncio's transport, parsed by llhttp (httptools)."""
 
 import asyncio
 import socket
@@ -20,7 +20,7 @@ MOST_HEARD = 512 * 1024 * 1024
 
 
 class HttpFault(Enum):
-    """What can go wrong on the wire."""
+    """What can go wrong in an HTTP exchange."""
 
     UNREACHED = "no connection"
     REFUSED = "nothing listens there"
@@ -36,7 +36,7 @@ class HttpFault(Enum):
 
 
 class HttpFailure(Exception):
-    """An exchange that failed; `words` are the system's own."""
+    """A failed HTTP exchange; `words` are the system's own."""
 
     def __init__(self, fault: HttpFault, words: str = "", status: int = 0) -> None:
         super().__init__(fault.value)
@@ -46,7 +46,7 @@ class HttpFailure(Exception):
 
 
 class HostAddress(Struct, frozen=True):
-    """One address that connections are made to."""
+    """A host and port that connections are made to."""
 
     host: str
     port: int
@@ -59,7 +59,7 @@ class HostAddress(Struct, frozen=True):
 
 
 class HttpRoute(Struct, frozen=True):
-    """The way to a server: straight, or through a proxy that may want to know who asks."""
+    """The route to a server: direct, or through a proxy that may need authentication."""
 
     server: HostAddress
     proxy: HostAddress | None = None
@@ -67,7 +67,7 @@ class HttpRoute(Struct, frozen=True):
 
 
 class HttpConnection(asyncio.BufferedProtocol):
-    """One connection, and the answer that arrives on it.
+    """One HTTP connection, and the response that arrives on it.
 
     What comes is read into `room`, which the connections of a loop share: it is taken out of there before the
     loop reads from the next one. Room of its own for each piece would cost more than all else in reading it.

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as the providers of this rack need it: one POST after another on connections that stay open.
+"""A pool of HTTP/1.1 connections for the providers: one POST after another on connections that stay open.
 
 A general client costs more than all the rest of a turn. This one sends a request in one write and hands out
 the body of the answer as it comes. It follows no redirect and keeps no cookie.
@@ -20,7 +20,7 @@ EYEBALLS_SECONDS = 0.25
 
 
 class HttpPool:
-    """The connections of one event loop."""
+    """The connection pool of one event loop."""
 
     def __init__(self) -> None:
         self._room = memoryview(bytearray(ROOM))

@@ -1,4 +1,4 @@
-"""Experimental: a GGUF file of the user's, run on this machine by xllamacpp: the extra `local`.
+"""Runs a local GGUF model with xllamacpp (experimental, the extra `local`).
 
 The model runs in a process of its own. Loading it holds Python's lock for as long as that takes, so that no
 thread could keep the agents going; and a file that crashes the library takes only that process with it. The
@@ -64,7 +64,7 @@ _REASON = re.compile(rb"error loading model: (?P<why>.+)")
 
 
 class _ServerConfig(Struct):
-    """What the process is told on its first line of input, where no other process can read it."""
+    """The configuration of the model's process, sent on its input, where no other process can read it."""
 
     file: str
     name: str
@@ -79,7 +79,7 @@ class _RunningModel:
 
 
 class LocalProvider:
-    """Runs one GGUF file; up to `at_once` conversations side by side, the others wait their turn."""
+    """Runs one GGUF file; up to `at_once` conversations run side by side, the others wait."""
 
     def __init__(self, path: str, *, at_once: int = 4) -> None:
         if find_spec("xllamacpp") is None:

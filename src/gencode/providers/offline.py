@@ -1,4 +1,4 @@
-"""providers: the offline model, the default when no other one is configured: a search, no language model.
+"""The offline model: answers by searching files, without a language model; the default without a key.
 
 Stateless: everything it knows is the list of messages. Each call's id says what the call was for, so the
 next turn can go on from the transcript alone; two runs over the same files say the same.
@@ -29,7 +29,7 @@ PIECE = 800
 
 @dataclass(frozen=True, slots=True)
 class SearchTurn:
-    """One question and what has been done for it so far."""
+    """One question and the results of the calls made for it so far."""
 
     text: str
     prefix: str
@@ -46,7 +46,7 @@ _GOES_ON = re.compile(r"^\[… .*go on with offset=\d+\]\s*\Z", re.MULTILINE)
 
 
 class OfflineProvider:
-    """Answers with what a search finds."""
+    """A provider that answers with what a search finds."""
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Tool calls, or the final text in a few pieces."""

@@ -1,23 +1,149 @@
-"""OpenAI's Chat Completions, as the many servers speak that follow it; the Responses API where asked for."""
+"""OpenAI's Chat Completions API and the many servers that follow it; also selects the Responses API."""
 
 import os
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from gencode.core.messages import Usage
+from gencode.core.messages import (
+    AssistantMessage,
+    Image,
+    Message,
+    ToolMessage,
+    ToolResult,
+    Usage,
+    pictures_in,
+)
 from gencode.providers.endpoint import DEFAULT_TIMEOUTS, HttpTimeouts, ModelEndpoint, api_url
-from gencode.providers.limits import within_longest_reply
-from gencode.providers.openai_chat import ALOUD, SIGNED, chat_encoders
+from gencode.providers.model_catalog import within_longest_reply
 from gencode.providers.openai_responses import ResponsesParser, responses_encoders, responses_fields
 from gencode.providers.provider_errors import ModelErrors
-from gencode.providers.reply_stream import TOO_DEEP, is_deep, stream_reply, usage_of, whole_call
-from gencode.providers.sse import decoded, to_json, with_items
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart
+from gencode.providers.reply_stream import TOO_DEEP, decoded, is_deep, stream_reply, usage_of, whole_call
+from gencode.providers.request_encoding import (
+    NO_OUTPUT,
+    ApiTurn,
+    ToolEncoder,
+    TranscriptEncoder,
+    api_name,
+    calls_in,
+    data_url,
+    joined_text,
+    to_json,
+    with_items,
+)
+from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
+
+SIGNED = "google:"
+"""Marks a signature of Gemini's; it belongs to a call and goes back with it: `google:CALL:SIGNATURE`."""
+ALOUD = "aloud:reasoning_content"
+"""Marks thinking that came under this name: who sends it so wants it back with the calls it led to."""
+
+
+def chat_encoders(name: str, *, wants_thoughts: bool) -> tuple[TranscriptEncoder, ToolEncoder]:
+    """How this dialect encodes what was said and the tools there are."""
+    encode = partial(_encoded, name=name, wants_thoughts=wants_thoughts)
+    return TranscriptEncoder(_role_of, encode, open_turns=1), ToolEncoder(_encoded_tools)
+
+
+def _role_of(message: Message) -> str:
+    if isinstance(message, ToolMessage):
+        return "tool" if message.results else ""
+    if isinstance(message, AssistantMessage):
+        return "assistant" if message.text.strip() or message.calls else ""
+    return "user" if message.text.strip() else ""
+
+
+def _encoded(turn: ApiTurn, name: str, wants_thoughts: bool) -> bytes:
+    if turn.role == "user":
+        return to_json({"role": "user", "content": _heard(turn.messages)})
+    if turn.role == "assistant":
+        message = _said(turn)
+        if "tool_calls" in message and ((thoughts := _thoughts(turn.messages, name)) or wants_thoughts):
+            message["reasoning_content"] = "".join(thoughts)
+        return to_json(message)
+    results = [
+        each for message in turn.messages if isinstance(message, ToolMessage) for each in message.results
+    ]
+    told: list[dict[str, Any]] = [
+        {"role": "tool", "tool_call_id": api_name(each.call), "content": each.text or NO_OUTPUT}
+        for each in results
+    ]
+    if shown := [piece for each in results if each.images for piece in _shown(each)]:
+        told.append({"role": "user", "content": shown})
+    return to_json(told)[1:-1]
+
+
+def _shown(result: ToolResult) -> list[dict[str, Any]]:
+    """The pictures of a result; its own message may hold only text."""
+    whose = f"Shown by {api_name(result.name)}, call {api_name(result.call)}:"
+    return [{"type": "text", "text": whose}, *map(_picture, result.images)]
+
+
+def _heard(messages: Sequence[Message]) -> object:
+    """What was said to the model, with the pictures that were shown with it."""
+    pictures = [*map(_picture, pictures_in(messages))]
+    return [{"type": "text", "text": joined_text(messages)}, *pictures] if pictures else joined_text(messages)
+
+
+def _picture(image: Image) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": data_url(image)}}
+
+
+def _thoughts(messages: Sequence[Message], name: str) -> list[str]:
+    """The thinking that goes back to who sent it."""
+    return [
+        thought.text
+        for message in messages
+        if isinstance(message, AssistantMessage) and message.model.startswith(f"{name}/")
+        for thought in message.thinking
+        if thought.signature == ALOUD
+    ]
+
+
+def _said(turn: ApiTurn) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": joined_text(turn.messages) or None}
+    signatures = _signatures(turn.messages)
+    calls: list[dict[str, Any]] = []
+    for call in calls_in(turn.messages):
+        function = {"name": api_name(call.name), "arguments": to_json(call.input).decode()}
+        told: dict[str, Any] = {"id": api_name(call.id), "type": "function", "function": function}
+        if call.id in signatures:
+            told["extra_content"] = {"google": {"thought_signature": signatures[call.id]}}
+        calls.append(told)
+    return {**message, "tool_calls": calls} if calls else message
+
+
+def _signatures(messages: Sequence[Message]) -> dict[str, str]:
+    signed = [
+        thought.signature.removeprefix(SIGNED).rpartition(":")
+        for message in messages
+        if isinstance(message, AssistantMessage)
+        for thought in message.thinking
+        if thought.signature.startswith(SIGNED)
+    ]
+    return {call: signature for call, _, signature in signed}
+
+
+def _encoded_tools(tools: Sequence[ToolSchema]) -> bytes:
+    return to_json(
+        [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.parameters,
+                },
+            }
+            for tool in tools
+        ]
+    )
+
 
 STOPS = {
     "stop": "end_turn",
@@ -82,7 +208,7 @@ _chunks = msgspec.json.Decoder(_ChatChunk)
 
 
 class OpenAIProvider:
-    """Speaks with one model of a server that follows OpenAI; `name` is how that server is called here.
+    """A provider for one model of a server that follows OpenAI; `name` is how that server is called here.
 
     One that `wants_thoughts` refuses calls in the history without the thinking before them, be it empty.
     """
@@ -147,7 +273,7 @@ class OpenAIProvider:
 
 
 class _OpenCall:
-    """A call of which not all may have arrived."""
+    """A tool call of which not all may have arrived."""
 
     __slots__ = ("call_id", "index", "name", "pieces", "signature")
 
@@ -189,7 +315,7 @@ class _OpenCall:
 
 
 class _ChatParser:
-    """One reply on its way in."""
+    """Parses one reply of Chat Completions."""
 
     def __init__(self, name: str, model: str, errors: ModelErrors) -> None:
         self.over = False

@@ -18,9 +18,9 @@ from gencode.core.messages import (
     Usage,
     pictures_in,
 )
-from gencode.providers.limits import within_longest_reply
+from gencode.providers.model_catalog import within_longest_reply
 from gencode.providers.provider_errors import ModelErrors
-from gencode.providers.reply_stream import usage_of, whole_call
+from gencode.providers.reply_stream import decoded, usage_of, whole_call
 from gencode.providers.request_encoding import (
     NO_OUTPUT,
     ApiTurn,
@@ -29,8 +29,8 @@ from gencode.providers.request_encoding import (
     api_name,
     data_url,
     joined_text,
+    to_json,
 )
-from gencode.providers.sse import decoded, to_json
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 
 
@@ -92,7 +92,7 @@ STOPS = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 
 
 class ResponsesParser:
-    """One reply on its way in."""
+    """Parses one reply of the Responses API."""
 
     def __init__(self, name: str, model: str, errors: ModelErrors) -> None:
         self.over = False

@@ -1,4 +1,4 @@
-"""What goes wrong between us and a model, as sentences that name provider and model and never a key."""
+"""Errors of model APIs as sentences that name provider and model, and never show a key."""
 
 import time
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ WAITING_NEVER_HELPS = frozenset({"insufficient_quota", "billing_error", "billing
 
 
 class ModelErrors:
-    """Who is spoken about: `provider/model`, the address without its secrets, and the keys to leave out."""
+    """Makes the errors of one model, with its name and address and without its keys."""
 
     __slots__ = ("_secrets", "address", "name")
 

@@ -1,4 +1,4 @@
-"""Every other provider there is, through pydantic-ai's model classes: the extra `providers`.
+"""All other vendors through pydantic-ai's model classes (the extra `providers`).
 
 A model is named as pydantic-ai names it, `pydantic-ai/PROVIDER:MODEL`; keys and addresses come from the
 environment variables that pydantic-ai documents for the provider. Nothing of it is imported before the first
@@ -67,7 +67,7 @@ _SECRET_NAMES = re.compile(r"key|token|secret|password|credential", re.IGNORECAS
 
 
 class _PartMark(Struct, omit_defaults=True):
-    """What came with a part of a reply and must go back with it; `call` or `text` says with which."""
+    """What must go back with a part of a reply; `call` or `text` says with which."""
 
     provider: str | None = None
     id: str | None = None
@@ -81,7 +81,7 @@ _marks = msgspec.json.Decoder(_PartMark)
 
 
 class PydanticAIProvider:
-    """Speaks with one model of any provider that pydantic-ai knows."""
+    """A provider for one model of any vendor that pydantic-ai supports."""
 
     def __init__(self, model: "str | Model", *, timeouts: HttpTimeouts = DEFAULT_TIMEOUTS) -> None:
         if find_spec("pydantic_ai") is None:

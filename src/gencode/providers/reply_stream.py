@@ -1,7 +1,8 @@
-"""How a reply is heard over the wire: what every dialect of this rack shares."""
+"""Reads a streamed reply: what the parsers of all API dialects share."""
 
+import json
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -10,6 +11,8 @@ from gencode.core.messages import ToolCall, Usage
 from gencode.providers.endpoint import HttpResponse, ModelEndpoint
 from gencode.providers.provider_errors import ModelErrors
 from gencode.runtime.ports import EndPart, Part
+
+_T = TypeVar("_T")
 
 MOST_TOKENS = 10**12
 DEEPEST = 100
@@ -20,7 +23,7 @@ _inputs = msgspec.json.Decoder(dict[str, Any])
 
 
 class ReplyParser(Protocol):
-    """One reply on its way in, in one dialect."""
+    """Parses one reply, in one API dialect, while it arrives."""
 
     over: bool
     """Whether the last event of the reply was heard."""
@@ -128,3 +131,21 @@ def is_deep(given: dict[str, Any]) -> bool:
 def _inside(value: Any) -> list[Any]:
     inner = cast("Iterable[Any]", value.values() if isinstance(value, dict) else value)
     return [each for each in inner if isinstance(each, dict | list)]
+
+
+def decoded(decoder: msgspec.json.Decoder[_T], raw: bytes, errors: ModelErrors) -> _T:
+    """What was sent, in the form it should have; ProviderError when it has another."""
+    try:
+        return decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        try:
+            return decoder.decode(_mended(raw))
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            raise errors.not_a_reply(raw) from None
+
+
+def _mended(raw: bytes) -> bytes:
+    """JSON without half characters: some servers cut a text between the two halves of an emoji."""
+    if b"\\ud" not in raw.lower():
+        return b""
+    return json.dumps(json.loads(raw), ensure_ascii=False).encode(errors="replace")

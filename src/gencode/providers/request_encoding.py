@@ -1,9 +1,11 @@
-"""Transcripts as APIs want them: turns that alternate, each encoded once however long a conversation gets."""
+"""Encodes transcripts and tools as JSON for model APIs: alternating turns, each encoded once."""
 
+import json
 import re
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import Struct
 
 from gencode.core.messages import AssistantMessage, Image, Message, ToolCall, ToolMessage, UserMessage
@@ -15,11 +17,12 @@ TOOL_SETS_KEPT = 8
 GO_ON = "(Go on.)"
 NO_OUTPUT = "(no output)"
 
+_encode_json = msgspec.json.Encoder().encode
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class ApiTurn(NamedTuple):
-    """Messages that follow one another and are said by the same side; `start` is the place of the first."""
+    """Consecutive messages of one role; `start` is the place of the first."""
 
     role: str
     messages: list[Message]
@@ -31,7 +34,10 @@ RoleOf = Callable[[Message], str]
 
 
 class _SettledTurns(Struct):
-    """Settled turns as bytes. `messages` goes one beyond them: that one starts a turn of its own."""
+    """Turns that do not change any more, as bytes.
+
+    `messages` goes one beyond them: that one starts a turn of its own.
+    """
 
     messages: list[Message]
     encoded: bytearray
@@ -44,7 +50,7 @@ class _SettledTurns(Struct):
 
 
 class TranscriptEncoder:
-    """Encodes conversations. The turns of a beginning that does not change any more are encoded once."""
+    """Encodes transcripts. The turns at the beginning, which do not change any more, are encoded once."""
 
     def __init__(self, role_of: RoleOf, encode: Callable[[ApiTurn], bytes], open_turns: int) -> None:
         self._role_of = role_of
@@ -116,7 +122,7 @@ class TranscriptEncoder:
 
 
 class ToolEncoder:
-    """Encodes sets of tools; the ones used last are remembered, since most agents share one."""
+    """Encodes sets of tools; the ones used last are cached, since most agents share one."""
 
     def __init__(self, encode: Callable[[Sequence[ToolSchema]], bytes]) -> None:
         self._encode = encode
@@ -153,3 +159,19 @@ def joined_text(messages: Sequence[Message]) -> str:
 def calls_in(messages: Sequence[Message]) -> list[ToolCall]:
     """The calls of a turn, in order."""
     return [call for each in messages if isinstance(each, AssistantMessage) for call in each.calls]
+
+
+def to_json(value: object) -> bytes:
+    """JSON for the wire. Text that no encoding can hold (half a surrogate pair) loses those characters."""
+    try:
+        return _encode_json(value)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(value), ensure_ascii=False).encode(errors="replace")
+
+
+def with_items(fields: dict[str, Any], name: str, items: Iterable[bytes | bytearray]) -> bytes:
+    """JSON of an object whose last field is a list of items that are JSON already."""
+    pieces = [*items] or [b""]
+    pieces[0] = b'%b,"%b":[%b' % (to_json(fields)[:-1], name.encode(), pieces[0])
+    pieces[-1] = pieces[-1] + b"]}"
+    return b",".join(pieces)  # the only time that all of it is copied: it may be a long conversation

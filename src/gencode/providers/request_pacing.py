@@ -1,4 +1,4 @@
-"""How far apart requests leave after a refusal, learned from what is answered and what is refused.
+"""The pace of requests after a refusal, learned from what is answered and what is refused.
 
 The first guess is that as many as were answered in the last minute fit into every minute. A pace is kept for
 a while, and then requests leave closer and closer until one is refused: the limit lies between the pace at
@@ -45,7 +45,7 @@ REMEMBERED = 1000
 
 
 class RequestPace(Struct):
-    """The pace of one provider and model."""
+    """The pace of requests to one provider and model."""
 
     gap: float = 0.0
     """So many seconds lie between two requests."""

@@ -1,4 +1,4 @@
-"""One line per provider and model, for all agents of the process, and one `RateLimitState` for all processes.
+"""The request queue of one provider and model, for all agents of a process once the model refuses requests.
 
 Once something is refused they stand in line, so that a hundred agents that hit a limit together do not hit it
 a hundred times again. When nothing was refused for a while and nobody waits, all of this is forgotten; until
@@ -39,7 +39,7 @@ SPREAD = 0.003
 
 
 class RequestQueue:
-    """The line of one provider and model."""
+    """The queue of requests to one provider and model."""
 
     def __init__(self, storage: LimitStorage | None = None) -> None:
         self._storage = storage or LimitStorage()
@@ -262,7 +262,7 @@ class RequestQueue:
 
 
 class RequestSlot:
-    """One's turn to ask; every request takes one, so it is a class and no generator."""
+    """The permission to send one request; every request takes one, so it is a class and no generator."""
 
     __slots__ = (
         "_before",

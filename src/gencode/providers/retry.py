@@ -1,4 +1,4 @@
-"""Asking again: a wrapper around any provider for trouble that passes by itself.
+"""Retries requests: a wrapper around any provider for errors that pass by themselves.
 
 A reply that broke off is void before it is asked for anew (`AgainPart`), and no call of it was acted on: the
 loop acts only on whole replies. What is still failing at the end is raised with the provider's own words.
@@ -26,7 +26,7 @@ MOST_DAYS = 365
 
 
 class RetryPolicy(Struct, frozen=True):
-    """How often and how long to try: pauses double from `first` up to `longest`, with jitter.
+    """How often and how long to retry: pauses double from `first` up to `longest`, with jitter.
 
     `whole` are the seconds after which one gives up, counted from the last answer that anybody got. All tries
     together take more than a minute, which is what most limits count by.
@@ -44,7 +44,7 @@ class RetryPolicy(Struct, frozen=True):
 
 
 class RetryingProvider:
-    """A provider that asks again where waiting helps, with one pause for all who use it."""
+    """A provider that retries where waiting helps, with one pause for all who use it."""
 
     def __init__(self, inner: Provider, queue: RequestQueue, policy: RetryPolicy | None = None) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""The scripted model: plays a JSON file, for demos and tests.
+"""The scripted model: replays a JSON file, for demos and tests.
 
 {"agents": {"main": [turn, …], "Explore": [turn, …], "*": [turn, …]}}, a turn being
 {"text": "…", "calls": [{"name": "Task", "input": {…}}], "delay_ms": 0, "error": "rate_limit"}.
@@ -25,7 +25,7 @@ RETRYABLE = {"rate_limit", "overloaded", "server_error", "timeout"}
 
 
 class ScriptedCall(Struct, frozen=True, forbid_unknown_fields=True):
-    """A call that a turn makes."""
+    """A tool call in a scripted turn."""
 
     name: str
     input: dict[str, Any] = {}
@@ -36,7 +36,7 @@ class ScriptedUsage(Usage, frozen=True, forbid_unknown_fields=True):
 
 
 class ScriptedTurn(Struct, frozen=True, forbid_unknown_fields=True):
-    """One reply of the script."""
+    """One scripted reply."""
 
     text: str = ""
     calls: tuple[ScriptedCall, ...] = ()

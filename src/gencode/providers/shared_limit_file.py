@@ -1,4 +1,4 @@
-"""Where a storm is written down: in this process, or in a file that all processes of a machine share.
+"""Stores the rate limit state of a model: in memory, or in a file that all processes of a machine share.
 
 The file is empty in calm times, or not there, and then it costs a look at its date now and then. Who has
 its lock reads it, changes it and writes it back; a process that dies has no lock any more. Whatever goes
@@ -40,7 +40,7 @@ _states = msgspec.json.Decoder(RateLimitState)
 
 
 class LimitStorage:
-    """A storm that only this process knows of."""
+    """Keeps the rate limit state in memory: only this process knows of it."""
 
     shared = False
     name = ""
@@ -67,7 +67,7 @@ class LimitStorage:
 
 
 class SharedLimitFile(LimitStorage):
-    """A storm in a file of a folder, for all who have `asked` the same."""
+    """Keeps the rate limit state in a file of a folder, for all who have `asked` the same."""
 
     shared = True
 

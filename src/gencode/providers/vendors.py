@@ -1,4 +1,4 @@
-"""Who can be asked: the vendors there are, their addresses, their keys and their usual models.
+"""The vendors of models: their APIs, addresses, keys and usual models; makes their providers.
 
 A key comes from the environment, else from the keyring if that package is installed. It is handed to the
 provider and to nobody else.
@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from gencode.core.errors import UserMistake
 from gencode.core.ids import new_id
 from gencode.core.prices import Price
-from gencode.providers.limits import longest_reply
-from gencode.providers.model_catalog import PricedProvider, price_of
+from gencode.providers.model_catalog import PricedProvider, longest_reply, price_of
 from gencode.providers.ollama import tool_model
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider
@@ -35,7 +34,7 @@ ENDLESS = 1_000_000_000
 
 
 class Vendor(Struct, frozen=True):
-    """One vendor: how it is spoken to, where, with which key, and a model for each tier."""
+    """One vendor: its API, address, key, and a model for each tier."""
 
     name: str
     speaks: Literal["anthropic", "openai"]
@@ -105,7 +104,7 @@ EXTRAS = {
 
 
 class ProviderFactory:
-    """Makes the providers of all vendors; agents that ask the same model share one and its pause.
+    """Makes the providers of all vendors; agents with the same model share one, with its request queue.
 
     A `store` that many machines share may have one pause for all of them, and `rates` says how many requests
     a minute each model gets from all together; one that processes of a machine share has a folder for that.

@@ -1,4 +1,4 @@
-"""A task from what a database holds of it: its snapshot and the facts after that (stores rack)."""
+"""Folds a stored task: its snapshot and the events after it."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""One task as JSONL: a header, then one fact per line; foreign lines are read as well (stores rack)."""
+"""Exports and imports one task as JSONL: a header, then one event per line; other systems' lines as well."""
 
 import hashlib
 from collections.abc import Iterable, Mapping

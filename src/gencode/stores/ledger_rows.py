@@ -1,4 +1,4 @@
-"""Accounts as rows, and the routes along which tasks spend, the same in every database (stores rack)."""
+"""Ledger accounts as database rows, and the accounts a task spends from; the same in every database."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ CALL: tuple[str, ...] = COSTS_OF_A_CALL
 
 
 class SpendingPath(NamedTuple):
-    """What a task spends from: `tasks` are its id and those above it, nearest first, `session` may be empty.
+    """The accounts a task spends from: itself, its ancestors (nearest first), and perhaps a session.
 
     The budgets of those that are `unread` are in their journals, and perhaps not in the ledger.
     """

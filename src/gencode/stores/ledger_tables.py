@@ -1,4 +1,4 @@
-"""The tables of the ledger in the SQLite file: accounts and holds (stores rack)."""
+"""The SQLite tables of the ledger: accounts and holds."""
 
 LEDGER = (
     # The account of the session that pays for a whole tree is named where its top is.

@@ -1,4 +1,4 @@
-"""The journal in memory: the same promises as on disk, for as long as the process lives (stores rack)."""
+"""The in-memory store: the same guarantees as on disk, for as long as the process lives."""
 
 import time
 from collections.abc import Callable, Sequence

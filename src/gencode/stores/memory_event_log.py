@@ -1,4 +1,4 @@
-"""The facts of all tasks in the order in which they were written, in memory (stores rack)."""
+"""The global event log in memory: the events of all tasks in the order they were written."""
 
 from bisect import bisect_right
 from collections import Counter, defaultdict

@@ -1,4 +1,4 @@
-"""Questions to people and the people who are there, in memory (stores rack)."""
+"""Questions to people, and the people who can answer, in memory."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Appointments and messages on their way, in memory (stores rack)."""
+"""The schedule and the outbox of messages in memory."""
 
 from collections.abc import Callable, Sequence
 

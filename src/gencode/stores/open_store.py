@@ -1,4 +1,4 @@
-"""Opens the journal that the settings name: a file of SQLite, or a Postgres database (stores rack).
+"""Opens the store that the settings name: a SQLite file or a Postgres database.
 
 Nothing of Postgres is loaded where no address is set.
 """

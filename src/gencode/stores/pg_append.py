@@ -1,4 +1,4 @@
-"""Appends to the Postgres journal, as many as wait in one statement (stores rack).
+"""Appends events to the Postgres journal in batches: all that wait go in one statement.
 
 One statement moves every task on that is still its writer's, and writes the facts of exactly those: an append
 whose lease is gone fails alone. While one statement is on its way the next ones gather, so that a thousand
@@ -95,7 +95,7 @@ class _Append:
 
 
 class AppendBatcher:
-    """Writes the facts of all tasks that are leased here."""
+    """Appends the events of all tasks that are leased here, in batches."""
 
     def __init__(self, link: Pool, lease_seconds: float, changes: Changes) -> None:
         self._link = link

@@ -1,4 +1,4 @@
-"""A task that waits is taken and begun in one statement (stores rack).
+"""Claims a waiting task in Postgres and writes its first events, in one statement.
 
 To take it first and to write afterwards are two ways to the server, and two times to wait for its disk,
 before an agent says its first word. Nothing is given up for that: whoever begins has seen the task, and it is
@@ -43,7 +43,7 @@ _LAST_SEQ = "SELECT last_seq FROM gen_task WHERE id = $1"
 
 
 class TaskClaim:
-    """The first facts of a task that was `seen` waiting, and that `owner` begins."""
+    """The claim of a task that was `seen` waiting, and its first events, by `owner`."""
 
     def __init__(self, seen: Task, owner: str, facts: Sequence[DurableFact], lease_seconds: float) -> None:
         self._seen = seen

@@ -1,4 +1,4 @@
-"""Copies a SQLite database into Postgres, as often as wanted, and looks whether all arrived (stores rack).
+"""Copies a SQLite database into Postgres, repeatably, and verifies the copy.
 
 Each task goes over in one transaction: its row, the facts that are not there yet, its letters. What was
 copied before and has gone on since, or was deleted there, stays as it is; what differs is reported and not
@@ -72,7 +72,7 @@ VALUES ($1, $2, $3, $4, $5, 'copied', $6, $7)
 
 
 class CopyReport(Struct, frozen=True):
-    """What a copy came to. `busy` are tasks that somebody is at; they are copied when that is over."""
+    """The result of a copy. `busy` are tasks that somebody runs; they are copied when that is over."""
 
     address: str
     tasks: int

@@ -1,4 +1,4 @@
-"""A new task that goes to the server together with its place in a queue (stores rack).
+"""Inserts a new task together with its place in the queue, in one statement.
 
 Both must be written or neither. In a transaction that takes four ways to the server and back, and each takes
 long where it is busy; one statement is a transaction by itself. So whoever puts a task into a queue gets this
@@ -19,7 +19,7 @@ _BEGINS = re.compile(r"\s*WITH\s(?!\s*RECURSIVE\b)", re.IGNORECASE)
 
 
 class NotCombinable(Exception):
-    """The statement cannot take anything along; nothing was written."""
+    """The statement cannot be combined with another; nothing was written."""
 
 
 class EnqueueConnection:

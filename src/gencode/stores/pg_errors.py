@@ -1,4 +1,4 @@
-"""What Postgres complains about, as sentences that hold no password (stores rack)."""
+"""Errors of Postgres as sentences that show no password."""
 
 from urllib.parse import parse_qs, urlsplit
 

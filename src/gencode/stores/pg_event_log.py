@@ -1,4 +1,4 @@
-"""The facts of all tasks in one order, from Postgres (stores rack).
+"""The global event log in Postgres: the events of all tasks in one order.
 
 Every fact draws a number when it is written, and transactions are committed in another order than they drew:
 a number that is missing may still appear. Whoever is about to bring it holds a lock on the table until its

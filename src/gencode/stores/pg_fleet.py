@@ -1,4 +1,4 @@
-"""What workers on many machines share besides the journal: tasks for them, and who they are (stores rack)."""
+"""The Postgres store of a fleet: the journal, queued tasks and the workers that run them."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property

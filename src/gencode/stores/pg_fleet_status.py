@@ -1,4 +1,4 @@
-"""A fleet as `gen doctor` sees it: workers, what waits and why, what came back (stores rack)."""
+"""The status of a fleet as `gen doctor` shows it: workers, waiting tasks and why, returned changes."""
 
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -27,7 +27,7 @@ USUAL_SECONDS = 3_600.0
 
 
 class FleetStatus(Struct, frozen=True):
-    """A fleet; of a database that is not up to date only the version is known."""
+    """The status of a fleet; of a database that is not up to date only the version is known."""
 
     address: str
     version: int
@@ -41,13 +41,13 @@ class FleetStatus(Struct, frozen=True):
 
 
 class _TimeLimit(Struct, frozen=True):
-    """What an order says of how long its task may take."""
+    """How long a task may take, as its dispatch note says."""
 
     seconds: float | None = None
 
 
 class _DispatchNote(Struct, frozen=True):
-    """What an order says about its folder, and its time."""
+    """What a dispatch note says about the folder and the time limit of a task."""
 
     cwd: str = ""
     parcel: Parcel | None = None

@@ -1,4 +1,4 @@
-"""The ledger in Postgres (stores rack).
+"""The ledger in Postgres.
 
 Calls that share an account are one after the other: each locks the accounts on its path, in the order of
 their ids. What a commit of the journal changes is a part of its one statement. A new account counts what was

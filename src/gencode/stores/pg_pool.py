@@ -1,4 +1,4 @@
-"""The connections to Postgres: a pool that outlives the server, and one that listens (stores rack).
+"""Connections to Postgres: a pool that reconnects, and a listener for notifications.
 
 A step that the server could not take, because it restarts or the network fails, is taken again for as long as
 somebody is willing to wait. The step is then told so: what it sent before may have been written.
@@ -194,7 +194,7 @@ async def alone(connection: Connection, number: int) -> AsyncGenerator[None]:
 
 
 class NotifyListener:
-    """A connection of its own: it hears who should look, and renews leases with nothing queued before."""
+    """Listens for notifications on a connection of its own, which also renews leases without waiting."""
 
     def __init__(self, link: Pool, told: Callable[[str], None]) -> None:
         """`told` is called with whatever is heard, and with nothing when something may have been missed."""

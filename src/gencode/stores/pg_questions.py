@@ -1,4 +1,4 @@
-"""Questions to people and the people who are there, in Postgres (stores rack).
+"""Questions to people, and the people who can answer, in Postgres.
 
 A question lies there for the run that asked it: when its worker has died or somebody else has the task, it is
 gone. Of all answers the first one counts, because it is the one that finds none.

@@ -1,4 +1,4 @@
-"""How fast models may be asked, in Postgres (stores rack).
+"""The pace of model requests for all machines, in Postgres.
 
 One row for each model is a pause and a bucket. After a refusal nobody asks until the pause is over; then
 requests leave one by one, one a second at first and twice as many every ten seconds, half as many after

@@ -1,4 +1,4 @@
-"""Appointments and messages on their way, in Postgres (stores rack)."""
+"""The schedule and the outbox of messages in Postgres."""
 
 import logging
 import secrets

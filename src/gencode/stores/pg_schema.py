@@ -1,4 +1,4 @@
-"""The shape of the Postgres database, and how it is brought up to date (stores rack).
+"""The Postgres schema and its migrations.
 
 Names have no schema before them: they lie wherever the search path of the connection leads. Moments that are
 compared with facts are text, as in the facts; only leases and workers go by the clock of the database.

@@ -1,4 +1,4 @@
-"""A whole task written to or removed from Postgres at once (stores rack)."""
+"""Writes or deletes a whole task in Postgres at once."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ _GONE = (
 
 
 class NewTaskRow:
-    """A task with its whole journal, leased to `owner` or to nobody; `dispatch` is what workers are told."""
+    """A new task with its whole journal, leased to `owner` or to nobody; `dispatch` is for the workers."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Folders that travel through Postgres: what goes out with tasks, and what comes back (stores rack)."""
+"""Transfers workspaces through Postgres: folders that go out with tasks, and changes that come back."""
 
 from collections.abc import Sequence
 from typing import Any

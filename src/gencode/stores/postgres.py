@@ -1,4 +1,4 @@
-"""The journal in a Postgres database that many machines may share (stores rack).
+"""The Postgres store: a journal that many machines may share.
 
 The same promises as the SQLite file: every append is guarded by lease, epoch and number. Only the clock of
 the database decides about leases. LISTEN and NOTIFY wake an owner up sooner and nothing rests on them: who

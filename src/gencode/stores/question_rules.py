@@ -1,4 +1,4 @@
-"""What holds for questions in every store: how they are written, and how many may wait (stores rack)."""
+"""Rules for stored questions, the same in every store: how they are encoded, and how many may wait."""
 
 import logging
 from collections.abc import Sequence

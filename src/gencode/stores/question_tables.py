@@ -1,4 +1,4 @@
-"""The tables of questions and of the people who are there, in SQLite (stores rack)."""
+"""The SQLite tables of questions and of the people who can answer."""
 
 QUESTIONS = (
     """

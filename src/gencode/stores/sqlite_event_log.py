@@ -1,4 +1,4 @@
-"""The facts of all tasks in the order of the commits, from the SQLite file (stores rack).
+"""The global event log in the SQLite file: the events of all tasks in the order of their commits.
 
 SQLite lets one process write at a time, so that the numbers of the rows are that order. A clean-up of the
 file may number them anew, and the number of a deleted last row is given again; so a mark counts by its fact.

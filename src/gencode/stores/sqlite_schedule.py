@@ -1,4 +1,4 @@
-"""Appointments and messages on their way, in the SQLite file (stores rack)."""
+"""The schedule and the outbox of messages in the SQLite file."""
 
 import logging
 import sqlite3
@@ -55,7 +55,7 @@ _decoder = msgspec.json.Decoder(Appointment)
 
 
 class SqliteSchedule(Beside):
-    """An `Agenda` in tables beside the journal."""
+    """The schedule in a table beside the journal (implements `Agenda`)."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class SqliteSchedule(Beside):
 
 
 class SqliteOutbox(Beside):
-    """A `Tray` in a table beside the journal."""
+    """The outbox in a table beside the journal (implements `Tray`)."""
 
     async def put_out(self, draft: Draft) -> Outgoing:
         """Write a message down; UserMistake when too many wait already."""
