@@ -185,10 +185,10 @@ REFUSALS = [
     ("403 Forbidden", "refused the API key (HTTP 403: no)", False),
     ("400 Bad Request", "refused the request (HTTP 400: no)", False),
     ("413 Too Large", "refused the request (HTTP 413: no)", False),
-    ("429 Too Many", "has had too many requests (HTTP 429: no)", True),
-    ("500 Oops", "cannot answer just now (HTTP 500: no)", True),
-    ("503 Busy", "cannot answer just now (HTTP 503: no)", True),
-    ("529 Overloaded", "cannot answer just now (HTTP 529: no)", True),
+    ("429 Too Many", "too many requests (HTTP 429: no)", True),
+    ("500 Oops", "is temporarily unavailable (HTTP 500: no)", True),
+    ("503 Busy", "is temporarily unavailable (HTTP 503: no)", True),
+    ("529 Overloaded", "is temporarily unavailable (HTTP 529: no)", True),
 ]
 
 
@@ -250,7 +250,7 @@ async def test_errors_are_understood_in_every_form(body: str, said: str) -> None
 
 async def test_an_error_without_words_is_told_by_its_status() -> None:
     error, _ = await trouble("chat", reply(b"", "502 Bad Gateway"))
-    assert str(error) == "openai/some-model cannot answer just now (HTTP 502)."
+    assert str(error) == "openai/some-model is temporarily unavailable (HTTP 502)."
 
 
 async def test_a_redirect_is_never_followed_because_the_key_would_go_with_it() -> None:

@@ -75,11 +75,11 @@ async def test_a_time_that_ran_out_and_a_connection_that_broke_are_asked_again(
         (raising(ProviderError("it said so")), "it said so"),
         (
             saying(TextPart("half")),
-            "the reply of the provider Mine ended without its end: yield an EndPart last",
+            "the reply of the provider Mine ended without an EndPart; yield one last",
         ),
         (
             saying("text", EndPart("mine")),
-            "the provider Mine yields a str, which is no part of a reply (TextPart, …)",
+            "the provider Mine yielded a str, not a part of a reply (TextPart, …)",
         ),
     ],
 )

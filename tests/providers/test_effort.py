@@ -158,14 +158,14 @@ async def test_a_model_that_does_not_know_it_leads_to_a_way_out_and_is_not_asked
         assert len(server.asked) == 1
     assert str(raised.value).startswith(f"{name_of(dialect)} refused the request (HTTP {status[:3]}: ")
     assert str(raised.value).endswith(
-        f"It was asked to think, with {PARAMETERS[dialect]}: where a model does not know that, "
-        "leave effort out of the agent's file."
+        f"Thinking was requested with {PARAMETERS[dialect]}; if the model does not support that, "
+        "remove effort from the agent's file."
     )
 
 
 async def test_a_refusal_without_words_leads_to_it_too() -> None:
     async with fake_server(reply(b"", "400 Bad Request")) as server:
-        with pytest.raises(ProviderError, match="with reasoning_effort: low: where"):
+        with pytest.raises(ProviderError, match="with reasoning_effort: low;"):
             await anext(provider_at("chat", server.url).stream(asked("low")))
 
 

@@ -104,7 +104,7 @@ def test_a_base_url_never_holds_a_password() -> None:
 
 @pytest.mark.parametrize("key", ["two\nlines", "schlüssel", "a\x00b"])
 def test_a_key_that_cannot_be_one_is_the_users_mistake(key: str) -> None:
-    with pytest.raises(UserMistake, match="holds characters that no key has") as raised:
+    with pytest.raises(UserMistake, match="contains characters that no key has") as raised:
         AnthropicProvider("m", key=key)
     assert key not in str(raised.value)
 

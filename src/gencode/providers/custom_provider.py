@@ -45,9 +45,9 @@ class CustomProvider:
         except (TimeoutError, ConnectionError) as error:
             raise ProviderError(f"{self._name} failed: {words_of(error)}", retryable=True) from error
         if not whole:
-            raise ProviderError(f"the reply of {self._name} ended without its end: yield an EndPart last")
+            raise ProviderError(f"the reply of {self._name} ended without an EndPart; yield one last")
 
     def _check(self, part: object) -> None:
         if not isinstance(part, PARTS):
             kind = type(part).__name__
-            raise ProviderError(f"{self._name} yields a {kind}, which is no part of a reply (TextPart, …)")
+            raise ProviderError(f"{self._name} yielded a {kind}, not a part of a reply (TextPart, …)")

@@ -56,7 +56,7 @@ class ModelEndpoint:
         timeouts: HttpTimeouts = DEFAULT_TIMEOUTS,
     ) -> None:
         if not (secret.isascii() and secret.isprintable()):
-            raise UserMistake(f"The API key for {name} holds characters that no key has; copy it once more.")
+            raise UserMistake(f"The API key for {name} contains characters that no key has; copy it again.")
         self.errors = ModelErrors(name, url.partition("?")[0], secret, *_secrets_of(url))
         self._url = url
         self._headers = {
@@ -265,7 +265,7 @@ class HttpResponse:
             self._limit = self._timeouts.between_bytes
         self._size += len(piece)
         if self._size > MOST_BYTES:
-            raise self._errors.error(f"sent an answer of more than {MOST_BYTES} bytes.")
+            raise self._errors.error(f"sent an answer of more than {MOST_BYTES // 1024**2} MiB.")
         if self._end and time.monotonic() > self._end:
             raise self._silence()
         return piece

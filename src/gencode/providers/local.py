@@ -104,7 +104,7 @@ class LocalProvider:
                 if not error.retryable:
                     raise
                 if await _has_ended(running.process):
-                    raise self._trouble("broke down while it answered: its process ended.") from None
+                    raise self._trouble("crashed during its answer: its process has ended.") from None
                 if said or not tries_left:
                     raise
 

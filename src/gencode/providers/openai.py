@@ -396,7 +396,7 @@ class _ChatParser:
             if known.goes_on_with(piece):
                 return known
         if len(self._calls) >= MOST_CALLS:
-            raise self._errors.error(f"wants more than {MOST_CALLS} calls in one reply.")
+            raise self._errors.error(f"requested more than {MOST_CALLS} tool calls in one reply.")
         begun = _OpenCall(piece)
         self._calls.append(begun)
         same.append(begun)

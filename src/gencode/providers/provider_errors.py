@@ -110,7 +110,7 @@ class ModelErrors:
             place = self.shown(headers.get("location", "").partition("?")[0]) or "nowhere"
             return self.error(f"is not at {self.address} but redirects to {place}; change its base URL.")
         if status in (401, 403):  # authentication failed: only a person can help, so it is not tried again
-            return self.error(f"refused the API key ({said}). Check the key and what it may be used for.")
+            return self.error(f"refused the API key ({said}). Check the key and its permissions.")
         if status == 404:
             return self.error(
                 f"was not found at {self.address} ({said}). Check the model's name and the base URL.",
@@ -123,7 +123,7 @@ class ModelErrors:
             too_long = status in TOO_LONG and speaks_of_length(code, told)
             sentence = f"refused the request ({said}).{advice}"
             return self.error(sentence, too_long=too_long, unfit=status in UNFIT)
-        pause = "has had too many requests" if status == 429 else "cannot answer just now"
+        pause = "refused the request: too many requests" if status == 429 else "is temporarily unavailable"
         wait = wait_asked_for(headers)
         limited = status in ASKED_TOO_MUCH or code in TOO_MUCH
         overloaded = limited and status != 429
@@ -180,8 +180,8 @@ class ModelErrors:
 
 def _advice(thinking: str) -> str:
     return (
-        f"It was asked to think, with {thinking}: where a model does not know that, "
-        "leave effort out of the agent's file."
+        f"Thinking was requested with {thinking}; if the model does not support that, "
+        "remove effort from the agent's file."
     )
 
 

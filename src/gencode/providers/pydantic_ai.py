@@ -192,7 +192,7 @@ class PydanticAIProvider:
             limited = isinstance(error, known.ModelRateLimitError)
             wait = error.retry_after
             return say(
-                f"cannot answer just now ({words}).", retryable=True, retry_after=wait, limited=limited
+                f"is temporarily unavailable ({words}).", retryable=True, retry_after=wait, limited=limited
             )
         if isinstance(error, known.ModelAPIError):
             return say(f"refused the request ({words}).", unfit=True)

@@ -22,8 +22,8 @@ IN_VAIN = -2
 class RefusalBudget(Struct):
     """How many more refusals one model may give: in the end never more than answers.
 
-    Whoever waits will be answered once, so that counts already. What is left decides how long one waits before
-    the first answer, and whether it is tried to ask faster than what is known to be right.
+    Whoever waits will be answered once, so that counts already. What is left decides how long one waits
+    before the first answer, and whether it is tried to ask faster than what is known to be right.
     """
 
     fine: int = 0

@@ -70,13 +70,13 @@ class RequestQueue:
         """What is waited for, for a person."""
         now = asyncio.get_running_loop().time()
         waiting = self.state.waiting(now)
-        others = "it is the next" if waiting < 2 else f"{waiting} wait for their turn"
+        others = "this request is next" if waiting < 2 else f"{waiting} requests in the queue"
         if not self.state.cold:
-            return f"waits until the model has answered others: {others}"
+            return f"waits for the model to answer others first: {others}"
         left = ceil(max(0.0, self.state.next_at(now) - now))
-        soon = f"in {left} s" if left else "when one of them is answered"
+        soon = f"the next is sent in {left} s" if left else "the next is sent when one is answered"
         why = self.state.why.removesuffix(".")
-        return f"waits for the model ({why}): {others}, and the next asks {soon}"
+        return f"waits for the model ({why}): {others}, {soon}"
 
     @property
     def crowded(self) -> bool:

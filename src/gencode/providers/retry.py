@@ -121,7 +121,7 @@ def _wait(seconds: float, error: ProviderError) -> WaitPart:
     """What is told of a wait; nothing of a short one."""
     if seconds <= SHORT:
         return WaitPart()
-    return WaitPart(f"asks the model again in {ceil(seconds)} s ({str(error).removesuffix('.')})", note=True)
+    return WaitPart(f"retries in {ceil(seconds)} s ({str(error).removesuffix('.')})", note=True)
 
 
 def _told(error: ProviderError, tries: int, *, late: bool) -> ProviderError:

@@ -150,7 +150,7 @@ class SharedLimitFile(LimitStorage):
             elif state.boot == self._boot:
                 self.state = state
         except (OSError, msgspec.MsgspecError) as trouble:
-            log.info("what is known of a busy model cannot be read from %s: %s", self._path, trouble)
+            log.info("the rate limit state cannot be read from %s: %s", self._path, trouble)
         now = _now()
         if now > self._looked_at + SILENT_SECONDS:
             self._looked_at = now
@@ -170,7 +170,7 @@ class SharedLimitFile(LimitStorage):
 
     def _give_up(self, trouble: OSError) -> None:
         """Go on alone."""
-        log.warning("what is known of a busy model is not shared with other processes: %s", trouble)
+        log.warning("the rate limit state is not shared with other processes: %s", trouble)
         self._broken = True
 
 

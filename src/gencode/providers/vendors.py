@@ -97,10 +97,10 @@ VENDORS = (
 
 
 EXTRAS = {
-    "pydantic-ai": "PROVIDER:MODEL of everybody pydantic-ai speaks with; needs the extra providers",
-    "local": "a GGUF file of yours (experimental); needs the extra local",
+    "pydantic-ai": "PROVIDER:MODEL of any vendor that pydantic-ai supports; needs the extra `providers`",
+    "local": "a GGUF file (experimental); needs the extra `local`",
 }
-"""What can be asked through an optional package, and how it is named."""
+"""Models that need an optional package, and how they are named."""
 
 
 class ProviderFactory:

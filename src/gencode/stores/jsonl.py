@@ -84,7 +84,7 @@ def import_task(text: str) -> Imported:
             except _BAD_LINE as error:
                 raise UserMistake(f"Line {number} cannot be imported: {error}") from None
     if not reading.events:
-        raise UserMistake("There is no task in this file: not one line tells of one being created.")
+        raise UserMistake("This file holds no task: none of its lines creates one.")
     return Imported(reading.events, reading.warnings)
 
 
@@ -128,7 +128,7 @@ class _JsonlReader:
         if told is None or "kind" not in line:
             return
         if told != self._last_seq + 1:
-            raise UserMistake(f"fact {self._last_seq + 1} was expected and not {told!r}")
+            raise UserMistake(f"event {self._last_seq + 1} was expected, not {told!r}")
         self._last_seq += 1
 
     def _id(self, line: dict[str, Any]) -> str:
@@ -179,7 +179,7 @@ def _ours(line: dict[str, Any]) -> DurableFact | None:
 def _foreign(line: dict[str, Any]) -> DurableFact | None:
     kind = line.get("type")
     if not isinstance(kind, str):
-        raise UserMistake("it has neither a kind nor a type, so it is no fact")
+        raise UserMistake("it is not an event: it has neither a kind nor a type")
     if kind.upper() not in ("TASK_CREATED", "TASK_COMPLETED", "TASK_FAILED"):
         return None
     nested = next((line[name] for name in ("data", "payload") if name in line), line)

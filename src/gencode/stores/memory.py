@@ -135,7 +135,7 @@ class MemoryStore:
                 self.chronicle.write(growth.events)
                 self.changes.note()
                 return Lease(owner, 1, growth.state, (task, *above))
-        raise StoreTrouble(f"No free task id was found in {DRAWS} draws.")
+        raise StoreTrouble(f"No free task id was found in {DRAWS} attempts.")
 
     async def take(
         self, task: str, owner: str, instead_of: str | None = None, session: str | None = None

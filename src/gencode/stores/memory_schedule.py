@@ -94,7 +94,7 @@ class MemorySchedule:
                 self._planned[name] = _clean(replace(appointment, id=name, revision=0))
                 self._changes.note()
                 return self._planned[name]
-        raise StoreTrouble(f"No free id was found in {DRAWS} draws.")
+        raise StoreTrouble(f"No free id was found in {DRAWS} attempts.")
 
     async def appointments(self) -> list[Appointment]:
         """All of them, oldest first."""

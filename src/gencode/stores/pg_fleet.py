@@ -163,7 +163,7 @@ class FleetStore(PostgresStore):
                 raise StoreAway(f"{away} {IN_DOUBT.format(task=task)}" if tried else str(away)) from None
             if written or (task == named and await self._is_there(task, fact)):
                 return task
-        raise StoreTrouble(f"No free task id was found in {DRAWS} draws in the database {self.link.address}.")
+        raise StoreTrouble(f"No free task id was found in {self.link.address} after {DRAWS} attempts.")
 
     async def _is_there(self, task: str, fact: TaskCreated) -> bool:
         """Whether a task was born with this fact; then it was submitted before."""

@@ -73,7 +73,7 @@ class PostgresSchedule:
             if await self._planned(named, most):
                 self._changes.note()
                 return named
-        raise StoreTrouble(f"No free id was found in {DRAWS} draws.")
+        raise StoreTrouble(f"No free id was found in {DRAWS} attempts.")
 
     async def appointments(self) -> list[Appointment]:
         """All of them, oldest first."""

@@ -227,7 +227,7 @@ class PostgresStore:
                 self._ear.hear(owner)
                 self.changes.note()
                 return Lease(owner, 1, growth.state, route.path)
-        raise StoreTrouble(f"No free task id was found in {DRAWS} draws in the database {self.link.address}.")
+        raise StoreTrouble(f"No free task id was found in {self.link.address} after {DRAWS} attempts.")
 
     async def _write_new(self, new: NewTaskRow, route: SpendingPath) -> bool:
         """Write a new task, if there is enough for it; False when its id is taken."""

@@ -21,9 +21,9 @@ MOST_SHOWN = 100
 MOST_ANSWERED = 20
 """So many of the last answers to a task are looked at for who gave one."""
 DEEPEST = 20
-TOO_LONG = "It is too long to be asked"
-TOO_MANY = "Too many questions wait already"
-NOT_OURS = "The task is not run here any more"
+TOO_LONG = "The question is too long"
+TOO_MANY = "Too many questions are already pending"
+NOT_OURS = "The task no longer runs here"
 
 _answers = msgspec.json.Decoder(Answer)
 _questions = msgspec.json.Decoder(Question)
@@ -34,7 +34,7 @@ def question_body(question: Question) -> str:
     try:
         body = msgspec.json.encode(question).decode()
     except (TypeError, ValueError, RecursionError):  # what a model said may be no text at all
-        raise Unasked("It cannot be written down") from None
+        raise Unasked("The question cannot be stored") from None
     if len(body) > LONGEST:
         raise Unasked(TOO_LONG)
     return body
@@ -86,7 +86,7 @@ def waiting_rows(rows: Sequence[Any]) -> list[QuestionRow]:
 
 def nobody_asks(number: int) -> str:
     """What is told to whoever answers a question that does not wait."""
-    return f"No question {number} is waiting: nobody asks it any more."
+    return f"Question {number} is not pending any more."
 
 
 def answered_already(number: int, by: str) -> str:
