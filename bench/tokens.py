@@ -36,7 +36,11 @@ QUESTIONS = (
         "Stopped",
         "runtime/stop.py delegation/supervisor.py runtime/loop.py",
     ),
-    ("How is a task written to disk?", "INSERT", "stores/sqlite.py stores/schema.py stores/facts.py"),
+    (
+        "How is a task written to disk?",
+        "INSERT",
+        "stores/sqlite.py stores/sqlite_schema.py stores/journal_rules.py",
+    ),
     ("Where does the system prompt come from?", "system_prompt", "runtime/prompt.py delegation/seating.py"),
     (
         "How are agents read from files?",

@@ -82,8 +82,8 @@ from gencode.settings import (
 )
 from gencode.stores.memory import MemoryStore
 from gencode.stores.open_store import open_store
-from gencode.stores.schema import VERSION
-from gencode.stores.schema import migrate as migrate
+from gencode.stores.sqlite_schema import VERSION
+from gencode.stores.sqlite_schema import migrate as migrate
 from gencode.telemetry.switch import Telling
 from gencode.tools.plugins import Plugins
 from gencode.tools.rack import on_request
@@ -103,7 +103,7 @@ forgetful: Callable[[], Store] = MemoryStore
 
 def database_users(path: Path) -> list[str]:
     """The other processes that have a database open, as far as this system tells."""
-    from gencode.stores.upgrade import users_of
+    from gencode.stores.sqlite_upgrade import users_of
 
     return users_of(path)
 

@@ -12,8 +12,8 @@ from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import replay
 from gencode.runtime.ports import Ownership, TaskQuery, Wish
-from gencode.stores.schema import MIGRATIONS, VERSION, Migration, migrate
 from gencode.stores.sqlite import SqliteStore
+from gencode.stores.sqlite_schema import MIGRATIONS, VERSION, Migration, migrate
 from tests.contracts.store import everything, said
 from tests.stores.other_program import rows
 

@@ -18,10 +18,10 @@ from gencode.core.rules import Mode, Policy
 from gencode.core.status import Status
 from gencode.core.task import replay
 from gencode.runtime.ports import Store, TaskQuery
-from gencode.stores import together as room
-from gencode.stores.schema import VERSION, Durability
+from gencode.stores import group_commit
 from gencode.stores.sqlite import ASKED, LETTERS, SqliteStore
-from gencode.stores.steps import SNAPSHOT_EVERY
+from gencode.stores.sqlite_schema import VERSION, Durability
+from gencode.stores.sqlite_writes import SNAPSHOT_EVERY
 from tests.contracts.agenda import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.changes import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.changes_of_others import *  # noqa: F403  (the contract's tests run here)
@@ -239,7 +239,7 @@ async def test_a_lock_of_another_process_never_blocks_the_loop(store: SqliteStor
 async def test_a_lock_that_is_never_given_back_is_told(
     store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "PATIENCE", 0.01)
+    monkeypatch.setattr(group_commit, "PATIENCE", 0.01)
     lease = await store.create(TaskCreated(), "me")
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")

@@ -14,7 +14,7 @@ from gencode.core.task import Task
 from gencode.runtime.changes import Changes
 from gencode.runtime.owner import LEASE_SECONDS
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
-from gencode.stores.facts import (
+from gencode.stores.journal_rules import (
     DRAWS,
     MOST_WAITING,
     Growth,

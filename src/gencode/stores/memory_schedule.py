@@ -11,7 +11,7 @@ from gencode.core.ids import stamp
 from gencode.runtime.agenda import Appointment
 from gencode.runtime.changes import Changes
 from gencode.runtime.channels import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
-from gencode.stores.facts import DRAWS, crowded, full
+from gencode.stores.journal_rules import DRAWS, crowded, full
 
 
 class MemoryOutbox:

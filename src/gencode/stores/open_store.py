@@ -11,8 +11,8 @@ from gencode.core.errors import UserMistake
 from gencode.core.extras import installing
 from gencode.runtime.owner import LEASE_SECONDS
 from gencode.runtime.ports import Store
-from gencode.stores.schema import Durability
 from gencode.stores.sqlite import SqliteStore
+from gencode.stores.sqlite_schema import Durability
 
 if TYPE_CHECKING:
     from gencode.stores.pg_fleet import FleetStore

@@ -17,11 +17,11 @@ from gencode.core.events import DurableFact, Event, kind_of
 from gencode.core.task import Task
 from gencode.runtime.changes import Changes
 from gencode.runtime.ports import Lease
-from gencode.stores.facts import Growth, grown, lost
+from gencode.stores.journal_rules import Growth, grown, lost
 from gencode.stores.ledger_rows import CALL, amounts
 from gencode.stores.pg_ledger import completed
 from gencode.stores.pg_pool import Connection, Pool
-from gencode.stores.steps import FOLD, SNAPSHOT_EVERY
+from gencode.stores.sqlite_writes import FOLD, SNAPSHOT_EVERY
 
 MOST_TOGETHER = 64
 MOST_ON_THE_WAY = 2

@@ -17,12 +17,12 @@ from msgspec import Struct
 from gencode.core.errors import CorruptFact
 from gencode.core.events import unicode_text
 from gencode.runtime.owner import fate
-from gencode.stores.folding import StoredFact, folded
 from gencode.stores.open_store import open_postgres
 from gencode.stores.pg_append import storable
 from gencode.stores.pg_pool import Connection
 from gencode.stores.postgres import PostgresStore
-from gencode.stores.schema import PlainErrors, migrate
+from gencode.stores.sqlite_schema import PlainErrors, migrate
+from gencode.stores.task_fold import StoredFact, folded
 
 _TASKS = """
 SELECT Id, Agent, Cwd, Conversation, Parent, Status, Model, CreatedAt, UpdatedAt, EndedAt, Epoch, LastSeq,

@@ -10,8 +10,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.fleet import Dispatch, Enqueue, Outlook, Stuck, WorkerCard
 from gencode.runtime.ports import Lease
-from gencode.stores.facts import DRAWS, drawn, first, held, lost, missing
-from gencode.stores.folding import snapshot_of
+from gencode.stores.journal_rules import DRAWS, drawn, first, held, lost, missing
 from gencode.stores.ledger_rows import SpendingPath
 from gencode.stores.pg_claim import TaskClaim
 from gencode.stores.pg_enqueue import EnqueueConnection, NotCombinable
@@ -19,7 +18,8 @@ from gencode.stores.pg_errors import TROUBLES, trouble
 from gencode.stores.pg_pool import Connection, alone
 from gencode.stores.pg_task_rows import NewTaskRow
 from gencode.stores.postgres import PostgresStore
-from gencode.stores.steps import FOLD
+from gencode.stores.sqlite_writes import FOLD
+from gencode.stores.task_fold import snapshot_of
 
 if TYPE_CHECKING:
     from gencode.stores.pg_request_pacing import PostgresRequestPacing

@@ -32,10 +32,10 @@ from gencode.budgets.ledger import (
 from gencode.budgets.limits import Amounts, check_budget, cost_of, limited
 from gencode.core.budget import Budget
 from gencode.core.task import Task
-from gencode.stores.folding import StoredFact, folded, snapshot_of
 from gencode.stores.ledger_rows import CALL, SpendingPath, account_from, amounts, need_of, values_of
 from gencode.stores.pg_pool import WAKE, Connection, NotifyListener, Pool
-from gencode.stores.steps import FOLD
+from gencode.stores.sqlite_writes import FOLD
+from gencode.stores.task_fold import StoredFact, folded, snapshot_of
 
 if TYPE_CHECKING:
     from gencode.stores.pg_task_rows import NewTaskRow

@@ -16,7 +16,7 @@ from gencode.core.old_events import translated_policy
 from gencode.runtime.agenda import Appointment
 from gencode.runtime.changes import Changes
 from gencode.runtime.channels import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
-from gencode.stores.facts import DRAWS, crowded, full
+from gencode.stores.journal_rules import DRAWS, crowded, full
 from gencode.stores.pg_pool import Connection, Pool
 
 log = logging.getLogger(__name__)

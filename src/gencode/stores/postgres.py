@@ -15,7 +15,7 @@ from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
 from gencode.runtime.owner import LEASE_SECONDS, QUEUE
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
-from gencode.stores.facts import (
+from gencode.stores.journal_rules import (
     DRAWS,
     MOST_WAITING,
     adopted,
@@ -29,7 +29,6 @@ from gencode.stores.facts import (
     taken,
     unheard,
 )
-from gencode.stores.folding import StoredFact, events_of, folded, lines_of, snapshot_of
 from gencode.stores.ledger_rows import SpendingPath
 from gencode.stores.pg_append import AppendBatcher, storable
 from gencode.stores.pg_errors import TROUBLES
@@ -37,7 +36,8 @@ from gencode.stores.pg_ledger import PostgresLedger, completed, route_from
 from gencode.stores.pg_pool import PATIENCE, WAKE, Connection, Pool, PostgresChanges
 from gencode.stores.pg_schema import check_link
 from gencode.stores.pg_task_rows import NewTaskRow, delete
-from gencode.stores.steps import FOLD
+from gencode.stores.sqlite_writes import FOLD
+from gencode.stores.task_fold import StoredFact, events_of, folded, lines_of, snapshot_of
 
 if TYPE_CHECKING:
     from gencode.stores.pg_event_log import PostgresEventLog

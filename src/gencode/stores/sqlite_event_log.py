@@ -15,8 +15,8 @@ from gencode.core.events import unicode_text
 from gencode.core.messages import Usage
 from gencode.core.status import Status
 from gencode.runtime.chronicle import END, MOST, MOST_BYTES, Found, Mark, found
-from gencode.stores.schema import PATIENCE, PlainErrors
-from gencode.stores.together import patiently
+from gencode.stores.group_commit import patiently
+from gencode.stores.sqlite_schema import PATIENCE, PlainErrors
 
 _END = "SELECT rowid, Task, Seq FROM Journal ORDER BY rowid DESC LIMIT 1"
 _MARK = "SELECT rowid, Task, Seq FROM Journal WHERE Task = ? AND Seq = ?"

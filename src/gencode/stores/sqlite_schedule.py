@@ -14,10 +14,10 @@ from gencode.core.ids import stamp
 from gencode.core.old_events import translated_policy
 from gencode.runtime.agenda import Appointment
 from gencode.runtime.channels import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
-from gencode.stores.beside import Beside
-from gencode.stores.facts import DRAWS, crowded, full
-from gencode.stores.schema import PlainErrors
-from gencode.stores.together import Doing, Pen, Step
+from gencode.stores.group_commit import FunctionStep, GroupCommit, WriteStep
+from gencode.stores.journal_rules import DRAWS, crowded, full
+from gencode.stores.sqlite_schema import PlainErrors
+from gencode.stores.sqlite_table import SqliteTable
 
 log = logging.getLogger(__name__)
 
@@ -54,12 +54,12 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Appointment)
 
 
-class SqliteSchedule(Beside):
+class SqliteSchedule(SqliteTable):
     """The schedule in a table beside the journal (implements `Agenda`)."""
 
     def __init__(
         self,
-        pen: Pen,
+        pen: GroupCommit,
         writer: sqlite3.Connection,
         reader: sqlite3.Connection,
         errors: PlainErrors,
@@ -89,7 +89,7 @@ class SqliteSchedule(Beside):
         return await self._pen.write(_MoveStep(self._writer, before, after, draft), together=False)
 
 
-class SqliteOutbox(Beside):
+class SqliteOutbox(SqliteTable):
     """The outbox in a table beside the journal (implements `Tray`)."""
 
     async def put_out(self, draft: Draft) -> Outgoing:
@@ -103,7 +103,7 @@ class SqliteOutbox(Beside):
         named = msgspec.json.encode(channels).decode()
         wanted = {"channels": named, "now": now, "until": until, "number": number, "most": MOST_TOGETHER}
         rows = await self._pen.write(
-            Doing(lambda: self._writer.execute(_PICK_UP, wanted).fetchall()), together=False
+            FunctionStep(lambda: self._writer.execute(_PICK_UP, wanted).fetchall()), together=False
         )
         return sorted((_outgoing(row) for row in rows), key=lambda each: each.number)
 
@@ -111,21 +111,23 @@ class SqliteOutbox(Beside):
         """Forget a message that was delivered; False when somebody else has taken it since."""
         row = (message.number, message.tries)
         gone = await self._pen.write(
-            Doing(lambda: self._writer.execute(_CROSS_OUT, row).rowcount), together=False
+            FunctionStep(lambda: self._writer.execute(_CROSS_OUT, row).rowcount), together=False
         )
         return gone > 0
 
     async def put_back(self, message: Outgoing, until: str) -> None:
         """Leave a message for later, unless somebody else has taken it since."""
         row = (until, message.number, message.tries)
-        await self._pen.write(Doing(lambda: self._writer.execute(_PUT_BACK, row).rowcount), together=False)
+        await self._pen.write(
+            FunctionStep(lambda: self._writer.execute(_PUT_BACK, row).rowcount), together=False
+        )
 
     async def outgoing(self) -> list[Outgoing]:
         """Everything that is not delivered, oldest first."""
         return [_outgoing(row) for row in await self._read(_OUTGOING)]
 
 
-class _PlanStep(Step[bool]):
+class _PlanStep(WriteStep[bool]):
     """A new appointment, if there is room; False when its id is taken."""
 
     __slots__ = ("_appointment", "_connection", "_most")
@@ -146,7 +148,7 @@ class _PlanStep(Step[bool]):
         return False
 
 
-class _MoveStep(Step[bool]):
+class _MoveStep(WriteStep[bool]):
     """A change of an appointment, with the message that tells of it; False when it was changed before."""
 
     __slots__ = ("_after", "_before", "_connection", "_draft")
@@ -177,7 +179,7 @@ class _MoveStep(Step[bool]):
         return bool(moved)
 
 
-class _PutOutStep(Step[Outgoing]):
+class _PutOutStep(WriteStep[Outgoing]):
     """A message to be delivered."""
 
     __slots__ = ("_connection", "_draft")

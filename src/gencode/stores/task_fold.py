@@ -12,7 +12,7 @@ from gencode.core.old_events import stored_fact
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
-from gencode.stores.facts import is_moment
+from gencode.stores.journal_rules import is_moment
 
 StoredFact = tuple[int, str, str | bytes]
 """Number, time and JSON of a fact."""

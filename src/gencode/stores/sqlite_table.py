@@ -1,17 +1,17 @@
-"""Tables of the SQLite file beside the journal (stores rack)."""
+"""Base class of tables beside the journal in the SQLite file."""
 
 import sqlite3
 from typing import Any
 
-from gencode.stores.schema import PlainErrors
-from gencode.stores.together import Pen, patiently
+from gencode.stores.group_commit import GroupCommit, patiently
+from gencode.stores.sqlite_schema import PlainErrors
 
 
-class Beside:
+class SqliteTable:
     """What reads and writes such tables: with the pen of the journal, and a connection that only reads."""
 
     def __init__(
-        self, pen: Pen, writer: sqlite3.Connection, reader: sqlite3.Connection, errors: PlainErrors
+        self, pen: GroupCommit, writer: sqlite3.Connection, reader: sqlite3.Connection, errors: PlainErrors
     ) -> None:
         self._pen = pen
         self._writer = writer

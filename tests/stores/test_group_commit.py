@@ -11,7 +11,7 @@ from gencode.core.errors import Fenced, StoreTrouble
 from gencode.core.events import TaskCreated
 from gencode.core.task import replay
 from gencode.runtime.ports import Lease
-from gencode.stores import together
+from gencode.stores import group_commit
 from gencode.stores.sqlite import SqliteStore
 from tests.contracts.store import said
 from tests.stores.other_program import rows
@@ -141,7 +141,7 @@ async def test_a_lock_that_is_never_given_back_is_told_to_everybody(
     store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leases = await many(store)
-    monkeypatch.setattr(together, "PATIENCE", 0.01)
+    monkeypatch.setattr(group_commit, "PATIENCE", 0.01)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         appends = [asyncio.create_task(store.append(lease, [said("too long")])) for lease in leases]

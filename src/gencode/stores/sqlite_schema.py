@@ -1,4 +1,4 @@
-"""The shape of the SQLite file: how it is opened and brought up to date (stores rack)."""
+"""The SQLite schema, its migrations, and how the file is opened."""
 
 import os
 import secrets
@@ -11,8 +11,94 @@ from typing import Literal, NamedTuple, TypeVar
 
 from gencode.core.errors import StoreTrouble
 from gencode.runtime.changes import CLOSED
-from gencode.stores.ledger_tables import LEDGER
-from gencode.stores.question_tables import QUESTIONS
+
+LEDGER = (
+    # The account of the session that pays for a whole tree is named where its top is.
+    "ALTER TABLE Sessions ADD COLUMN PaidBy TEXT",
+    # What version 0.1 wrote, and what is imported, tells of budgets only in its journal.
+    "ALTER TABLE Sessions ADD COLUMN Counted INTEGER NOT NULL DEFAULT 0",
+    "CREATE INDEX idx_sessions_paid ON Sessions(PaidBy) WHERE PaidBy IS NOT NULL",
+    """
+    CREATE TABLE Accounts (
+        Id TEXT PRIMARY KEY,
+        Path TEXT NOT NULL,
+        Top TEXT NOT NULL,
+        Session TEXT NOT NULL DEFAULT '',
+        Agent TEXT NOT NULL DEFAULT '',
+        Open INTEGER NOT NULL DEFAULT 1,
+        Calls INTEGER NOT NULL DEFAULT 0,
+        LimitTurns INTEGER, LimitTokens INTEGER, LimitUsd INTEGER, LimitSpawns INTEGER,
+        SpentTurns INTEGER NOT NULL DEFAULT 0,
+        SpentTokens INTEGER NOT NULL DEFAULT 0,
+        SpentUsd INTEGER NOT NULL DEFAULT 0,
+        SpentSpawns INTEGER NOT NULL DEFAULT 0,
+        HeldTurns INTEGER NOT NULL DEFAULT 0,
+        HeldTokens INTEGER NOT NULL DEFAULT 0,
+        HeldUsd INTEGER NOT NULL DEFAULT 0
+    ) WITHOUT ROWID
+    """,
+    # What is set aside in an account is looked for among the open ones of its tree, or of its session.
+    "CREATE INDEX idx_accounts_top ON Accounts(Top) WHERE Open = 1",
+    "CREATE INDEX idx_accounts_session ON Accounts(Session) WHERE Open = 1 AND Session <> ''",
+    """
+    CREATE TABLE Holds (
+        Task TEXT PRIMARY KEY,
+        Owner TEXT NOT NULL,
+        Path TEXT NOT NULL,
+        Turns INTEGER NOT NULL,
+        Tokens INTEGER NOT NULL,
+        Usd INTEGER NOT NULL,
+        At TEXT NOT NULL,
+        FOREIGN KEY (Task) REFERENCES Sessions(Id) ON DELETE CASCADE
+    ) WITHOUT ROWID
+    """,
+)
+
+
+QUESTIONS = (
+    """
+    CREATE TABLE Questions (
+        Number INTEGER PRIMARY KEY AUTOINCREMENT,
+        Task TEXT NOT NULL,
+        Epoch INTEGER NOT NULL,
+        Owner TEXT NOT NULL,
+        Root TEXT NOT NULL,
+        Cwd TEXT NOT NULL,
+        Background INTEGER NOT NULL,
+        Home INTEGER NOT NULL,
+        Body TEXT NOT NULL,
+        AskedAt TEXT NOT NULL,
+        Until TEXT NOT NULL,
+        Answer TEXT,
+        AnsweredBy TEXT,
+        FOREIGN KEY (Task) REFERENCES Sessions(Id) ON DELETE CASCADE
+    )
+    """,
+    "CREATE INDEX idx_questions_open ON Questions(Number) WHERE Answer IS NULL",
+    "CREATE INDEX idx_questions_task ON Questions(Task)",
+    # What waits belongs to a run that still has its task. `Alone`: it belongs to no conversation.
+    """
+    CREATE VIEW OpenQuestions AS
+    SELECT q.Number, q.Root, q.Cwd, q.Background, q.Home, q.Body, q.Owner, r.Owner AS LedBy,
+           NOT q.Home AND r.Owner IS q.Owner AS Alone,
+           (julianday('now') - julianday(q.AskedAt)) * 86400 AS Asked,
+           (julianday(q.Until) - julianday('now')) * 86400 AS Left
+    FROM Questions q
+        JOIN Sessions t ON t.Id = q.Task AND t.Owner = q.Owner AND t.Epoch = q.Epoch
+        LEFT JOIN Sessions r ON r.Id = q.Root
+    WHERE q.Answer IS NULL AND q.Until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+      AND t.LeaseUntil > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+    """,
+    """
+    CREATE TABLE Persons (
+        Name TEXT PRIMARY KEY,
+        Cwd TEXT NOT NULL,
+        Background INTEGER NOT NULL,
+        Until TEXT NOT NULL
+    )
+    """,
+)
+
 
 T = TypeVar("T")
 Durability = Literal["normal", "power"]
@@ -178,9 +264,13 @@ _VERSION_7 = (
 )
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    *(_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4),
+    _VERSION_1,
+    _VERSION_2,
+    _VERSION_3,
+    _VERSION_4,
     (*QUESTIONS, "PRAGMA user_version = 5"),
-    *(_VERSION_6, _VERSION_7),
+    _VERSION_6,
+    _VERSION_7,
 )
 """Step n leads from version n to version n + 1 and ends by writing that number down."""
 
@@ -389,7 +479,7 @@ def _patiently(step: Callable[[], T]) -> T:
 
 
 def _upgrade(path: Path) -> Migration:
-    from gencode.stores.upgrade import in_use, lock_out_others
+    from gencode.stores.sqlite_upgrade import in_use, lock_out_others
 
     until = time.monotonic() + _ALONE_SECONDS
     while True:
@@ -411,7 +501,7 @@ def _upgrade(path: Path) -> Migration:
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> Migration:
     """Take the steps that are missing, on a connection that has the database to itself."""
-    from gencode.stores.upgrade import back_up, check_leases
+    from gencode.stores.sqlite_upgrade import back_up, check_leases
 
     version = _version(connection, path)
     if version == VERSION:

@@ -1,4 +1,4 @@
-"""Upgrades a SQLite file of an earlier version: alone with it, and after a backup copy (stores rack)."""
+"""Upgrades a SQLite file of an earlier version: under an exclusive lock, and after a backup copy."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""What is written to the SQLite file: a new task, more facts of a leased one, a letter (stores rack)."""
+"""Writes to the SQLite file: a new task, more events of a leased one, a message, a deletion."""
 
 import sqlite3
 import zlib
@@ -11,9 +11,9 @@ from gencode.core.events import DurableFact, Event, kind_of
 from gencode.core.ids import stamp
 from gencode.core.task import Evidence, Task
 from gencode.runtime.ports import Lease
-from gencode.stores.facts import MOST_WAITING, Growth, busy, grown, lost, missing, unheard
+from gencode.stores.group_commit import WriteStep
+from gencode.stores.journal_rules import MOST_WAITING, Growth, busy, grown, lost, missing, unheard
 from gencode.stores.sqlite_ledger import Accounts
-from gencode.stores.together import Step
 
 SNAPSHOT_EVERY = 64
 """So many facts at most are folded to read a task."""
@@ -67,7 +67,7 @@ _INSERT_LETTER = "INSERT INTO Letters (Task, Number, Text, Sender, At) VALUES (?
 RELEASE = "UPDATE Sessions SET Owner = NULL, LeaseUntil = NULL WHERE Id = ? AND Epoch = ? AND Owner = ?"
 
 
-class Insert(Step[bool]):
+class InsertTask(WriteStep[bool]):
     """A new task with its whole journal; False when its id is taken."""
 
     __slots__ = ("_accounts", "_cursor", "_epoch", "_growth", "_lease", "_owner", "_session", "path")
@@ -116,7 +116,7 @@ class Insert(Step[bool]):
         return True
 
 
-class Append(Step[list[Event]]):
+class AppendEvents(WriteStep[list[Event]]):
     """More facts of a leased task, guarded by its epoch and number; `last` also gives the lease back."""
 
     __slots__ = ("_accounts", "_before", "_cursor", "_facts", "_last", "_lease")
@@ -177,7 +177,7 @@ class Append(Step[list[Event]]):
         self._lease.state = self._before
 
 
-class Post(Step[int]):
+class PostMessage(WriteStep[int]):
     """A letter to a task, whoever holds its lease; the letter's number."""
 
     __slots__ = ("_cursor", "_sender", "_task", "_text")
@@ -200,7 +200,7 @@ class Post(Step[int]):
         return number
 
 
-class Delete(Step[list[str]]):
+class DeleteTask(WriteStep[list[str]]):
     """A task and everything below it; nothing while any of it is leased."""
 
     __slots__ = ("_accounts", "_cursor", "_task")

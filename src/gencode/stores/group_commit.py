@@ -1,4 +1,4 @@
-"""Commits made together: what waits in one turn of the event loop shares one transaction (stores rack).
+"""Group commit for SQLite: writes that wait in one turn of the event loop share a transaction.
 
 With few tasks at work every step is its own transaction, made at once. With many, the steps of one turn of
 the loop are taken one after the other inside one transaction, because beginning and committing cost as much
@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.runtime.changes import Changes
-from gencode.stores.schema import PATIENCE, PlainErrors, Transaction, is_busy
+from gencode.stores.sqlite_schema import PATIENCE, PlainErrors, Transaction, is_busy
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ async def patiently(
             pause = min(pause * 2, _LONG_PAUSE)
 
 
-class Step(Generic[T]):
+class WriteStep(Generic[T]):
     """Something to write. It may be taken again after `undo`, which takes back what it changed in memory."""
 
     __slots__ = ()
@@ -58,7 +58,7 @@ class Step(Generic[T]):
         """The transaction came to nothing."""
 
 
-class Doing(Step[T]):
+class FunctionStep(WriteStep[T]):
     """Whatever changes nothing in memory."""
 
     __slots__ = ("_do",)
@@ -71,15 +71,15 @@ class Doing(Step[T]):
         return self._do()
 
 
-class _Waiting(Generic[T]):
+class _WaitingStep(Generic[T]):
     __slots__ = ("future", "step")
 
-    def __init__(self, step: Step[T]) -> None:
+    def __init__(self, step: WriteStep[T]) -> None:
         self.step = step
         self.future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
 
-class Pen:
+class GroupCommit:
     """The one connection that writes."""
 
     def __init__(
@@ -95,16 +95,16 @@ class Pen:
         self._rows = connection.total_changes
         self._thread = thread
         self._plain_errors = errors
-        self._waiting: list[_Waiting[Any]] = []
+        self._waiting: list[_WaitingStep[Any]] = []
         self._timer: asyncio.Handle | None = None
         self._pause = _SHORT_PAUSE
         self._until = 0.0
 
-    async def write(self, step: Step[T], *, together: bool) -> T:
+    async def write(self, step: WriteStep[T], *, together: bool) -> T:
         """Take a step in a transaction: at once, or `together` with whatever else waits in this turn."""
         if not together or self._thread is not None:
             return await self.change(lambda: self._alone(step))
-        waiting = _Waiting(step)
+        waiting = _WaitingStep(step)
         self._waiting.append(waiting)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_soon(self._commit)
@@ -130,7 +130,7 @@ class Pen:
         if self._rows != before:
             self._changes.note()
 
-    def _alone(self, step: Step[T]) -> T:
+    def _alone(self, step: WriteStep[T]) -> T:
         try:
             with self._transaction:
                 return step.write()
@@ -161,9 +161,9 @@ class Pen:
         if self._waiting:  # after those whose steps were written have gone on
             self._timer = asyncio.get_running_loop().call_soon(self._commit)
 
-    def _written(self, steps: Sequence[_Waiting[Any]]) -> None:
+    def _written(self, steps: Sequence[_WaitingStep[Any]]) -> None:
         """All steps in one transaction; what each of them came to is known only after the commit."""
-        outcomes: list[tuple[_Waiting[Any], Any, GenCodeError | None]] = []
+        outcomes: list[tuple[_WaitingStep[Any], Any, GenCodeError | None]] = []
         try:
             with self._transaction:
                 for waiting in steps:
@@ -183,7 +183,7 @@ class Pen:
             else:
                 waiting.future.set_exception(trouble)
 
-    def _settle(self, waiting: _Waiting[Any]) -> None:
+    def _settle(self, waiting: _WaitingStep[Any]) -> None:
         """One step in a transaction of its own, after the shared one failed."""
         try:
             with self._plain_errors:
@@ -198,7 +198,7 @@ class Pen:
         return now > self._until
 
 
-def _give_up(steps: Sequence[_Waiting[Any]]) -> None:
+def _give_up(steps: Sequence[_WaitingStep[Any]]) -> None:
     """Nobody waits for ever, whatever went wrong."""
     for waiting in steps:
         if not waiting.future.done():

@@ -1,4 +1,4 @@
-"""What every store agrees on: how a journal grows and which foreign journal may be taken in (stores rack)."""
+"""Rules of the journal, the same in every store: how it grows, and which imported one is valid."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce

@@ -10,8 +10,8 @@ import pytest
 
 from gencode.core.errors import StoreTrouble
 from gencode.runtime.owner import new_owner
-from gencode.stores.schema import MIGRATIONS, VERSION, Migration, migrate
 from gencode.stores.sqlite import SqliteStore
+from gencode.stores.sqlite_schema import MIGRATIONS, VERSION, Migration, migrate
 from tests.stores.other_program import rows
 from tests.stores.test_migrations import made_by_version
 from tests.stores.test_sqlite_shared import outcomes, start
