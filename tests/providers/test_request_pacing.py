@@ -42,7 +42,7 @@ class Crowd:
 
 
 @dataclass
-class Storm:
+class RefusalRun:
     """How many requests there were for each one of a calm run, and how many seconds it took."""
 
     requests: float
@@ -75,7 +75,7 @@ class Model:
         yield EndPart("m")
 
 
-async def state(limit: Limit, crowd: Crowd, tells: bool) -> Storm:
+async def state(limit: Limit, crowd: Crowd, tells: bool) -> RefusalRun:
     """All ask with the usual patience; everybody is answered."""
     loop = asyncio.get_running_loop()
     await asyncio.sleep(random.uniform(0, 60))
@@ -94,10 +94,10 @@ async def state(limit: Limit, crowd: Crowd, tells: bool) -> Storm:
     if not crowd.program:
         said.append(await heard(provider))
     assert said == ["yes"] * (crowd.agents * crowd.turns + 2 * (not crowd.program))
-    return Storm(model.requests / len(said), loop.time() - began)
+    return RefusalRun(model.requests / len(said), loop.time() - began)
 
 
-def stormy(seed: int, limit: Limit, crowd: Crowd, *, tells: bool = False) -> Storm:
+def stormy(seed: int, limit: Limit, crowd: Crowd, *, tells: bool = False) -> RefusalRun:
     """One of them, on a clock that does not wait."""
     before = random.getstate()
     try:
