@@ -5,8 +5,8 @@ a while, and then requests leave closer and closer until one is refused: the lim
 which answers came and the one at which that happened. What proved right is kept three times as long the next
 time. Where going slower does not help, the refusals are not about the pace, and it is forgotten.
 
-The fewer refusals are left that a crowd can afford (`RefusalBudget`), the more carefully this is done: the last
-one is risked after two minutes that went well, and after it requests leave as slowly as is safe.
+The fewer refusals are left that a crowd can afford (`RefusalBudget`), the more carefully this is done: the
+last one is risked after two minutes that went well, and after it requests leave as slowly as is safe.
 """
 
 from math import ceil
