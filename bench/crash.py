@@ -154,7 +154,7 @@ async def _judge(folder: Path, session: str, told: set[tuple[str, int]]) -> list
         facts = [event.fact for event in journals[session]]
         said = [fact.message for fact in facts if isinstance(fact, MessageAdded)]
         shown = Counter(child for each in said if isinstance(each, UserMessage) for child in each.delivers)
-        away = {task.id for task in tasks if task.parent == session and task.background}
+        away = {task.id for task in tasks if task.parent == session and task.terms.background}
         wrong += [
             f"the result of {child} was shown {shown[child]} times" for child in away if shown[child] != 1
         ]

@@ -61,7 +61,7 @@ async def test_a_letter_waits_until_the_journal_says_that_it_was_taken(open_stor
     assert await store.letters("me") == await store.waiting(lease.task) == []
     assert await store.post(lease.task, "four", "user") == 4
     assert [letter.number for letter in await store.letters("me")] == [4]
-    assert lease.state.mailed == 3
+    assert lease.state.delivered.mailed == 3
     assert await store.task(lease.task) == replay(await store.events(lease.task)) == lease.state
 
 

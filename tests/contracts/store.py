@@ -61,7 +61,7 @@ async def test_an_id_that_is_taken_is_drawn_again(open_store: OpenStore) -> None
     drawn = iter(["aaaaaaaa", "aaaaaaaa", "aaaaaaaa", "bbbbbbbb"])
     store = await open_store(draw=lambda: next(drawn))
     leases = [await store.create(TaskCreated(prompt=prompt), "me") for prompt in ("first", "second")]
-    assert [(lease.task, lease.state.prompt) for lease in leases] == [
+    assert [(lease.task, lease.state.created.prompt) for lease in leases] == [
         ("aaaaaaaa", "first"),
         ("bbbbbbbb", "second"),
     ]
@@ -70,7 +70,10 @@ async def test_an_id_that_is_taken_is_drawn_again(open_store: OpenStore) -> None
 async def test_a_task_gets_the_id_it_is_named_by_if_that_is_free(open_store: OpenStore) -> None:
     store = await open_store(draw=lambda: "bbbbbbbb")
     leases = [await store.create(TaskCreated(prompt=each), "me", named="aaaaaaaa") for each in "12"]
-    assert [(lease.task, lease.state.prompt) for lease in leases] == [("aaaaaaaa", "1"), ("bbbbbbbb", "2")]
+    assert [(lease.task, lease.state.created.prompt) for lease in leases] == [
+        ("aaaaaaaa", "1"),
+        ("bbbbbbbb", "2"),
+    ]
 
 
 async def test_a_store_without_free_ids_says_so_and_does_not_hang(open_store: OpenStore) -> None:
@@ -160,7 +163,7 @@ async def test_text_that_is_not_unicode_is_stored_with_marks(open_store: OpenSto
     assert event.fact == MessageAdded(AssistantMessage("?", stop="end\0"))
     assert events[1:] == [event]
     assert replay(events) == task == lease.state
-    assert (lease.state.prompt, lease.state.cwd) == ("a?b", "/caf?")
+    assert (lease.state.created.prompt, lease.state.cwd) == ("a?b", "/caf?")
     assert await store.tasks(TaskQuery(cwd="/caf\udce9")) == [task]
 
 
@@ -243,7 +246,7 @@ async def test_an_ended_task_can_be_taken_and_started_again(open_store: OpenStor
     )
     task = await store.task(lease.task)
     assert task == replay(await store.events(lease.task))
-    assert task and (task.status, task.result, task.error) == (Status.COMPLETED, "yes", None)
+    assert task and (task.status, task.result, task.end.error) == (Status.COMPLETED, "yes", None)
 
 
 async def test_a_task_that_waits_to_go_on_is_listed_as_pending(open_store: OpenStore) -> None:
@@ -254,7 +257,7 @@ async def test_a_task_that_waits_to_go_on_is_listed_as_pending(open_store: OpenS
     await store.append(lease, [TaskQueued("n"), said("more")])
     waits = await store.tasks(TaskQuery(statuses=(Status.PENDING,)))
     assert waits == [await store.task(lease.task)] == [replay(await store.events(lease.task))]
-    assert (waits[0].status, waits[0].ended_at, waits[0].result) == (Status.PENDING, None, "a")
+    assert (waits[0].status, waits[0].end.at, waits[0].result) == (Status.PENDING, None, "a")
     assert await store.tasks(TaskQuery(statuses=(Status.COMPLETED,))) == []
 
 
@@ -297,7 +300,7 @@ async def test_every_field_of_a_query_narrows_the_list(open_store: OpenStore) ->
     await store.append(done, [TaskStarted(), TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)])
     await store.append(running, [TaskStarted()])
     await store.append(lost, [TaskEnded(Status.CANCELLED, reason=EndReason.STOPPED)])
-    ended_at = done.state.ended_at
+    ended_at = done.state.end.at
 
     async def found(**wanted: Any) -> list[str]:
         tasks = await store.tasks(TaskQuery(**wanted))

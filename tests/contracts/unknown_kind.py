@@ -42,8 +42,12 @@ async def test_a_task_is_shown_up_to_a_fact_of_an_unknown_kind(
     shown = await store.task(lease.task)
     assert known and shown
     why = f"Fact 3 of task {lease.task} {WHY}"
-    assert (shown.status, shown.reason, shown.error) == (Status.FAILED, EndReason.UNREADABLE, why)
-    assert (shown.seq, shown.prompt, shown.model) == (known.seq, known.prompt, known.model)
+    assert (shown.status, shown.end.reason, shown.end.error) == (Status.FAILED, EndReason.UNREADABLE, why)
+    assert (shown.seq, shown.created.prompt, shown.run.model) == (
+        known.seq,
+        known.created.prompt,
+        known.run.model,
+    )
     assert await store.tasks(TaskQuery()) == [other.state, shown]
 
 

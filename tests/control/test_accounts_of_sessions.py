@@ -170,7 +170,7 @@ async def test_another_budget_counts_at_once_for_what_is_at_work_in_the_backgrou
     async with scripted(tmp_path, store=MemoryStore(), main=main, Explore=[look] * 300) as gen:
         gen.work.bound(Budget(tokens=1_000_000))
         turn = await gen.start_turn("go")
-        await until(lambda: any(live.task.turns > 2 for live in gen.supervisor), "the agent has begun")
+        await until(lambda: any(live.task.totals.turns > 2 for live in gen.supervisor), "the agent has begun")
         await gen.work.rebound(turn.id, Budget(tokens=200))
         await gen.outcome(turn)
         [agent] = await gen.tasks(turn.id)
@@ -212,7 +212,9 @@ async def test_an_agent_that_is_woken_while_its_sender_is_at_work_is_paid_only_o
     settings = {"max_depth": 2, "max_tokens_total": 450}
     async with scripted(tmp_path, settings=settings, lead=lead, Explore=EXPLORE) as gen:
         handle = await gen.task("lead", "go", background=True)
-        await until(lambda: any(live.task.turns == 2 for live in gen.supervisor), "it waits at the gate")
+        await until(
+            lambda: any(live.task.totals.turns == 2 for live in gen.supervisor), "it waits at the gate"
+        )
         [child] = await gen.tasks(handle.id)
         assert [(await gen.resume(child.agent_id, "more")).result for _ in range(2)] == ["found 1", "found 2"]
         await until(gate.opened, "it goes on")

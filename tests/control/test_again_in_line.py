@@ -233,7 +233,7 @@ async def test_what_was_said_anew_counts_although_it_never_began(tmp_path: Path)
     async with GenCode.open(tmp_path, model=model) as gen:
         task = await gen.find(now.again)
         went_on = await gen.resume(now.again, "go on")
-    assert (task.budget.tokens, task.output_schema) == (9_000, COUNT)
+    assert (task.terms.budget.tokens, task.terms.output_schema) == (9_000, COUNT)
     assert (went_on.status, went_on.output) == (Status.COMPLETED, {"count": 1})
 
 

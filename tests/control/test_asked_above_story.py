@@ -66,12 +66,12 @@ async def opened(folder: Path, **settings: Any) -> AsyncGenerator[GenCode]:
 async def has_ended(gen: GenCode, turns: int) -> bool:
     """Whether the agent that chooses has ended after so many turns."""
     found = (await tasks(gen)).get("choose")
-    return found is not None and found.status.ended and found.turns == turns
+    return found is not None and found.status.ended and found.totals.turns == turns
 
 
 async def tasks(gen: GenCode) -> dict[str, Task]:
     """Everything there is, by what it was told first."""
-    return {each.prompt: each for each in await gen.store.tasks(TaskQuery())}
+    return {each.created.prompt: each for each in await gen.store.tasks(TaskQuery())}
 
 
 async def test_an_agent_apart_that_is_waited_for_asks_its_sender_first(

@@ -94,7 +94,7 @@ async def test_one_that_outlives_its_session_takes_the_others_along_and_counts_o
     async with GenCode.open(tmp_path, model=model, settings=TWO) as gen:
         begun = [await gen.work.detach(TaskRequest("Explore", "look")) for _ in range(3)]
         ended = [await gen.watch.ended(each, 60) for each in begun]
-    assert [(each.status, each.budget) for each in ended] == [(Status.COMPLETED, Budget(spawns=1))] * 3
+    assert [(each.status, each.terms.budget) for each in ended] == [(Status.COMPLETED, Budget(spawns=1))] * 3
 
 
 async def test_a_task_of_an_earlier_process_joins_as_an_agent_and_goes_on_as_none(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ async def test_one_that_can_send_nobody_keeps_no_agents_from_those_sent_beside_i
         asking = asyncio.ensure_future(gen.ask("go").outcome())
 
         async def it_has_asked_for_all() -> bool:
-            return any(each.turns > 5 for each in await gen.store.tasks(TaskQuery(roots=True)))
+            return any(each.totals.turns > 5 for each in await gen.store.tasks(TaskQuery(roots=True)))
 
         await until(it_has_asked_for_all, "it has asked for all agents that it may send")
         sent = await gen.store.tasks(TaskQuery(agent="Bash"))

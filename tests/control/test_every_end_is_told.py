@@ -14,9 +14,8 @@ from gencode.app import GenCode
 from gencode.core.events import Event, MessageAdded, TaskBackgrounded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, UserMessage
 from gencode.core.reasons import EndReason, stop_cause
-from gencode.core.receipts import MOST_PAST, MOST_PAST_TEXT
 from gencode.core.status import Status
-from gencode.core.task import Task, fold
+from gencode.core.task import MOST_PAST, MOST_PAST_TEXT, Task, fold
 from gencode.delegation.delivery import as_sent, undelivered
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.ports import Part, Request, TaskQuery
@@ -63,9 +62,14 @@ async def ends(gen: GenCode, task: str, times: int) -> None:
     await until(ended, f"{task} has ended {times} times")
 
 
+def cut_off(sender: Task, child: str) -> Task:
+    """A sender that waited for a child when it was cut."""
+    return replace(sender, delivered=replace(sender.delivered, left=(child,)))
+
+
 def as_sent_from(sender: Task, child: Task) -> Task:
     """A child as its sender hears of it that was cut off from it."""
-    return as_sent(replace(sender, left=(child.id,)), [child])[0]
+    return as_sent(cut_off(sender, child.id), [child])[0]
 
 
 async def told(gen: GenCode, task: str = MAIN) -> list[str]:
@@ -141,9 +145,9 @@ async def test_what_answered_a_call_is_not_told_again_when_the_next_call_for_its
         sender = await gen.watch.task(MAIN)
         await job.halt(stop_cause("enough"))
         child = await gen.watch.task(CHILD)
-    assert [
-        each.status for each in undelivered(replace(sender, left=(CHILD,)), as_sent_from(sender, child))
-    ] == [Status.CANCELLED]
+    assert [each.status for each in undelivered(cut_off(sender, CHILD), as_sent_from(sender, child))] == [
+        Status.CANCELLED
+    ]
 
 
 async def test_a_run_that_says_nothing_does_not_hand_over_once_more_what_the_one_before_it_said(
@@ -222,7 +226,7 @@ class Family:
     def run(self, status: Status, text: str, *, background: bool) -> None:
         """One run of the child."""
         child = self._write(TaskStarted("m", "s"))
-        if background and not child.background:
+        if background and not child.terms.background:
             self._write(TaskBackgrounded())
         if text:
             child = self._write(MessageAdded(AssistantMessage(text)))
@@ -230,18 +234,18 @@ class Family:
         if status is not Status.COMPLETED and child.result == self.last:
             return  # it said nothing, or only what was said before
         self.last = child.result
-        if child.background:
-            self.ended.append((child.ended_at or "", child.result))
+        if child.terms.background:
+            self.ended.append((child.end.at or "", child.result))
 
     def hear(self) -> list[tuple[str, str]]:
         """What the sender is told now, as its inbox tells it."""
         assert self.child is not None
         come = undelivered(self.sender, self.child)
         if come:
-            names, moments = tuple(each.id for each in come), tuple(each.ended_at or "" for each in come)
+            names, moments = tuple(each.id for each in come), tuple(each.end.at or "" for each in come)
             told = MessageAdded(UserMessage("", "system", names, ends=moments))
             self.sender = self._folded(self.sender, MAIN, told, self.sender.seq + 1)
-        return [(each.ended_at or "", each.result) for each in come if each.result]
+        return [(each.end.at or "", each.result) for each in come if each.result]
 
 
 RUN = st.tuples(

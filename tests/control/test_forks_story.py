@@ -152,13 +152,13 @@ async def test_a_fork_in_a_process_of_its_own_begins_with_what_the_other_one_kne
         task, begins = await gen.work.fork_apart(first.agent_id, Fork(asked), TaskRequest("", "now right"))
         found = await gen.watch.ended(task, 60)
         told = [each.text for each in heard(await said(gen, task))]
-    assert (found.status, found.forked, found.result, begins) == (
+    assert (found.status, found.created.forked, found.result, begins) == (
         Status.COMPLETED,
         first.agent_id,
         "left",
         "",
     )
-    assert (found.background, found.cwd) == (True, str(tmp_path))
+    assert (found.terms.background, found.cwd) == (True, str(tmp_path))
     assert told == [
         "look",
         f"You are a copy of task {first.agent_id} that begins after its fact {asked}. Files are as they are "
@@ -190,7 +190,7 @@ AGAIN = TaskRequest("", "another way")
 async def talking(gen: GenCode, gate: Gate) -> AsyncGenerator[tuple[str, str, asyncio.Future[Outcome]], None]:
     """A conversation that waits at a gate, the agent that it had sent before, and its turn."""
     turn = asyncio.ensure_future(gen.ask("go").outcome())
-    await until(lambda: any(live.task.turns == 2 for live in gen.supervisor), "it waits at the gate")
+    await until(lambda: any(live.task.totals.turns == 2 for live in gen.supervisor), "it waits at the gate")
     [talk] = [live.id for live in gen.supervisor if live.task.conversation]
     [child] = await gen.tasks(parent=talk)
     yield talk, child.agent_id, turn
@@ -257,4 +257,4 @@ async def test_work_without_a_conversation_is_given_to_others_where_agents_are_b
         task, _ = await gen.work.fork_apart(detached.id, Fork(), AGAIN)
         forked = await gen.watch.ended(task, 60)
     assert (detached.status, detached.result) == (Status.COMPLETED, "found")
-    assert (forked.status, forked.result, forked.budget.spawns) == (Status.COMPLETED, "more", 2)
+    assert (forked.status, forked.result, forked.terms.budget.spawns) == (Status.COMPLETED, "more", 2)

@@ -71,7 +71,7 @@ async def test_the_last_form_counts_until_another_one_is_asked_for(tmp_path: Pat
         woken = await gen.watch.ended(task, 60)
         told = await forms_told(gen, task)
     assert (resumed.turns, resumed.output) == (4, {"count": 1})
-    assert (woken.turns, woken.output, woken.output_schema) == (5, {"count": 1}, COUNT)
+    assert (woken.totals.turns, woken.end.output, woken.terms.output_schema) == (5, {"count": 1}, COUNT)
     assert told == [FILES, COUNT]
 
 
@@ -149,8 +149,8 @@ async def test_a_fork_apart_has_the_form_that_counted_where_it_begins(tmp_path: 
             (await gen.work.fork_apart(task, Fork(at), TaskRequest("", "on")))[0] for at in (ended, None)
         ]
         before, after = [await gen.watch.ended(each, 60) for each in forks]
-    assert (before.status, before.output) == (Status.COMPLETED, None)
-    assert (after.status, after.output) == (Status.COMPLETED, {"files": ["a.py"]})
+    assert (before.status, before.end.output) == (Status.COMPLETED, None)
+    assert (after.status, after.end.output) == (Status.COMPLETED, {"files": ["a.py"]})
 
 
 def asked(folder: Path, schema: dict[str, Any]) -> tuple[str, str]:

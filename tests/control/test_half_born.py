@@ -121,7 +121,7 @@ async def test_a_fork_whose_process_died_before_it_began_says_what_to_do(
         made = await forks(gen, tasks[0])
     found = await store.task(lost)
     assert found is not None
-    assert (found.status, found.error) == (Status.INTERRUPTED, "the process that ran it died")
+    assert (found.status, found.end.error) == (Status.INTERRUPTED, "the process that ran it died")
     assert words == (
         f"Task {lost} is a fork of {tasks[0]} that was ended before it began, so it remembers nothing. "
         f"Make another one: gen task fork {tasks[0]}"

@@ -337,7 +337,7 @@ async def test_an_agent_that_may_write_is_told_who_it_is_who_sent_it_and_whom_it
     async with GenCode.open(tmp_path, model=model, settings=MAY, store=numbered()) as gen:
         await gen.ask("go").outcome()
         answers = [each.text for each in told(await said(gen, SECOND))]
-        begun = (await gen.find(SECOND)).system
+        begun = (await gen.find(SECOND)).terms.system
     words = (
         f"## Messages\nYou are task {SECOND}. main (task 00000001) sent you. SendMessage reaches it and the "
         "agents that it sent beside you; a task_id that is none of theirs is refused with those there are."

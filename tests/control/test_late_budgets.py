@@ -60,7 +60,7 @@ async def until_so(gen: GenCode, **turns: int) -> None:
 
     async def so() -> bool:
         tasks = await gen.store.tasks(TaskQuery())
-        return {each.agent: each.turns for each in tasks} == turns
+        return {each.agent: each.totals.turns for each in tasks} == turns
 
     await until(so, f"they have had {turns} turns")
 
@@ -220,7 +220,7 @@ async def test_a_budget_is_named_beside_an_agent_in_a_process_of_its_own_which_i
         named = asyncio.ensure_future(name(gen, lead))
         await until(gate.opened, "the agent in its process goes on")
         await named
-        assert (await gen.find(lead)).budget == BUDGET
+        assert (await gen.find(lead)).terms.budget == BUDGET
         await until(lambda: all_have_ended(gen.store), "all have ended")
         assert (await spent_by(gen.store, lead)).tokens < 13 * CALL
 
@@ -237,7 +237,7 @@ async def test_a_conversation_that_has_such_an_agent_is_bounded_with_it(
         if not at_work:
             await gen.stop(turn.id)
         await gen.work.rebound(turn.id, BUDGET)
-        assert (gen.work.budget, (await gen.find(turn.id)).budget) == (BUDGET, BUDGET)
+        assert (gen.work.budget, (await gen.find(turn.id)).terms.budget) == (BUDGET, BUDGET)
         await until(gate.opened, "the agent in its process goes on")
         await until(lambda: all_have_ended(gen.store), "all have ended")
         assert 12 * CALL <= (await spent_by(gen.store, turn.id)).tokens < 13 * CALL
@@ -259,7 +259,7 @@ async def test_another_process_names_a_budget_for_those_at_work_below(tmp_path: 
     async with led_before(tmp_path, home) as (gen, gate, lead):
         words = ("task", "budget", lead, "tokens", str(BUDGET.tokens))
         assert (await asyncio.to_thread(command, *words, cwd=tmp_path)).code == 0
-        assert (await gen.find(lead)).budget == BUDGET
+        assert (await gen.find(lead)).terms.budget == BUDGET
         await until(gate.opened, "the agent goes on")
         await until(lambda: all_have_ended(gen.store), "all have ended")
         assert 12 * CALL <= (await spent_by(gen.store, lead)).tokens < 13 * CALL
@@ -324,7 +324,7 @@ async def test_so_is_one_by_what_a_command_names_that_goes_on_with_another_agent
         less = ("--max-tokens-total", str(20 * CALL), "--model", model)
         words = ("task", "resume", await task_of(gen, "Explore"), "more", "--background", *less)
         assert (await asyncio.to_thread(command, *words, cwd=tmp_path)).code == 0
-        assert (await gen.find(session)).budget == Budget(tokens=20 * CALL)
+        assert (await gen.find(session)).terms.budget == Budget(tokens=20 * CALL)
         await until(gate.opened, "the one that was woken goes on")
         assert (await woken.result()).status is Status.LIMIT_REACHED
         assert 20 * CALL <= (await spent_by(gen.store, session)).tokens < 21 * CALL
@@ -352,7 +352,7 @@ async def test_a_budget_that_is_named_elsewhere_counts_before_what_was_named_her
         assert await gen.work.budget_of(session) == Budget(tokens=50 * CALL)
         await gen.work.rebound(session, Budget(tokens=30 * CALL))
         await gen.ask("more", session=session).outcome()
-        assert (await gen.find(session)).budget == Budget(tokens=30 * CALL)
+        assert (await gen.find(session)).terms.budget == Budget(tokens=30 * CALL)
 
 
 async def test_so_does_one_that_is_named_for_an_earlier_conversation_here(tmp_path: Path, home: Path) -> None:

@@ -121,7 +121,7 @@ def test_who_leads_and_who_is_woken_or_forked_meanwhile_never_spend_more_than_is
                 return await (forked if fork else woken)(others[process], task)
 
             led = asyncio.ensure_future(leader.ask("go on", session=session).outcome())
-            await so(store, session, lambda task: task.turns > 2 or task.status.ended)
+            await so(store, session, lambda task: task.totals.turns > 2 or task.status.ended)
             crowd = [later(*each) for each in zip(tasks, pauses, together, forks, strict=False)]
             if stop is not None:
                 asyncio.get_running_loop().call_later(stop / 1000, led.cancel)
@@ -133,7 +133,7 @@ def test_who_leads_and_who_is_woken_or_forked_meanwhile_never_spend_more_than_is
         assert await turns(store) <= BEFORE + left
         everybody = await store.tasks(TaskQuery(parent=session))
         assert len(everybody) <= 4 + AGENTS
-        assert all(each.started_at and each.status.ended for each in everybody)
+        assert all(each.run.started_at and each.status.ended for each in everybody)
 
     with TemporaryDirectory() as folder:
         asyncio.run(scenario(Path(folder)))

@@ -110,7 +110,7 @@ async def test_a_stalled_task_is_shown_as_such_in_every_list(tmp_path: Path) -> 
         handle = await gen.task("Explore", "go", background=True)
 
         async def stalled() -> bool:
-            return (await gen.find(handle.id)).stalled > 0
+            return (await gen.find(handle.id)).run.stalled > 0
 
         await until(stalled, "it is noted as stalled")
         told = await asyncio.to_thread(run, "task", "list", "--json", cwd=tmp_path)

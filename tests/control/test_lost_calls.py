@@ -92,7 +92,7 @@ async def test_a_call_that_is_cut_counts_in_the_next_process_too(tmp_path: Path)
         found = await store.task(task)
         assert found is not None
     assert lost.input_tokens > 100
-    assert found.usage.input_tokens >= lost.input_tokens
+    assert found.totals.usage.input_tokens >= lost.input_tokens
 
 
 async def asked(gen: GenCode, task: str) -> bool:
@@ -172,5 +172,5 @@ async def test_a_call_in_flight_counts_when_its_process_died_where_there_is_a_bu
         found = await store.task(dead.task)
         assert found is not None
         assert found.status is Status.INTERRUPTED
-        costs.append(found.usage)
+        costs.append(found.totals.usage)
     assert costs == [Usage(900 + 2_008, 100, usd=0.5 + 1.004), Usage(900, 100, usd=0.5)]

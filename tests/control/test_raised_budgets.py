@@ -80,7 +80,7 @@ async def test_a_program_raises_the_budget_of_a_task_also_while_that_is_at_work(
         running = await opened.resume(first.agent_id, "go on", background=True)
         assert await opened.set_budget(first.agent_id, Budget(turns=10)) == Budget(turns=10)
         assert (await running.result()).result == "found"
-        assert (await opened.find(first.agent_id)).budget == Budget(turns=10)
+        assert (await opened.find(first.agent_id)).terms.budget == Budget(turns=10)
 
 
 async def test_a_task_that_another_process_runs_is_bounded_from_here_at_once(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ async def test_what_agents_at_work_have_of_the_budget_above_is_not_left(tmp_path
         scripted(tmp_path, store=store) as other,
     ):
         led = asyncio.ensure_future(leader.ask("send one", session=session).outcome())
-        await so(store, session, lambda task: task.turns == 4)
+        await so(store, session, lambda task: task.totals.turns == 4)
         for opened in (leader, other):  # nine turns less two, and five for the agent
             with pytest.raises(UserMistake) as refused:
                 await opened.set_budget(tasks[0], Budget(turns=1 + 3))
@@ -143,7 +143,7 @@ async def test_dollars_for_a_model_without_a_price_are_refused_at_once_and_nothi
             assert str(refused.value).endswith("or limit tokens or turns instead.")
         with pytest.raises(UserMistake, match="The price of the model is not known"):
             await opened.work.rebound(session, Budget(usd=1.0))
-        assert ((await opened.find(task)).budget, opened.work.budget) == (Budget(), Budget())
+        assert ((await opened.find(task)).terms.budget, opened.work.budget) == (Budget(), Budget())
         await opened.set_budget(session, Budget(turns=3))
         with pytest.raises(UserMistake) as refused:
             await opened.set_budget(task, Budget(turns=9))

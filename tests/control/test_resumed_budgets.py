@@ -40,7 +40,7 @@ async def stopped_before_its_agent(gen: GenCode, **turns: int) -> str:
 
     async def both_wait() -> bool:
         tasks = await gen.store.tasks(TaskQuery())
-        return {each.agent: each.turns for each in tasks} == (turns or {"lead": 2, "Bash": 1})
+        return {each.agent: each.totals.turns for each in tasks} == (turns or {"lead": 2, "Bash": 1})
 
     await until(both_wait, "one agent waits for the other, and that at the gate")
     await gen.stop(handle.id)
@@ -81,7 +81,7 @@ async def test_in_another_process_it_leaves_to_those_below_it_what_they_have_of_
     ):
         lead = await stopped_before_its_agent(gen)
         ended = asyncio.ensure_future(other.resume(lead, "more"))
-        await so(store, lead, lambda task: task.turns > 2)
+        await so(store, lead, lambda task: task.totals.turns > 2)
         await until(gate.opened, "the agent that was sent before goes on")
         assert (await ended).status is Status.LIMIT_REACHED
         await until(lambda: all_have_ended(store), "all have ended")
@@ -188,7 +188,7 @@ async def test_one_that_was_woken_and_its_sender_that_goes_on_after_it_spend_one
 
         async def waits() -> bool:
             found = await gen.store.task(sent)
-            return found is not None and found.turns == 2
+            return found is not None and found.totals.turns == 2
 
         await until(waits, "the one that was woken waits at the gate")
         goes_on = asyncio.ensure_future(gen.resume(lead, "more", max_turns=200))

@@ -69,7 +69,7 @@ def tokens(home: Path, session: str) -> int:
 
 async def turns(store: MemoryStore) -> int:
     """How many turns everything in the journal has taken."""
-    return sum(each.turns for each in await store.tasks(TaskQuery()))
+    return sum(each.totals.turns for each in await store.tasks(TaskQuery()))
 
 
 async def so(store: Store, task: str, how: Callable[[Task], bool]) -> None:
@@ -185,7 +185,7 @@ async def test_a_conversation_waits_for_a_call_elsewhere_before_it_says_that_the
         work = asyncio.ensure_future(woken(other, tasks[0], WAIT))
         await so(store, tasks[0], lambda task: not task.status.ended)
         turn = asyncio.ensure_future(leader.ask("go on", session=session).outcome())
-        await so(store, session, lambda task: task.turns == 2 + 7)
+        await so(store, session, lambda task: task.totals.turns == 2 + 7)
         assert not turn.done()
         gate.open.set()
         led, _ = await asyncio.gather(turn, work)

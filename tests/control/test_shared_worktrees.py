@@ -112,7 +112,8 @@ async def test_it_is_there_until_the_last_one_in_it_has_ended_who_tells_what_was
     words = "" if how == "stop" else "so far\n\n"
     assert (first.result, still) == (f"{words}{in_use}", f"{words}{in_use}")
     assert (last.status, git(yard.folder, "show", f"gencode/{boss}:a.txt")) == (Status.COMPLETED, "two")
-    told = f"[Its changes are on the branch gencode/{boss}, in {first.worktree}, and not in your checkout.]"
+    tree = first.created.worktree
+    told = f"[Its changes are on the branch gencode/{boss}, in {tree}, and not in your checkout.]"
     was_last = f"[It was the last one at work in the worktree of task {boss}.]"
     assert last.result.startswith(f"edited\n\n{was_last}\n{told}\nchanged a.txt +1 -1\n")
     before, _, after = then.result.partition("[The last one at work in its worktree has ended: ")
@@ -150,7 +151,7 @@ async def test_an_agent_goes_on_in_it_beside_one_that_it_had_sent(yard: Yard) ->
         kid = await kid_of(gen, boss)
         await gen.stop(boss, keep=True)
         going_on = asyncio.ensure_future(gen.resume(boss, "write"))
-        worktree = Path((await gen.find(boss)).worktree)
+        worktree = Path((await gen.find(boss)).created.worktree)
         await until((worktree / "new.txt").exists)
         await yard.opened()
         outcome = await asyncio.wait_for(going_on, 60)
@@ -166,7 +167,7 @@ async def test_who_goes_on_while_the_last_one_removes_it_gets_one_that_is_made_a
         boss = (await gen.task("boss", "go", background=True)).id
         await kid_of(gen, boss)
         await gen.stop(boss, keep=True)
-        async with alone(Path((await gen.find(boss)).worktree)) as tree:
+        async with alone(Path((await gen.find(boss)).created.worktree)) as tree:
             assert tree is not None
             going_on = asyncio.ensure_future(gen.resume(boss, "go on", background=True))
             begun, _ = await asyncio.wait([going_on], timeout=0.5)
@@ -206,7 +207,7 @@ async def test_one_from_which_another_was_made_is_there_while_somebody_is_in_tha
         await yard.opened()
         last = await gen.watch.ended(kid, 30)
     assert f"Task {kid} of kid is still at work in its worktree" in first.result
-    assert f"[Its changes are on the branch gencode/{kid}, in {last.worktree}, " in last.result
+    assert f"[Its changes are on the branch gencode/{kid}, in {last.created.worktree}, " in last.result
     assert git(yard.folder, "show", f"gencode/{kid}:a.txt") == "two"
 
 
@@ -218,13 +219,12 @@ async def test_one_is_kept_while_another_one_that_was_made_from_it_has_work(yard
         outcome = await gen.task("boss", "go")
         (sent,) = await gen.tasks(parent=outcome.agent_id)
         boss, work = await gen.find(outcome.agent_id), await gen.find(sent.agent_id)
-    nothing = (
-        f"[Nothing it did is on its branch gencode/{boss.id}; others were made from it: {work.worktree}; "
-    )
-    assert outcome.result == f"sent\n\n{nothing}it is kept: {boss.worktree}.]"
+    of_kid = work.created.worktree
+    nothing = f"[Nothing it did is on its branch gencode/{boss.id}; others were made from it: {of_kid}; "
+    assert outcome.result == f"sent\n\n{nothing}it is kept: {boss.created.worktree}.]"
     left = {Path(each.path).name: each for each in await leftovers(yard.home / ".gen")}
-    assert (left[work.id].gone, left[work.id].repository) == (False, boss.worktree)
-    git(Path(boss.worktree), "merge", "-q", f"gencode/{work.id}")
+    assert (left[work.id].gone, left[work.id].repository) == (False, boss.created.worktree)
+    git(Path(boss.created.worktree), "merge", "-q", f"gencode/{work.id}")
     assert git(yard.folder, "show", f"gencode/{boss.id}:new.txt") == "kid"
 
 
@@ -235,7 +235,7 @@ async def test_who_changed_a_file_in_it_is_known_to_those_it_sends_also_in_other
     boss = [says("", call("Write", file_path="sub/new.txt", content="boss\n")), says("written")]
     async with GenCode.open(yard.folder, model=yard.model(boss=boss), settings=FREE) as gen:
         outcome = await gen.task("boss", "go")
-        worktree, digest = (await gen.find(outcome.agent_id)).worktree, sha256(b"boss\n").hexdigest()
+        worktree, digest = (await gen.find(outcome.agent_id)).created.worktree, sha256(b"boss\n").hexdigest()
         known = await gen.watch.author(worktree, "sub/new.txt", digest, None)
         its_own = await gen.watch.author(worktree, "sub/new.txt", digest, outcome.agent_id)
     assert (known, its_own) == (f"the agent boss, task {outcome.agent_id}", "")
@@ -278,7 +278,7 @@ async def test_after_a_kill_nothing_is_lost_and_the_output_tells_of_it(yard: Yar
     assert process.stdout is not None
     boss = (await asyncio.wait_for(process.stdout.readline(), 60)).decode().strip()
     async with GenCode.open(yard.folder, model=model, settings=FREE) as gen:
-        worktree = Path((await gen.find(boss)).worktree)
+        worktree = Path((await gen.find(boss)).created.worktree)
         await until((worktree / "new.txt").exists)
         process.send_signal(signal.SIGKILL)
         await process.wait()
@@ -296,7 +296,7 @@ async def test_where_the_last_one_is_killed_the_output_of_the_first_tells_what_i
     async with GenCode.open(yard.folder, model=model, settings=FREE) as gen:
         boss = (await gen.task("boss", "go", background=True)).id
         task = await kid_of_process(gen, boss)
-        worktree = Path((await gen.find(boss)).worktree)
+        worktree = Path((await gen.find(boss)).created.worktree)
         await until((worktree / "new.txt").exists)
         await gen.stop(boss)
         (owner,) = [held.owner for held in await gen.store.owned() if held.task == task]

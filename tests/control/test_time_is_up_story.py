@@ -90,7 +90,7 @@ async def test_the_agents_of_calls_that_were_answered_are_named_with_them(tmp_pa
         [_, _, answers] = await said(gen, outcome.agent_id)
         assert isinstance(answers, ToolMessage)
         kids = {task.agent: (task.status, task.error) for task in await gen.tasks()}
-        found, at = ("00000002",), (await gen.find("00000002")).ended_at or ""
+        found, at = ("00000002",), (await gen.find("00000002")).end.at or ""
     named = "\nTask 00000003 of Plan was stopped with it."
     assert [replace(each, text=reported(each.text).partition(named)[0]) for each in answers.results] == [
         ToolResult("call_0_0", "Task", "found it", trace=Trace(children=found, delivered=found, ends=(at,))),

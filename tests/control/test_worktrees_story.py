@@ -53,7 +53,7 @@ async def test_an_agent_changes_its_own_worktree_and_hands_back_a_diff(
         offered = await told_now(await gen.find(outcome.agent_id))
         git(folder, "merge", "-q", branch)
         taken = await told_now(await gen.find(outcome.agent_id))
-        git(folder, "worktree", "remove", "--force", (await gen.find(outcome.agent_id)).worktree)
+        git(folder, "worktree", "remove", "--force", (await gen.find(outcome.agent_id)).created.worktree)
         git(folder, "branch", "-q", "-d", branch)
         gone = await told_now(await gen.find(outcome.agent_id))
     assert (offered, "To take it over" in offered) == (outcome.result, True)
@@ -100,16 +100,17 @@ async def test_an_agent_is_told_its_worktree_and_its_branch_which_are_called_lik
         other = await gen.fork(task.id, "another way")
         copy = await gen.find(other.agent_id)
         told_other = [each.text for each in heard(await said(gen, other.agent_id))]
-    assert Path(task.worktree).name == task.id
+    tree, copied = task.created.worktree, copy.created.worktree
+    assert Path(tree).name == task.id
     assert told == [
         "write it",
-        f"You work in a git worktree of your own, {task.worktree}, on the branch gencode/{task.id}, which "
+        f"You work in a git worktree of your own, {tree}, on the branch gencode/{task.id}, which "
         f"was made from the last commit of {folder}. What you change in it, committed or not, is on that "
         f"branch only until somebody merges it. {UNCOMMITTED}",
     ]
     assert told_other[2:] == [
         "another way",
-        f"You work in a git worktree of your own, {copy.worktree}, on the branch gencode/{copy.id}, which "
+        f"You work in a git worktree of your own, {copied}, on the branch gencode/{copy.id}, which "
         f"was made from the work of task {task.id}, as it was when the fork began. What you change in it, "
         f"committed or not, is on that branch only until somebody merges it. {UNCOMMITTED}",
     ]
@@ -155,7 +156,7 @@ async def test_a_fork_begins_where_its_task_did_when_the_work_of_that_is_gone(tm
     async with scripted(folder, settings=FREE, general_purpose=turns) as gen:
         first = await gen.task("general-purpose", "write", isolation="worktree")
         task = await gen.find(first.agent_id)
-        git(folder, "worktree", "remove", "--force", task.worktree)
+        git(folder, "worktree", "remove", "--force", task.created.worktree)
         git(folder, "branch", "-q", "-D", f"gencode/{task.id}")
         git(folder, "commit", "-q", "--allow-empty", "-m", "later")
         other = await gen.fork(task.id, "another way")

@@ -72,7 +72,7 @@ def test_work_that_was_taken_over_is_not_offered_any_more() -> None:
         "[Its changes are in the files of /p now.]"
     )
     before = task(ended(AWAY), lost, ChangesMoved(OFFERED))
-    assert [offers(each, BRANCH) for each in before.changes] == [True, True, True]
+    assert [offers(each, BRANCH) for each in before.report.changes] == [True, True, True]
     assert "They were not applied: it would conflict." in before.result
 
 
@@ -83,7 +83,7 @@ def test_the_last_one_in_a_worktree_tells_what_is_in_it() -> None:
     )
     last = WorktreeChanges("merged", BRANCH, "/own/w", "/p", last=NamedTask("b2", "Plan"))
     found = task(ended(others), ChangesMoved(last, "in_use"))
-    assert found.changes == (last,)
+    assert found.report.changes == (last,)
     assert found.result == (
         "done\n\n[The last one at work in its worktree has ended: task b2 of Plan.]\n"
         f"[Its changes, on the branch {BRANCH}, in /own/w, are all in /p.]"
@@ -92,8 +92,8 @@ def test_the_last_one_in_a_worktree_tells_what_is_in_it() -> None:
 
 def test_what_is_said_afterwards_says_nothing_of_earlier_changes() -> None:
     again = task(ended(OPEN), TaskStarted(), MessageAdded(AssistantMessage("more")))
-    assert (again.result, again.changes) == ("more", ())
-    assert task(ended(OPEN), TaskStarted()).changes == (OPEN,)
+    assert (again.result, again.report.changes) == ("more", ())
+    assert task(ended(OPEN), TaskStarted()).report.changes == (OPEN,)
 
 
 def test_only_the_offer_of_the_branch_that_was_taken_over_is_withdrawn() -> None:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from gencode.core.events import TaskCreated
 from gencode.core.messages import CommandRun, FileChange
 from gencode.core.outcome import Outcome, outcome_of, receipt_line
 from gencode.core.quoting import disarmed, quoted
@@ -15,7 +16,7 @@ from gencode.core.visible import visible
 
 
 def outcome(evidence: Evidence, agent: str = "Explore") -> Outcome:
-    task = Task("9f3a1c2e", agent, "p", Status.COMPLETED, "2026-11-15T02:32:00.000000Z", 1)
+    task = Task("9f3a1c2e", TaskCreated(agent, "p"), "2026-11-15T02:32:00.000000Z", Status.COMPLETED, 1)
     return outcome_of(replace(task, evidence=evidence))
 
 

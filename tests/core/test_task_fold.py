@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gencode.core import task as core_task
 from gencode.core.budget import Budget
 from gencode.core.errors import CorruptFact
 from gencode.core.events import (
@@ -37,7 +38,20 @@ from gencode.core.messages import (
 from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.status import Status
-from gencode.core.task import Evidence, Refused, Task, fold, replay, whole_transcript
+from gencode.core.task import (
+    RECORDS,
+    Evidence,
+    Refused,
+    RunEnd,
+    RunState,
+    Task,
+    TaskReport,
+    TaskTerms,
+    Totals,
+    fold,
+    replay,
+    whole_transcript,
+)
 from tests.contracts.facts import lives
 
 
@@ -60,8 +74,11 @@ def test_a_whole_life_is_told_exactly() -> None:
         ToolResult(call.id, call.name, "ok", trace=trace) for call, trace in zip(calls, traces, strict=True)
     )
     refused = Decision(Action.DENY, "not here", by=DecidedBy.USER)
+    created = TaskCreated(
+        agent="Explore", prompt="p", parent="bbbbbbbb", call="c", cwd="/w", max_turns=3, depth=1
+    )
     events = journal(
-        TaskCreated(agent="Explore", prompt="p", parent="bbbbbbbb", call="c", cwd="/w", max_turns=3, depth=1),
+        created,
         TaskStarted(model="m", system="s", warnings=("old model",)),
         MessageAdded(UserMessage("p")),
         MessageAdded(AssistantMessage("looking", calls, usage=Usage(10, 5, 2, 0.5), model="m-real")),
@@ -74,26 +91,16 @@ def test_a_whole_life_is_told_exactly() -> None:
     )
     assert replay(events) == Task(
         id="9f3a1c2e",
-        agent="Explore",
-        prompt="p",
-        status=Status.COMPLETED,
+        created=created,
         created_at=at(1),
+        status=Status.COMPLETED,
         seq=10,
-        parent="bbbbbbbb",
-        call="c",
-        cwd="/w",
-        chosen_model="m",
-        model="m-real",
-        max_turns=3,
-        depth=1,
-        system="s",
-        started_at=at(2),
-        ended_at=at(10),
         touched_at=at(10),
-        turns=2,
-        usage=Usage(11, 6, 2, 0.5),
-        report="found",
-        reason=EndReason.FINISHED,
+        terms=TaskTerms(model="m", system="s"),
+        run=RunState(started_at=at(2), model="m-real"),
+        totals=Totals(turns=2, usage=Usage(11, 6, 2, 0.5)),
+        report=TaskReport("found"),
+        end=RunEnd(at(10), EndReason.FINISHED, warnings=("cut",)),
         evidence=Evidence(
             tool_calls=2,
             files_read=("a", "b"),
@@ -102,8 +109,14 @@ def test_a_whole_life_is_told_exactly() -> None:
             warnings=("old model", "cut"),
             refused=(Refused("Bash", "rm x", DecidedBy.USER, "not here", "2"),),
         ),
-        closing=("cut",),
     )
+
+
+def test_every_record_that_a_task_is_made_of_belongs_to_the_shape_of_its_snapshots() -> None:
+    own = {each for each in vars(core_task).values() if getattr(each, "__module__", "") == core_task.__name__}
+    assert {each for each in own if isinstance(each, type)} == {
+        each for each in RECORDS if each.__module__ == core_task.__name__
+    }
 
 
 def test_what_a_report_was_warned_of_is_taken_back_when_the_task_goes_on() -> None:
@@ -139,8 +152,8 @@ def test_a_task_that_is_started_again_keeps_its_beginning_and_forgets_its_end() 
             TaskStarted(),
         )
     )
-    assert task and (task.status, task.model, task.system) == (Status.RUNNING, "m", "s")
-    assert (task.started_at, task.ended_at, task.result, task.error) == (at(2), None, "half", None)
+    assert task and (task.status, task.run.model, task.terms.system) == (Status.RUNNING, "m", "s")
+    assert (task.run.started_at, task.end.at, task.result, task.end.error) == (at(2), None, "half", None)
 
 
 def test_a_task_that_has_to_wait_to_go_on_is_pending_and_keeps_what_it_said_before() -> None:
@@ -151,14 +164,18 @@ def test_a_task_that_has_to_wait_to_go_on_is_pending_and_keeps_what_it_said_befo
     )
     queued = TaskQueued("n", Budget(tokens=9), output_schema={"type": "object"})
     waits = replay(journal(*first, queued, MessageAdded(UserMessage("more", mail=3))))
-    assert waits and (waits.status, waits.result, waits.error) == (Status.PENDING, "a", None)
-    assert (waits.ended_at, waits.queued_at, waits.mailed) == (None, at(4), 3)
-    assert (waits.model, waits.chosen_model, waits.evidence.warnings) == ("m", "n", ())
-    assert (waits.budget, waits.output_schema) == (Budget(tokens=9), {"type": "object"})
+    assert waits and (waits.status, waits.result, waits.end.error) == (Status.PENDING, "a", None)
+    assert (waits.end.at, waits.run.queued_at, waits.delivered.mailed) == (None, at(4), 3)
+    assert (waits.run.model, waits.terms.model, waits.evidence.warnings) == ("m", "n", ())
+    assert (waits.terms.budget, waits.terms.output_schema) == (Budget(tokens=9), {"type": "object"})
     stopped = replay(
         journal(*first, queued, TaskEnded(Status.CANCELLED, "a", "enough", reason=EndReason.STOPPED))
     )
-    assert stopped and (stopped.status, stopped.worked_ms, stopped.ended_at) == (Status.CANCELLED, 0, at(5))
+    assert stopped and (stopped.status, stopped.totals.worked_ms, stopped.end.at) == (
+        Status.CANCELLED,
+        0,
+        at(5),
+    )
 
 
 @pytest.mark.parametrize(
@@ -229,11 +246,13 @@ def test_every_life_adds_up(life: list[DurableFact]) -> None:
     replies = [message for message in messages if isinstance(message, AssistantMessage)]
     notes = [fact for fact in life if isinstance(fact, TranscriptCompacted)]
     assert messages == [fact.message for fact in life if isinstance(fact, MessageAdded)]
-    assert (task.seq, task.turns) == (len(life), len(replies))
+    assert (task.seq, task.totals.turns) == (len(life), len(replies))
     assert task.evidence.tool_calls == sum(len(reply.calls) for reply in replies)
     costs = [fact.usage for fact in life if isinstance(fact, CostEstimated)]
-    assert task.usage == sum(costs, sum((each.usage for each in (*replies, *notes) if each.usage), Usage()))
-    assert task.status.ended == (task.ended_at is not None)
+    assert task.totals.usage == sum(
+        costs, sum((each.usage for each in (*replies, *notes) if each.usage), Usage())
+    )
+    assert task.status.ended == (task.end.at is not None)
     assert task.created_at == at(1)
 
 
@@ -256,4 +275,4 @@ def test_the_time_worked_is_that_of_the_runs_and_not_of_the_pauses_between() -> 
         ]
     )
     assert task is not None
-    assert (task.worked_ms, task.running_since) == (7000, None)
+    assert (task.totals.worked_ms, task.run.since) == (7000, None)

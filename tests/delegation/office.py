@@ -72,7 +72,7 @@ class Office:
         return await self.store.agenda.appointments()
 
     async def conversations(self) -> list[str]:
-        return [task.prompt for task in await self.store.tasks(TaskQuery(conversations=True))]
+        return [task.created.prompt for task in await self.store.tasks(TaskQuery(conversations=True))]
 
 
 async def begun(office: Office) -> bool:

@@ -108,10 +108,10 @@ async def test_a_fork_that_began_in_a_clone_takes_no_right_of_it_home(repo: Path
     async with opened(clone, touch, **here) as gen:
         fork = (await gen.fork(task, "more", here=True)).agent_id
         original, found = await gen.find(task), await gen.find(fork)
-    first, *links = original.policies
+    first, *links = original.created.policies
     strict = Rule("Write", "keep.txt", Action.DENY, RuleOrigin(RuleSource.FLAG, "--deny"))
     narrowed = replace(first, mode=Mode.DEFAULT, rules=(*first.rules, strict))
-    assert (found.cwd, found.policies) == (str(repo), (narrowed, *links))
+    assert (found.cwd, found.created.policies) == (str(repo), (narrowed, *links))
     assert (clone / "new.txt").exists()
     async with opened(repo, touch, touch, touch) as gen:
         await gen.resume(fork, "and at home")

@@ -111,7 +111,7 @@ async def test_only_what_nobody_can_be_working_on_is_closed(
     found = await store.task(task)
     assert found is not None and found.status is status
     if status.ended:  # it may live and only have been cut off
-        assert found.error == "the process that ran it died, or could not reach the database"
+        assert found.end.error == "the process that ran it died, or could not reach the database"
 
 
 async def test_a_task_that_could_not_be_closed_is_closed_by_the_next_who_looks() -> None:

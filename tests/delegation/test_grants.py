@@ -102,7 +102,7 @@ async def test_a_yes_to_a_wider_agent_is_a_grant_that_lives_with_the_task(tmp_pa
         ("session by grant: dontAsk", "agent autonomous: dontAsk"),
     )
     assert isinstance(created, TaskCreated)
-    assert (created.grant, kept and kept.grant) == (Mode.DONT_ASK, Mode.DONT_ASK)
+    assert (created.grant, kept and kept.created.grant) == (Mode.DONT_ASK, Mode.DONT_ASK)
     assert [policy.mode for policy in created.policies] == [Mode.DEFAULT, Mode.DONT_ASK]
 
 
@@ -111,7 +111,7 @@ async def test_a_grant_is_still_there_when_the_task_is_read_again(tmp_path: Path
     async with GenCode.open(tmp_path, tools=[deploy], asker=Person(True), **given) as gen:
         child = await only_child(gen, await gen.ask("go").outcome())
     async with GenCode.open(tmp_path, **given) as again:
-        assert (await again.find(child.agent_id)).grant is Mode.DONT_ASK
+        assert (await again.find(child.agent_id)).created.grant is Mode.DONT_ASK
 
 
 async def test_a_no_sends_nobody(tmp_path: Path) -> None:
@@ -129,7 +129,9 @@ async def test_a_wider_agent_is_granted_once_in_a_session_for_one_sender(tmp_pat
     twice = [says("", SEND), says("", SEND), says("sent")]
     async with opened(tmp_path, {"main": twice, "autonomous": DEPLOYS}, person) as gen:
         first = await gen.ask("go").outcome()
-        grants = [(await gen.find(each.agent_id)).grant for each in await gen.tasks(parent=first.agent_id)]
+        grants = [
+            (await gen.find(each.agent_id)).created.grant for each in await gen.tasks(parent=first.agent_id)
+        ]
         await gen.ask("another conversation asks anew").outcome()
     assert grants == [Mode.DONT_ASK, Mode.DONT_ASK]
     assert person.asked == [GRANTED, GRANTED]
@@ -140,7 +142,7 @@ async def test_an_allow_rule_sends_the_agent_but_grants_nothing(tmp_path: Path) 
     turns = {"main": SENDS, "autonomous": DEPLOYS}
     async with opened(tmp_path, turns, person, allow=["Task(autonomous)"]) as gen:
         child = await only_child(gen, await gen.ask("go").outcome())
-        assert (await gen.find(child.agent_id)).grant is None
+        assert (await gen.find(child.agent_id)).created.grant is None
         (note,) = await notes(gen, child.agent_id)
     assert note == (
         "This agent's mode dontAsk counts only as far as session reaches, which is in the mode default: "
@@ -166,7 +168,7 @@ async def test_nothing_is_granted_where_it_would_lift_nothing(tmp_path: Path, mo
     sends = [says("", call("Task", subagent_type=agent, prompt="x")), says("sent")]
     async with opened(tmp_path, {"main": sends, agent: [says("ok")]}, person, permission_mode=mode) as gen:
         child = await only_child(gen, await gen.ask("go").outcome())
-        assert (await gen.find(child.agent_id)).grant is None
+        assert (await gen.find(child.agent_id)).created.grant is None
     assert person.asked == [f"Task: the agent '{agent}' is asked once in a session."]
 
 
@@ -174,7 +176,7 @@ async def test_where_nobody_can_be_asked_the_agent_runs_without_a_grant(tmp_path
     async with opened(tmp_path, {"main": SENDS, "autonomous": DEPLOYS}) as gen:
         child = await only_child(gen, await gen.ask("go").outcome())
         (decided,) = await decisions(gen, child.agent_id)
-        assert (await gen.find(child.agent_id)).grant is None
+        assert (await gen.find(child.agent_id)).created.grant is None
     assert (decided.decision.action, decided.decision.policy) == (Action.DENY, "session")
 
 

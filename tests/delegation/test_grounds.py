@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from tests.runtime.away.post import TASK, Office, arrived, sent
 from tests.runtime.worktrees.yard import git, repository
 
+from gencode.core.events import TaskCreated
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -23,7 +24,8 @@ async def test_it_is_told_and_goes_along_when_the_task_is_sent_again(tmp_path: P
     (lodging.cwd / "new.txt").write_text("far away\n")
     await lodging.hand_in(office, "me", "far")
     lodging.leave(tmp_path / "home")
-    task = Task(TASK, "tester", "work", Status.COMPLETED, "", 1, cwd=str(repo), isolated=True)
+    created = TaskCreated("tester", "work", cwd=str(repo), isolated=True)
+    task = Task(TASK, created, "", Status.COMPLETED, 1)
     back = (office.back[TASK][0], b"nothing that git can read")
     ground = Ground(task, away=True, back=back, parcels=office)
     found = await stand(ground, Workspace(repo, repo, tmp_path), tmp_path / "own")

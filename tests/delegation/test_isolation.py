@@ -63,7 +63,7 @@ async def test_the_outcome_is_the_same_as_in_this_process(tmp_path: Path) -> Non
         left = await gen.store.owned()
     assert (apart.status, apart.result, apart.turns) == (here.status, here.result, here.turns)
     assert (apart.evidence, apart.cwd, apart.model) == (here.evidence, here.cwd, here.model)
-    assert [each.policies for each in stored] == [stored[0].policies] * 2
+    assert [each.created.policies for each in stored] == [stored[0].created.policies] * 2
     assert (facts[0], left) == (facts[1], [])
 
 
@@ -155,7 +155,7 @@ async def test_it_does_not_outlive_a_sender_that_is_killed(tmp_path: Path) -> No
     await process.wait()
     async with GenCode.open(tmp_path, model=model) as gen:
         ended = await gen.watch.ended(task, 20)
-    assert (ended.status, ended.error) == (Status.CANCELLED, "the process that sent it is gone")
+    assert (ended.status, ended.end.error) == (Status.CANCELLED, "the process that sent it is gone")
 
 
 async def test_one_that_is_waited_for_apart_can_be_sent_to_the_background(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ async def test_one_that_is_waited_for_apart_can_be_sent_to_the_background(tmp_pa
         outcome = await gen.outcome(job)
         facts = [event.fact for event in await gen.store.events(child)]
         told = transcript_of(await gen.store.events(job.id))
-    assert (moved.background, outcome.result) == (True, "heard")
+    assert (moved.terms.background, outcome.result) == (True, "heard")
     assert [fact for fact in facts if isinstance(fact, TaskBackgrounded)] == [TaskBackgrounded()]
     assert isinstance(facts[-1], TaskEnded)
     assert [each.delivers for each in told if isinstance(each, UserMessage) and each.delivers] == [(child,)]
@@ -193,7 +193,7 @@ async def test_where_nobody_is_there_nobody_is_asked_and_the_policy_is_the_same(
             decisions = (await gen.show(outcome.agent_id)).decisions
             results[mode] = [each["decision"]["action"] for each in decisions or ()]
             stored = await gen.find(outcome.agent_id)
-            assert [policy.mode for policy in stored.policies] == [Mode(mode), Mode(mode)]
+            assert [policy.mode for policy in stored.created.policies] == [Mode(mode), Mode(mode)]
     assert results == {"default": ["ask", "deny"], "acceptEdits": ["allow"]}
     assert (tmp_path / "new.txt").read_text() == "x"
 

@@ -94,7 +94,7 @@ async def test_a_budget_may_be_a_dictionary_everywhere(tmp_path: Path) -> None:
         assert str(unknown.value) == (
             "This is no budget: there is no token; what may be said is: turns, tokens, usd, seconds, spawns."
         )
-        assert (await gen.find(task)).budget == Budget(turns=9)
+        assert (await gen.find(task)).terms.budget == Budget(turns=9)
         nothing: Any = None
         assert (await gen.task("Explore", "look", budget=nothing)).status is Status.COMPLETED
 

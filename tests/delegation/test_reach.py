@@ -33,7 +33,7 @@ BEHIND = call("Task", subagent_type="Plan", prompt="plan", run_in_background=Tru
 
 async def reached(gen: GenCode, task: str, turns: int) -> None:
     """Wait until a task has had so many turns."""
-    await gen.watch.until(task, lambda now: now.turns >= turns, 20)
+    await gen.watch.until(task, lambda now: now.totals.turns >= turns, 20)
 
 
 async def children(gen: GenCode, parent: str, count: int) -> dict[str, str]:
@@ -79,7 +79,7 @@ async def test_one_that_is_stopped_may_say_what_it_has_found(tmp_path: Path) -> 
             stops = await stopper.reach.stop(handle.id, ENOUGH, report=True)
             told = transcript_of(await store.events(handle.id))
         why = "it was stopped from another process" if elsewhere else str(ENOUGH)
-        assert (stops.task.status, stops.task.error) == (Status.CANCELLED, why)
+        assert (stops.task.status, stops.task.end.error) == (Status.CANCELLED, why)
         assert [task.id for task in stops.hit] == [handle.id]
         notes = [each.text for each in told if isinstance(each, UserMessage) and each.sender == "system"]
         assert notes == [
@@ -103,7 +103,7 @@ async def test_a_job_knows_whether_another_process_stopped_it_whatever_the_reaso
         before = job.stopped_elsewhere
         stopper = two if elsewhere else one
         stops = await stopper.reach.stop(job.id, ELSEWHERE, report=report)
-    assert (stops.task.status, stops.task.error) == (Status.CANCELLED, str(ELSEWHERE))
+    assert (stops.task.status, stops.task.end.error) == (Status.CANCELLED, str(ELSEWHERE))
     assert (before, job.stopped_elsewhere) == (False, elsewhere)
 
 
@@ -157,7 +157,7 @@ async def test_closing_the_session_stops_what_runs_in_its_background(tmp_path: P
         handle = await gen.task("Explore", "look", background=True)
         await reached(gen, handle.id, 1)
     ended = await store.task(handle.id)
-    assert ended and (ended.status, ended.error) == (Status.CANCELLED, "the program is closing")
+    assert ended and (ended.status, ended.end.error) == (Status.CANCELLED, "the program is closing")
     assert await store.owned() == []
 
 
@@ -239,7 +239,7 @@ async def test_a_process_that_hangs_is_fenced(tmp_path: Path) -> None:
         process.terminate()
         await process.wait()
         after = await gen.store.events(task)
-    assert (stops.task.status, stops.task.error) == (
+    assert (stops.task.status, stops.task.end.error) == (
         Status.INTERRUPTED,
         "it was stopped, and its process did not answer",
     )

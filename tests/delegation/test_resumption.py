@@ -45,13 +45,18 @@ async def test_a_task_keeps_who_it_is_and_what_it_has_said(tmp_path: Path) -> No
     store = MemoryStore()
     async with playing(tmp_path, store, says("half")) as gen:
         first = await gen.task("general-purpose", "look", description="a look", max_turns=7)
-        system = (await gen.find(first.agent_id)).system
+        system = (await gen.find(first.agent_id)).terms.system
     async with playing(tmp_path, store, says("half"), says("the other half")) as gen:
         second = await gen.resume(first.agent_id[:5], "and the rest?")
         stored = await gen.find(first.agent_id)
         told = transcript_of(await store.events(first.agent_id))
     assert (second.agent_id, second.agent, second.description) == (first.agent_id, first.agent, "a look")
-    assert (second.result, second.turns, stored.max_turns, stored.system) == ("the other half", 2, 7, system)
+    assert (second.result, second.turns, stored.created.max_turns, stored.terms.system) == (
+        "the other half",
+        2,
+        7,
+        system,
+    )
     assert heard(told) == [("user", "look"), ("user", "and the rest?")]
 
 
@@ -210,7 +215,7 @@ async def test_an_imported_task_brings_no_rights_along(tmp_path: Path) -> None:
         outcome = await gen.resume(taken.agent_id, "write it")
         stored = await gen.find(taken.agent_id)
         assert (outcome.status, await decided(gen, taken.agent_id)) == (Status.COMPLETED, ["deny"])
-        assert (stored.imported, stored.chosen_model) == (True, "ScriptedProvider")
+        assert (bool(stored.imported), stored.terms.model) == (True, "ScriptedProvider")
 
 
 async def test_the_model_it_had_goes_on_unless_another_is_named(tmp_path: Path) -> None:

@@ -33,7 +33,11 @@ async def test_what_is_due_runs_in_a_new_conversation_and_then_at_its_next_time(
     await office.plan(NOW + MINUTE, when="every 1h")
     assert [each.runs for each in await office.due()] == [1]
     (job, other), (session,) = await office.now(), await office.store.tasks(TaskQuery())
-    assert (session.conversation, session.prompt, session.status) == (True, "look around", Status.COMPLETED)
+    assert (session.conversation, session.created.prompt, session.status) == (
+        True,
+        "look around",
+        Status.COMPLETED,
+    )
     assert (job.due, job.owner, job.began) == (stamp(datetime(2026, 3, 11, 12, tzinfo=UTC)), "", "")
     assert (job.runs, job.missed, job.last_task, job.last_status) == (1, 0, session.id, "completed")
     assert (other.runs, office.told) == (
@@ -48,7 +52,7 @@ async def test_a_task_of_an_agent_is_a_task_in_the_background(tmp_path: Path) ->
     await office.plan(agent="Explore", task=True, label="a look")
     await office.due()
     (task,) = await office.store.tasks(TaskQuery())
-    assert (task.agent, task.background, task.conversation, task.description) == (
+    assert (task.agent, task.terms.background, task.conversation, task.created.description) == (
         "Explore",
         True,
         False,

@@ -50,7 +50,7 @@ async def test_a_worker_that_is_not_bound_ends_by_itself(tmp_path: Path, home: P
     worker = await ProcessEngine(home / ".gen", tmp_path, {}).start(handover(tmp_path))
     async with GenCode.open(tmp_path, model="offline") as gen:
         task = await gen.watch.ended(worker.task, 30)
-    assert (task.agent, task.result, task.depth) == ("Explore", "done", 1)
+    assert (task.agent, task.result, task.created.depth) == ("Explore", "done", 1)
 
 
 async def test_a_log_that_cannot_be_written_is_named(tmp_path: Path, home: Path) -> None:

@@ -48,7 +48,7 @@ async def test_each_appointment_runs_once_over_all_workers_and_servers(fleet: Fl
 
         await until(all_ran, "all but the one of another machine have run")
         ran = await gen.store.tasks(TaskQuery())
-        assert sorted(task.prompt for task in ran) == [f"job {number}" for number in range(COUNT)]
+        assert sorted(task.created.prompt for task in ran) == [f"job {number}" for number in range(COUNT)]
         assert {task.status for task in ran} == {Status.COMPLETED}
         [left] = await agenda.appointments()
         assert (left.runs, left.missed, left.owner) == (0, 0, "")

@@ -96,7 +96,7 @@ async def test_an_agent_speaks_to_one_on_a_worker_and_waits_for_its_result_which
         assert said == f"general-purpose (task {on.child}) hears that before its next reply."
         assert looked.endswith("Output:\nfound it")
         child = await on.gen.find(on.child)
-        assert (child.parent, child.mailed, child.status) == (session.agent_id, 1, Status.COMPLETED)
+        assert (child.parent, child.delivered.mailed, child.status) == (session.agent_id, 1, Status.COMPLETED)
         assert await on.handed_over(session.agent_id) == 1
         again = await on.gen.ask("go on", session=session.agent_id).outcome()
         assert (again.result, await on.handed_over(session.agent_id)) == ("again", 1)
@@ -174,11 +174,11 @@ async def test_a_task_of_a_worker_goes_on_there_and_is_copied_here(standing: Fle
         assert (await on.gen.detach(more)).agent_id == task
 
         async def went_on() -> bool:
-            return (await on.gen.find(task)).turns == 4
+            return (await on.gen.find(task)).totals.turns == 4
 
         await until(went_on, "it has gone on")
         [second] = await ended(on.gen, [task])
-        assert (first.turns, second.status, second.result) == (2, Status.COMPLETED, "first")
+        assert (first.totals.turns, second.status, second.result) == (2, Status.COMPLETED, "first")
         heard = said_to(await on.gen.store.events(task))
         assert (heard.count("look"), heard.count("and again")) == (1, 1)
         copy = await on.gen.outcome(
@@ -198,11 +198,11 @@ async def test_a_task_goes_on_at_a_worker_in_the_form_that_is_asked_for_now(stan
         await on.gen.detach(TaskRequest("", "how many?", resume=task, background=True, output_schema=form))
 
         async def went_on() -> bool:
-            return (await on.gen.find(task)).turns == 3
+            return (await on.gen.find(task)).totals.turns == 3
 
         await until(went_on, "it has gone on")
         [counted] = await ended(on.gen, [task])
-        assert (counted.status, counted.output) == (Status.COMPLETED, {"count": 1})
+        assert (counted.status, counted.end.output) == (Status.COMPLETED, {"count": 1})
 
 
 def said_to(events: list[Event]) -> list[str]:

@@ -276,7 +276,9 @@ async def test_an_order_with_a_hostile_folder_runs_nothing_and_ends_with_a_sente
         found = await ended(gen, tasks)
     await store.close()
     assert [task.status for task in found] == [Status.FAILED] * len(parcels)
-    assert all(str(task.error).startswith("its folder ") for task in found), [task.error for task in found]
+    assert all(str(task.end.error).startswith("its folder ") for task in found), [
+        task.end.error for task in found
+    ]
     assert not proof.exists()
 
 

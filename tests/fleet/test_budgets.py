@@ -109,7 +109,7 @@ async def test_what_is_left_goes_along_with_a_task_that_outlives_its_sender(
         gen = await stack.enter_async_context(GenCode.open(tmp_path, model=model, settings=named))
         tasks = [(await gen.detach(TaskRequest("general-purpose", "look"))).agent_id for _ in range(2)]
         found = [await gen.watch.ended(task, 60) for task in tasks]
-        assert [task.budget.tokens for task in found] == [30_000, 30_000]
+        assert [task.terms.budget.tokens for task in found] == [30_000, 30_000]
         assert [task.status for task in found] == [Status.LIMIT_REACHED] * 2
         spent = [(await spent_by(gen.store, task)).tokens for task in tasks]
         assert all(22_000 <= tokens <= 38_000 for tokens in spent)
@@ -142,7 +142,9 @@ async def test_what_an_agent_took_along_is_still_its_own_when_another_worker_goe
 
         async def sent() -> list[Task]:
             return [
-                each for each in await gen.store.tasks(TaskQuery()) if each.turns and not each.conversation
+                each
+                for each in await gen.store.tasks(TaskQuery())
+                if each.totals.turns and not each.conversation
             ]
 
         await until(sent, "the agent has taken its first turn")
@@ -151,7 +153,7 @@ async def test_what_an_agent_took_along_is_still_its_own_when_another_worker_goe
         outcome = await gen.outcome(turn)
         [agent] = await sent()
         spent = await spent_by(gen.store, turn.id)
-    assert (agent.status, agent.error, agent.result) == (Status.COMPLETED, None, "done")
+    assert (agent.status, agent.end.error, agent.result) == (Status.COMPLETED, None, "done")
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "told")
     assert 40_000 <= spent.tokens <= 75_000
 
@@ -182,5 +184,5 @@ async def test_an_agent_on_a_worker_that_runs_out_gets_what_another_left_over(fl
         outcome = await gen.outcome(turn)
         [agent] = [each for each in await gen.store.tasks(TaskQuery()) if each.agent == "general-purpose"]
         spent = await spent_by(gen.store, turn.id)
-    assert (agent.status, agent.turns, outcome.result) == (Status.COMPLETED, 6, "done")
+    assert (agent.status, agent.totals.turns, outcome.result) == (Status.COMPLETED, 6, "done")
     assert spent.tokens == 90_000

@@ -172,7 +172,7 @@ async def test_an_agent_that_may_be_queued_is_called_off_when_nobody_tries_any_m
             job.stop.stop(stop_cause("enough"))
         await gen.outcome(job)
         [sub] = await gen.store.tasks(TaskQuery(parent=job.id))
-        assert (sub.status, sub.reason) == (Status.CANCELLED, CUT_SHORT.reason)
+        assert (sub.status, sub.end.reason) == (Status.CANCELLED, CUT_SHORT.reason)
     await store.close()
 
 
@@ -198,7 +198,7 @@ async def test_an_agent_that_waited_for_its_turn_and_may_be_queued_is_called_off
     await until(queued, "it is queued")
     stop.stop(stop_cause("enough"))
     await following
-    assert (remote.task.status, remote.task.error) == (Status.CANCELLED, "enough")
+    assert (remote.task.status, remote.task.end.error) == (Status.CANCELLED, "enough")
     await store.close()
 
 
@@ -254,7 +254,7 @@ async def test_what_nobody_waits_for_is_queued_too_when_the_database_is_there_ag
         finally:
             fleet.postgres.start()
         found = await gen.find(await giving)
-        assert (found.prompt, len(await gen.tasks())) == ("look", 2)
+        assert (found.created.prompt, len(await gen.tasks())) == ("look", 2)
 
 
 async def test_a_task_is_woken_once_when_the_database_is_there_again(fleet: Fleet) -> None:
@@ -265,7 +265,7 @@ async def test_a_task_is_woken_once_when_the_database_is_there_again(fleet: Flee
         store.late = 2
         await gen.work.detach(TaskRequest("", "again", resume=task, background=True))
         found = await gen.watch.ended(task, PATIENCE)
-        assert (found.result, found.turns, store.late) == ("done again", 2, 0)
+        assert (found.result, found.totals.turns, store.late) == ("done again", 2, 0)
 
 
 async def test_a_task_of_which_nobody_knows_whether_it_was_woken_is_not_woken_again(fleet: Fleet) -> None:
@@ -278,7 +278,7 @@ async def test_a_task_of_which_nobody_knows_whether_it_was_woken_is_not_woken_ag
             await gen.work.detach(TaskRequest("", "again", resume=task, background=True))
         store.muted = False
         found = await gen.watch.ended(task, PATIENCE)
-        assert (found.result, found.turns) == ("done again", 2)
+        assert (found.result, found.totals.turns) == ("done again", 2)
 
 
 async def test_an_agent_whose_sender_is_stopped_while_the_database_is_away_is_called_off_later(

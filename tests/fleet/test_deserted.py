@@ -92,7 +92,7 @@ async def test_what_nobody_waits_for_any_more_is_interrupted_and_can_go_on(fleet
     fleet.write({"Explore": [{"text": "found it"}]})
     async with fleet.open() as gen:
         found = await gen.find(task)
-        assert (found.status, found.reason) == (Status.INTERRUPTED, EndReason.PARENT_GONE)
+        assert (found.status, found.end.reason) == (Status.INTERRUPTED, EndReason.PARENT_GONE)
         assert not [each for each in await gen.store.events(task) if isinstance(each.fact, TaskStarted)]
         told = transcript_of(await gen.store.events(session))
         outcome = await gen.resume(task, "begin after all")
@@ -140,7 +140,7 @@ async def test_only_a_sender_that_died_takes_its_agents_along_and_none_whose_tur
         long_ago(fleet)
         await until(lambda: state(fleet, left) != "running", "the worker has looked who waits")
         stopped, goes_on = await gen.find(left), await gen.find(kept)
-    assert (stopped.status.ended, stopped.reason) == (True, EndReason.PARENT_GONE)
+    assert (stopped.status.ended, stopped.end.reason) == (True, EndReason.PARENT_GONE)
     assert (goes_on.status, goes_on.agent) == (Status.RUNNING, "Plan")
 
 

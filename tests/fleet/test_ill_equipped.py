@@ -60,7 +60,7 @@ async def test_a_task_waits_for_a_worker_with_the_key_that_neither_its_sender_no
         [found] = await ended(gen, [task])
         equipped.close()
         await vendor.hung_up.wait()
-    assert (found.status, found.result, found.chosen_model) == (Status.COMPLETED, "done", MODEL)
+    assert (found.status, found.result, found.terms.model) == (Status.COMPLETED, "done", MODEL)
 
 
 def test_what_is_done_here_still_needs_the_key_here(fleet: Fleet) -> None:

@@ -106,14 +106,17 @@ async def test_a_worker_ends_what_no_worker_takes_and_nobody_waits_for(
         assert await watching.pass_by(99) == []
         assert {*await watching.pass_by(1)} == {new, late}
         [found, distant] = await ended(gen, [new, late])
-        assert (distant.status, (distant.error or "")[: len(NOT_SHARED)]) == (Status.TIMED_OUT, NOT_SHARED)
-        assert (found.status, (found.error or "")[: len(NOT_TAKEN)]) == (Status.TIMED_OUT, NOT_TAKEN)
+        assert (distant.status, (distant.end.error or "")[: len(NOT_SHARED)]) == (
+            Status.TIMED_OUT,
+            NOT_SHARED,
+        )
+        assert (found.status, (found.end.error or "")[: len(NOT_TAKEN)]) == (Status.TIMED_OUT, NOT_TAKEN)
         await gen.detach(TaskRequest("Explore", "go on", resume=new))
         assert await watching.pass_by(99) == []
         assert await watching.pass_by(1) == [new]
         facts = [type(event.fact) for event in await store.events(new)]
         assert facts[1:] == [TaskEnded, TaskStarted, MessageAdded, MessageAdded, TaskEnded]
-        assert (await gen.watch.task(new)).error == found.error
+        assert (await gen.watch.task(new)).end.error == found.end.error
 
 
 async def test_what_nobody_waits_for_is_left_to_workers_that_come_by_day_and_is_stuck_meanwhile(
@@ -183,4 +186,4 @@ async def test_what_a_worker_has_or_has_done_is_not_ended_for_it(narrow: Fleet) 
         now = await gen.watch.task(held)
         assert await gen.watch.task(done.id) == done
     why = f"no worker took it. To go on with it after that: gen task resume {held} 'go on'"
-    assert (now.status, now.error) == (Status.TIMED_OUT, why)
+    assert (now.status, now.end.error) == (Status.TIMED_OUT, why)

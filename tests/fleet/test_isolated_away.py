@@ -53,7 +53,7 @@ async def sent(country: Country, app: GenCode, name: str) -> Task:
     begun = gen(country, "task", "run", "general-purpose", "work", "--background", "--isolation", "worktree")
     assert begun.code == 0, begun.err
     [found] = await ended(app, [begun.out.strip()])
-    assert (found.status, found.error) == (Status.COMPLETED, None)
+    assert (found.status, found.end.error) == (Status.COMPLETED, None)
     return found
 
 
@@ -104,7 +104,7 @@ async def test_a_fork_of_a_task_in_a_worktree_here_begins_with_its_work(country:
     country.write(wrote("one.txt"))
     first = gen(country, "task", "run", "general-purpose", "work", "--isolation", "worktree", "--json").json
     async with country.gen() as app:
-        tree = Path((await app.find(first["agentId"])).worktree)
+        tree = Path((await app.find(first["agentId"])).created.worktree)
         (tree / "left.txt").write_text("not committed\n")
         (tree / ".env").write_text("KEY=1\n")
         country.write(wrote("two.txt"))
@@ -115,7 +115,7 @@ async def test_a_fork_of_a_task_in_a_worktree_here_begins_with_its_work(country:
         [before] = await ended(app, [early])
         listed = await results(app, early)
     begins = f"It begins in a copy of {country.folder} as task {first['agentId']} left it, with what that one"
-    assert (found.status, found.error, words.startswith(begins)) == (Status.COMPLETED, None, True)
+    assert (found.status, found.end.error, words.startswith(begins)) == (Status.COMPLETED, None, True)
     assert [name in seen[-2] for name in ("a.txt", "one.txt", "left.txt", ".env")] == [
         True,
         True,
@@ -147,7 +147,7 @@ async def test_a_fork_of_it_and_an_isolated_fork_of_another_one_are_isolated(cou
         forks = [(await app.work.fork_apart(task.id, Fork(), asked))[0] for task in (first, plain)]
         found = await ended(app, forks)
         seen = [(await results(app, each.id))[-2] for each in found]
-    assert [(each.status, each.isolated) for each in (*found, plain)] == [
+    assert [(each.status, each.created.isolated) for each in (*found, plain)] == [
         (Status.COMPLETED, True),
         (Status.COMPLETED, True),
         (Status.COMPLETED, False),
@@ -180,7 +180,7 @@ async def test_a_task_in_a_worktree_goes_on_in_that_or_in_a_copy_where_only_the_
         first = await at_home(country)
         async with country.gen() as app:
             await app.detach(TaskRequest("", "go on", resume=first.id))
-            Path(first.worktree).parent.rename(tmp_path / "on another disk")
+            Path(first.created.worktree).parent.rename(tmp_path / "on another disk")
             country.settle("--workspace", str(country.folder), *PATIENT)
             away = await gone_on(country, app, first.id)
             seen = await results(app, first.id)
@@ -190,12 +190,14 @@ async def test_a_task_in_a_worktree_goes_on_in_that_or_in_a_copy_where_only_the_
             near = await gone_on(country, app, other.id)
     finally:
         country.close()
-    assert (away.status, away.error, "one.txt" in seen[-2]) == (Status.COMPLETED, None, True)
+    assert (away.status, away.end.error, "one.txt" in seen[-2]) == (Status.COMPLETED, None, True)
     assert f"[It worked in a copy of {country.folder} on " in away.result
     assert "added two.txt +1 -0\n" in away.result
-    assert (near.status, near.error, untouched(country)) == (Status.COMPLETED, None, True)
-    assert f"[Its changes are on the branch gencode/{other.id}, in {other.worktree}, and" in near.result
-    assert (Path(other.worktree) / "two.txt").read_text() == "two.txt\n"
+    assert (near.status, near.end.error, untouched(country)) == (Status.COMPLETED, None, True)
+    assert (
+        f"[Its changes are on the branch gencode/{other.id}, in {other.created.worktree}, and" in near.result
+    )
+    assert (Path(other.created.worktree) / "two.txt").read_text() == "two.txt\n"
 
 
 async def test_a_worker_that_shares_only_the_repository_goes_on_with_what_is_on_the_branch(
@@ -209,7 +211,7 @@ async def test_a_worker_that_shares_only_the_repository_goes_on_with_what_is_on_
         await app.detach(TaskRequest("", "go on", resume=first.id))
         found = await gone_on(country, app, first.id)
         seen, heard = await results(app, first.id), await told(app, first.id)
-    assert (found.status, found.error, "one.txt" in seen[-2]) == (Status.COMPLETED, None, True)
+    assert (found.status, found.end.error, "one.txt" in seen[-2]) == (Status.COMPLETED, None, True)
     assert f"[Its changes are on the branch gencode/{first.id}-at-" in found.result
     assert f"from the branch gencode/{first.id}, because the worktree you had is on another" in heard[-2]
     assert (git(country.folder, "show", f"gencode/{first.id}:one.txt"), untouched(country)) == (

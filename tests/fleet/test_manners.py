@@ -64,15 +64,15 @@ async def test_a_letter_reaches_a_task_on_a_worker_and_an_ended_one_goes_on_ther
         await until(lambda: task in fleet.owners(), "a worker is at it")
         await gen.send(task, "hello out there")
         [found] = await ended(gen, [task])
-        assert (found.result, found.mailed) == ("done", 1)
+        assert (found.result, found.delivered.mailed) == ("done", 1)
         _, woken = await gen.send(task, "and again")
 
         async def heard() -> bool:
-            return (await gen.find(task)).mailed == 2
+            return (await gen.find(task)).delivered.mailed == 2
 
         await until(heard, "the second letter is heard")
         [again] = await ended(gen, [task])
-        assert (woken, again.mailed, again.status) == (True, 2, Status.COMPLETED)
+        assert (woken, again.delivered.mailed, again.status) == (True, 2, Status.COMPLETED)
 
 
 async def test_what_a_worker_cannot_or_must_not_run_is_ended_with_a_sentence(fleet: Fleet) -> None:
@@ -97,7 +97,7 @@ async def test_what_a_worker_cannot_or_must_not_run_is_ended_with_a_sentence(fle
     async with fleet.open() as gen:
         found = await ended(gen, tasks)
         assert [task.status for task in found] == [Status.FAILED] * 3
-        said = [task.error or "" for task in found]
+        said = [task.end.error or "" for task in found]
         assert "There is no agent 'nobody'" in said[0]
         assert said[1] == "its order sets what only a worker's own user may set: hooks"
         assert "its order cannot be read" in said[2]

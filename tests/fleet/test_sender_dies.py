@@ -96,5 +96,5 @@ async def test_who_speaks_to_a_task_without_budget_is_told_so(standing: Fleet) -
     assert ended.status is Status.LIMIT_REACHED
     said = command("task", "send", task, "and now?", cwd=standing.folder, **where)
     assert (said.code, said.out) == (1, "")
-    assert (ended.error or "?") in said.err
+    assert (ended.end.error or "?") in said.err
     assert f"What was said to task {task} is kept." in said.err

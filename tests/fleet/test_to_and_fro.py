@@ -60,7 +60,7 @@ async def on_worker(country: Country, task: str, name: str) -> set[str]:
         theirs = "SELECT id FROM gen_task WHERE dispatch IS NOT NULL"
         await until(lambda: [task] not in country.rows(theirs), "the worker is done with it")
         found = await app.find(task)
-        assert (found.status, found.error) == (Status.COMPLETED, None)
+        assert (found.status, found.end.error) == (Status.COMPLETED, None)
         return await seen(app, task)
 
 
@@ -71,7 +71,7 @@ async def forks(country: Country, task: str) -> list[set[str]]:
         near = await app.fork(task, "another way")
         far, _ = await app.work.fork_apart(task, Fork(), TaskRequest("", "another way"))
         found = [await app.find(near.agent_id), *await ended(app, [far])]
-        assert [(each.status, each.error) for each in found] == [(Status.COMPLETED, None)] * 2
+        assert [(each.status, each.end.error) for each in found] == [(Status.COMPLETED, None)] * 2
         return [await seen(app, each.id) for each in found]
 
 
@@ -113,7 +113,7 @@ async def test_work_of_a_task_in_a_worktree_here_goes_along_to_a_worker_and_back
     writes(country, "one.txt")
     async with country.gen() as app:
         first = await app.task("general-purpose", "work", isolation="worktree")
-        tree = Path((await app.find(first.agent_id)).worktree)
+        tree = Path((await app.find(first.agent_id)).created.worktree)
     assert await on_worker(country, first.agent_id, "two.txt") == {"one"}
     assert await forks(country, first.agent_id) == [{"one", "two"}] * 2
     _, saw = await at_home(country, first.agent_id, "three.txt")
@@ -168,7 +168,7 @@ async def test_on_two_machines_with_one_repository_a_task_goes_on_with_what_is_o
     writes(country, "one.txt")
     async with country.gen() as app:
         task = (await app.task("general-purpose", "work", isolation="worktree")).agent_id
-        tree = Path((await app.find(task)).worktree)
+        tree = Path((await app.find(task)).created.worktree)
     before = git(country.folder, "rev-parse", f"gencode/{task}")
     (tree / "open.txt").write_text("only here\n")
     folder = move("second")
@@ -202,7 +202,7 @@ async def test_what_does_not_fit_to_what_was_done_on_another_machine_is_named_wi
     writes(country, "one.txt")
     async with country.gen() as app:
         task = (await app.task("general-purpose", "work", isolation="worktree")).agent_id
-        tree = Path((await app.find(task)).worktree)
+        tree = Path((await app.find(task)).created.worktree)
     (tree / "one.txt").write_text("changed here\n")
     hidden = (tmp_path / "first").rename(tmp_path / "not here")
     monkeypatch.setenv("GEN_HOME", str(tmp_path / "second"))
@@ -227,7 +227,7 @@ async def test_what_came_back_and_was_not_taken_over_stays_when_the_task_is_sent
     writes(country, "one.txt")
     async with country.gen() as app:
         task = (await app.task("general-purpose", "work", isolation="worktree")).agent_id
-        tree = Path((await app.find(task)).worktree)
+        tree = Path((await app.find(task)).created.worktree)
     await on_worker(country, task, "two.txt")
     (tree / "two.txt").write_text("somebody else's\n")
     await at_home(country, task, "three.txt")

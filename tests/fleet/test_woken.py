@@ -105,7 +105,7 @@ async def test_what_a_task_was_told_is_heard_once_also_when_its_worker_died_in_l
         fleet.start(1)
         [found] = await ended(gen, [task])
         assert (seen.status, seen.result) == (Status.PENDING, "")
-        assert (found.status, found.turns, await heard(gen, task)) == (Status.COMPLETED, 2, ["again"])
+        assert (found.status, found.totals.turns, await heard(gen, task)) == (Status.COMPLETED, 2, ["again"])
 
 
 async def test_a_task_whose_worker_died_in_line_is_called_off_and_keeps_what_it_said(gen: GenCode) -> None:

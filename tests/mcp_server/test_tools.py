@@ -115,8 +115,8 @@ async def test_a_task_whose_client_gave_up_waiting_is_stopped_unless_somebody_as
         for each in asking.values():
             each.cancel()
         await asyncio.wait(asking.values())
-        tasks = {live.task.prompt: live.id for live in gen.supervisor}
-        assert await eventually(lambda: all(live.task.background for live in gen.supervisor))
+        tasks = {live.task.created.prompt: live.id for live in gen.supervisor}
+        assert await eventually(lambda: all(live.task.terms.background for live in gen.supervisor))
         await client.call_tool("TaskOutput", {"task_id": tasks["fetched"], "block": False})
         assert await eventually(lambda: len(gen.supervisor) == 2)
         left = await gen.get(tasks["left"])

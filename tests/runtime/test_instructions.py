@@ -208,7 +208,7 @@ async def test_a_setting_switches_them_off(tmp_path: Path) -> None:
     async with scripted(tmp_path, settings={"instructions": False}, main=[says("done")]) as gen:
         outcome = await gen.ask("go").outcome()
         task = await gen.find(outcome.agent_id)
-    assert "Use tabs." not in task.system
+    assert "Use tabs." not in task.terms.system
 
 
 async def test_what_was_told_is_in_the_journal_and_stays_the_same(tmp_path: Path) -> None:
@@ -218,4 +218,4 @@ async def test_what_was_told_is_in_the_journal_and_stays_the_same(tmp_path: Path
         write(tmp_path / "AGENTS.md", "Use spaces.")
         await gen.ask("on", session=first.agent_id).outcome()
         task = await gen.find(first.agent_id)
-    assert "> Use tabs." in task.system and "spaces" not in task.system
+    assert "> Use tabs." in task.terms.system and "spaces" not in task.terms.system

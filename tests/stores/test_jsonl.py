@@ -90,20 +90,20 @@ def test_a_foreign_task_keeps_its_type_and_its_end() -> None:
     )
     imported = import_task(text)
     task = replay(imported.events)
-    assert task and (task.agent, task.prompt, task.status, task.result) == (
+    assert task and (task.agent, task.created.prompt, task.status, task.result) == (
         "explore",
         "p",
         Status.COMPLETED,
         '{"found":1}',
     )
-    assert (task.created_at, task.ended_at) == ("1970-01-01T00:00:00.000000Z", "1970-01-01T00:00:01.500000Z")
+    assert (task.created_at, task.end.at) == ("1970-01-01T00:00:00.000000Z", "1970-01-01T00:00:01.500000Z")
     assert import_task(text) == imported
 
 
 def test_a_foreign_failure_says_why() -> None:
     text = lines({"type": "TASK_CREATED", "data": {}}, {"type": "TASK_FAILED", "data": {"error": "no luck"}})
     task = replay(import_task(text).events)
-    assert task and (task.status, task.error) == (Status.FAILED, "no luck")
+    assert task and (task.status, task.end.error) == (Status.FAILED, "no luck")
 
 
 def test_unknown_kinds_are_left_out_with_a_warning() -> None:

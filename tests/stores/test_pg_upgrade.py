@@ -81,7 +81,7 @@ async def test_it_is_upgraded_by_gen_migrate_and_keeps_its_tasks(url: str, old: 
     [event] = await store.events("aaaaaaaa")
     lease = await store.take("aaaaaaaa", "me")
     await store.close()
-    assert (event.seq, lease.state.prompt) == (1, "old")
+    assert (event.seq, lease.state.created.prompt) == (1, "old")
 
 
 async def test_a_worker_that_is_alive_is_named_and_nothing_is_changed(url: str, old: Any) -> None:

@@ -110,7 +110,7 @@ async def test_subsessions_rows_tell_what_openfork_tells(store: SqliteStore, pat
     )
     every = "SELECT * FROM SubSessions ORDER BY rowid"
     permissions = '[{"mode":"plan","rules":[],"owner":"session"}]'
-    created, ended = child.state.created_at, child.state.ended_at
+    created, ended = child.state.created_at, child.state.end.at
     assert rows(path, every) == [
         (
             child.task,

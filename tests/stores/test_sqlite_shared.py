@@ -90,7 +90,7 @@ async def test_two_processes_write_to_a_task_that_a_third_one_owns(store: Sqlite
     }
     assert heard == [written[number] for number in range(1, 81)]
     events, state = await everything(store, task)
-    assert state and (state.mailed, await store.waiting(task), replay(events)) == (80, [], state)
+    assert state and (state.delivered.mailed, await store.waiting(task), replay(events)) == (80, [], state)
 
 
 async def test_an_interrupt_from_another_process_is_heard_and_then_gone(

@@ -46,8 +46,8 @@ async def test_a_corrupt_fact_is_named_and_the_rest_is_readable(
     until_then: Task | None = replay((await store.events(bad.task))[:2])
     rows(path, change, bad.task)
     [_, known] = await store.tasks(TaskQuery())
-    assert known.error and known.error.startswith(f"Fact 3 of task {bad.task}")
-    assert known == unreadable(until_then, CorruptFact(known.error)) == await store.task(bad.task)
+    assert known.end.error and known.end.error.startswith(f"Fact 3 of task {bad.task}")
+    assert known == unreadable(until_then, CorruptFact(known.end.error)) == await store.task(bad.task)
     with pytest.raises(CorruptFact, match=f"Fact 3 of task {bad.task}"):
         await store.events(bad.task)
     with pytest.raises(CorruptFact, match=f"Fact 3 of task {bad.task}"):

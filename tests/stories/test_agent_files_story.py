@@ -31,7 +31,7 @@ async def test_an_edited_file_counts_for_the_next_agent_and_a_broken_one_keeps_i
         third = await gen.task("Worker", "go")
         write_agent(home, "Late", "LS")
         assert gen.agents.find("late").name == "Late"
-        systems = [(await gen.find(each.agent_id)).system for each in (first, second, third)]
+        systems = [(await gen.find(each.agent_id)).terms.system for each in (first, second, third)]
     assert ["The first version." in text for text in systems] == [True, False, False]
     assert ["The second version." in text for text in systems] == [False, True, True]
     assert [each.evidence.warnings for each in (first, second)] == [("no tool was called",)] * 2
@@ -73,7 +73,7 @@ async def test_a_skill_is_listed_loaded_and_sent_to_its_agent(tmp_path: Path, ho
         said = transcript_of(await gen.store.events(outcome.agent_id))
         (child,) = await gen.tasks()
     results = [reported(each.results[0].text) for each in said if isinstance(each, ToolMessage)]
-    assert "- notes: How to notes." in state.system and "- hunt: How to hunt." in state.system
+    assert "- notes: How to notes." in state.terms.system and "- hunt: How to hunt." in state.terms.system
     assert "Follow the way of notes." in results[0]
     assert (results[1], child.agent, "the bug" in child.prompt) == ("caught", "Explore", True)
 
@@ -98,7 +98,7 @@ async def test_an_agent_has_the_skills_its_file_names_from_the_start(tmp_path: P
     write_agent(home, "Worker", "Read", more="skills: [notes, missing]\n")
     async with scripted(tmp_path, Worker=[says("done")]) as gen:
         outcome = await gen.task("Worker", "go")
-        system = (await gen.find(outcome.agent_id)).system
+        system = (await gen.find(outcome.agent_id)).terms.system
     assert "Write them down." in system
     assert any("missing" in each for each in outcome.evidence.warnings)
 

@@ -81,7 +81,7 @@ async def test_what_a_call_has_shown_already_is_not_told_again(
     ) as opened:
         outcome = await opened.ask("go").outcome()
         assert await told(opened, outcome.agent_id) == []
-        assert (await opened.find(outcome.agent_id)).delivered == ("shell_000000aa",)
+        assert (await opened.find(outcome.agent_id)).delivered.receipts == ("shell_000000aa",)
     ended = CommandRun(command, 5 if tool == "TaskOutput" else None, "shell_000000aa")
     assert outcome.evidence.commands == (ended,)
 

@@ -71,8 +71,8 @@ async def test_a_result_read_through_task_output_is_not_announced_again(tmp_path
         outcome = await gen.ask("go").outcome()
         told = transcript_of(await gen.store.events(outcome.agent_id))
         state, child = await gen.find(outcome.agent_id), await gen.find("00000002")
-    given = (receipt(child.id, child.ended_at),)
-    assert (outcome.result, delivered(told), state.delivered) == ("read", [], given)
+    given = (receipt(child.id, child.end.at),)
+    assert (outcome.result, delivered(told), state.delivered.receipts) == ("read", [], given)
     assert answers(told)[1].startswith("Agent: Explore\nStatus: completed\nTurns: 1\n")
     assert answers(told)[1].endswith("Output:\nthe result")
 

@@ -222,7 +222,7 @@ async def test_closing_stops_what_still_runs_and_writes_it_down(tmp_path: Path) 
         job = await gen.start_task(TaskRequest("Explore", "look"))
         await asyncio.sleep(0)
     task = await store.task(job.id)
-    assert task is not None and (task.status, task.error) == (Status.CANCELLED, "the program is closing")
+    assert task is not None and (task.status, task.end.error) == (Status.CANCELLED, "the program is closing")
 
 
 @pytest.mark.parametrize("way", ["cancel", "timeout", "leave"])

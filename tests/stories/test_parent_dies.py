@@ -35,7 +35,7 @@ async def test_the_conversation_hears_what_they_came_to_once(tmp_path: Path) -> 
 
         async def at_work() -> bool:
             known = await family(gen)
-            ready = "Plan" in known and known["Plan"].turns > 0
+            ready = "Plan" in known and known["Plan"].totals.turns > 0
             return ready and "Explore" in known and known["Explore"].status.ended
 
         await until(at_work, "one agent is done and the other one at work")
@@ -43,7 +43,7 @@ async def test_the_conversation_hears_what_they_came_to_once(tmp_path: Path) -> 
         parent.communicate()
         known = await family(gen)
         plan = await gen.watch.ended(known["Plan"].id, 60)
-        assert (plan.status, plan.error) == (Status.CANCELLED, "the process that sent it is gone")
+        assert (plan.status, plan.end.error) == (Status.CANCELLED, "the process that sent it is gone")
     session = plan.parent or ""
     for _ in range(2):
         again = command("-p", "go on", "--resume", session, "--model", model, cwd=tmp_path)

@@ -61,7 +61,10 @@ async def test_an_agent_with_a_wider_mode_runs_under_its_senders_ceiling_and_is_
     assert (decided.decision.action, decided.decision.policy) == (Action.DENY, "session")
     assert decided.chain == ("session: default", "agent autonomous: dontAsk")
     assert task is not None
-    assert (task.grant, [policy.mode for policy in task.policies]) == (None, [Mode.DEFAULT, Mode.DONT_ASK])
+    assert (task.created.grant, [policy.mode for policy in task.created.policies]) == (
+        None,
+        [Mode.DEFAULT, Mode.DONT_ASK],
+    )
 
 
 async def test_a_rule_that_was_written_with_a_link_holds_for_every_tool_and_travels_with_the_agent(
@@ -87,7 +90,7 @@ async def test_a_rule_that_was_written_with_a_link_holds_for_every_tool_and_trav
     (told,) = [message for message in transcript_of(events) if isinstance(message, ToolMessage)]
     assert [result.text for result in told.results if "topsecret" in result.text] == []
     assert task is not None
-    assert f"{repo}/secret/**" in [rule.pattern for policy in task.policies for rule in policy.rules]
+    assert f"{repo}/secret/**" in [rule.pattern for policy in task.created.policies for rule in policy.rules]
 
 
 HOOKED = """---

@@ -148,7 +148,7 @@ async def test_an_agent_that_was_stopped_with_its_call_is_named_and_goes_on(tmp_
 
         async def half() -> bool:
             found = await gen.store.task(CHILD)
-            return found is not None and found.turns == 1
+            return found is not None and found.totals.turns == 1
 
         await until(half, "it has said something")
         await job.halt(stop_cause("a person interrupted it"))

@@ -148,7 +148,11 @@ async def test_what_is_planned_runs_after_a_restart_and_answers_where_it_was_ask
             delivered = await gen.secretary.outbox.deliver()
         first, second = await store.tasks(TaskQuery(conversations=True))
         (after,) = await store.agenda.appointments()
-    assert (first.id, second.prompt, second.status) == (session, "Look for new files.", Status.COMPLETED)
+    assert (first.id, second.created.prompt, second.status) == (
+        session,
+        "Look for new files.",
+        Status.COMPLETED,
+    )
     assert (after.runs, after.last_task, after.by, delivered) == (1, second.id, session, 1)
     assert sent == [("+41", f"[The scheduled job {job.id} (files)] ended as completed.\nNothing new.")]
 

@@ -100,7 +100,7 @@ async def test_it_is_followed_and_only_who_leads_the_conversation_tells_the_main
 ) -> None:
     async with terminal(tmp_path) as (lead, told):
         session, child = await begun(lead)
-        turns = (await lead.gen.find(session)).turns
+        turns = (await lead.gen.find(session)).totals.turns
         async with terminal(tmp_path, session) as (other, also):
             told.clear()
             await wake(tmp_path, child)
@@ -116,7 +116,7 @@ async def test_it_is_followed_and_only_who_leads_the_conversation_tells_the_main
                 await found(talk, child, "finding 3")
                 await answered(talk, turns + 3)
             assert await given(other, session) == ["finding 1", "finding 2", "finding 3"]
-        assert (await lead.gen.find(session)).turns == turns + 3
+        assert (await lead.gen.find(session)).totals.turns == turns + 3
     name = f"Explore: alpha ({child})"
     for lines in (told, also):
         assert ends(lines, child) == ["result", "result"]
@@ -134,7 +134,7 @@ async def test_what_ended_while_the_app_was_closed_is_told_once_when_it_is_opene
 
         async def has_ended() -> bool:
             found = await gen.find(child)
-            return found.status.ended and found.turns == 2
+            return found.status.ended and found.totals.turns == 2
 
         await until(has_ended, "it has ended")
     async with terminal(tmp_path, session) as (talk, told):

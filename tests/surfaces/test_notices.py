@@ -12,7 +12,7 @@ from gencode.core.events import (
 )
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
-from gencode.core.task import Task
+from gencode.core.task import Delivered, Task, TaskTerms
 from gencode.surfaces.notices import Notice, all_named, ended_meanwhile, named, notice_of
 from gencode.surfaces.view import View, fold
 
@@ -69,11 +69,19 @@ def test_notes_of_the_conversation_itself_are_told_and_its_steps_are_not() -> No
 
 
 def task(name: str, status: Status, *, background: bool = False) -> Task:
-    return Task(name, "Explore", "look", status, AT, 1, parent="m", background=background)
+    created, terms = TaskCreated("Explore", "look", parent="m"), TaskTerms(background=background)
+    return Task(name, created, AT, status, 1, terms=terms)
 
 
 def test_what_ended_while_a_conversation_was_closed_is_told_once() -> None:
-    session = Task("m", "main", "go", Status.COMPLETED, AT, 9, conversation=True, delivered=("told",))
+    session = Task(
+        "m",
+        TaskCreated("main", "go", conversation=True),
+        AT,
+        Status.COMPLETED,
+        9,
+        delivered=Delivered(("told",)),
+    )
     children = [
         task("told", Status.COMPLETED, background=True),
         task("front", Status.COMPLETED),

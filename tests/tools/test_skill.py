@@ -8,13 +8,14 @@ import pytest
 from msgspec.structs import replace
 
 from gencode.core.errors import ToolError, UnknownName, UserMistake
+from gencode.core.events import TaskCreated
 from gencode.core.ids import stamp
 from gencode.core.messages import ToolCall, Trace
 from gencode.core.outcome import Outcome, outcome_of
 from gencode.core.skill import Skill
 from gencode.core.spec import TaskRequest, same_name
 from gencode.core.status import Status
-from gencode.core.task import Task
+from gencode.core.task import Task, TaskReport
 from gencode.runtime.ports import Sent
 from gencode.runtime.toolbox import CLIP, ToolContext, ToolOutput
 from gencode.testing import reported
@@ -52,8 +53,15 @@ class Sender:
         self.asked.append(request)
         if request.model not in ("", self._known):
             raise UserMistake(f"There is no model {request.model!r}.")
-        task = Task("00000001", request.agent, request.prompt, Status.COMPLETED, stamp(), 3)
-        return outcome_of(replace(task, report="Found it."))
+        task = Task(
+            "00000001",
+            TaskCreated(request.agent, request.prompt),
+            stamp(),
+            Status.COMPLETED,
+            3,
+            report=TaskReport("Found it."),
+        )
+        return outcome_of(task)
 
     async def look(self, task: str, seconds: float) -> Outcome:
         raise UserMistake(f"There is no task {task}.")

@@ -155,7 +155,7 @@ async def test_who_is_spawned_reaches_and_spawns_nobody_and_has_fifteen_turns(tm
         child = await gen.find("00000002")
         events = await gen.store.events("00000002")
     (started,) = [event.fact for event in events if isinstance(event.fact, TaskStarted)]
-    assert (child.agent, child.background, child.spawned, child.max_turns) == (
+    assert (child.agent, child.terms.background, child.created.spawned, child.created.max_turns) == (
         "general-purpose",
         True,
         True,

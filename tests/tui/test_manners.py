@@ -117,7 +117,7 @@ async def test_a_long_paste_is_one_line_until_it_is_sent(tmp_path: Path) -> None
         await seat.rests()
         await seat.assert_sees("more characters, which were heard as well")
         task = await seat.talk.gen.find(seat.talk.session or "")
-        assert task.prompt == "look at " + ("word [31m2J\n" * 80_000).rstrip()
+        assert task.created.prompt == "look at " + ("word [31m2J\n" * 80_000).rstrip()
 
 
 async def test_pasted_text_keeps_its_lines_and_sends_nothing(tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def account_of(task: Task, above: Sequence[str], spent: Amounts | None = None) -
         task.id,
         tuple(above),
         "" if task.conversation else task.agent,
-        limited(task.budget),
+        limited(task.terms.budget),
         cost_of(task) if spent is None else spent,
         open=not task.status.ended,
     )
@@ -193,7 +193,7 @@ def again(known: Account | None, before: Task, after: Task, above: Sequence[str]
     account = account_of(after, above)
     if known is None:
         return account
-    limits = account.limits if after.budget != before.budget else known.limits
+    limits = account.limits if after.terms.budget != before.terms.budget else known.limits
     return replace(known, path=account.path, limits=limits, open=True)
 
 

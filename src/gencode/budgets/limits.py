@@ -113,9 +113,9 @@ def known(usd: float | None) -> float | None:
 
 def cost_of(task: Task) -> dict[str, int]:
     """What a task cost itself, without those below it, as the fold of its facts says."""
-    usage = task.usage
+    usage = task.totals.usage
     return {
-        "turns": max(0, task.turns),
+        "turns": max(0, task.totals.turns),
         "tokens": max(0, usage.input_tokens + usage.output_tokens),
         "usd": max(0, round((known(usage.usd) or 0.0) * NANO)),
     }
@@ -123,7 +123,7 @@ def cost_of(task: Task) -> dict[str, int]:
 
 def costs(before: Task, after: Task) -> bool:
     """Whether facts that lead from one state of a task to a later one cost anything."""
-    return before.usage is not after.usage or before.turns != after.turns
+    return before.totals.usage is not after.totals.usage or before.totals.turns != after.totals.turns
 
 
 def cost_between(before: Task, after: Task) -> dict[str, int]:

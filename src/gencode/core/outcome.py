@@ -99,6 +99,11 @@ def titled(description: str, prompt: str, fork_of: str | UnsetType = UNSET) -> s
     return f"fork of {fork_of}: {title}" if fork_of else title
 
 
+def title_of(task: Task) -> str:
+    """A task in a list."""
+    return titled(task.created.description, task.created.prompt, task.created.forked)
+
+
 def output_file(outputs: Path, task: str) -> Path:
     """Where the output of a background task is written, in the folder of all outputs."""
     return outputs / f"{task}.md"
@@ -109,35 +114,35 @@ def outcome_of(task: Task, tree: Usage | None = None, outputs: Path | None = Non
 
     `tree` is the usage of all of its subtree, `outputs` the folder in which background tasks have files.
     """
-    usage = task.usage
+    usage = task.totals.usage
     whole = usage if tree is None else tree
     return Outcome(
         success=task.status is Status.COMPLETED,
         # What it said before is no answer to what it waits to do.
         result="" if task.status is Status.PENDING else task.result,
         agent_id=task.id,
-        output_file=str(output_file(outputs, task.id)) if outputs and task.background else None,
-        error=task.error,
+        output_file=str(output_file(outputs, task.id)) if outputs and task.terms.background else None,
+        error=task.end.error,
         status=task.status,
         agent=task.agent,
-        model=task.model,
-        turns=task.turns,
-        duration_ms=task.worked_ms if task.started_at and task.ended_at else None,
-        description=task.description,
-        prompt=task.prompt,
+        model=task.run.model,
+        turns=task.totals.turns,
+        duration_ms=task.totals.worked_ms if task.run.started_at and task.end.at else None,
+        description=task.created.description,
+        prompt=task.created.prompt,
         parent_id=task.parent,
-        background=task.background,
+        background=task.terms.background,
         cwd=task.cwd,
         created_at=task.created_at,
-        started_at=task.started_at,
-        ended_at=task.ended_at,
+        started_at=task.run.started_at,
+        ended_at=task.end.at,
         usage=TreeUsage(usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.usd, whole),
         evidence=task.evidence,
-        output=task.output,
-        forked_from=task.forked or UNSET,
-        answered_from=task.again or UNSET,
-        imported_from=task.came_from or UNSET,
-        stalled_seconds=task.stalled or UNSET,
+        output=task.end.output,
+        forked_from=task.created.forked or UNSET,
+        answered_from=task.report.again or UNSET,
+        imported_from=(task.imported.came_from if task.imported else "") or UNSET,
+        stalled_seconds=task.run.stalled or UNSET,
     )
 
 

@@ -1,55 +1,9 @@
-"""Which results a task was given of those it sent, and how its own earlier runs ended: part of its fold."""
+"""Which results a task was given of those it sent: part of its fold."""
 
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
-from msgspec import Struct
-
-from gencode.core.changes import Changes, with_changes
 from gencode.core.messages import ToolResult
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
-
-MOST_PAST = 32
-MOST_PAST_TEXT = 200_000
-"""So many earlier ends of a task, with so many characters, are at hand; its journal has all of them."""
-
-
-class Past(Struct, frozen=True, gc=False, omit_defaults=True):
-    """How an earlier run of an agent ended: who sent it may not have heard of that when it goes on."""
-
-    at: str
-    status: Status
-    text: str
-    error: str | None = None
-    background: bool = False
-    reason: EndReason | None = None
-    changes: tuple[Changes, ...] = ()
-
-    @property
-    def told(self) -> str:
-        """What it came to, as its sender reads it."""
-        return with_changes(self.text, self.changes).strip()
-
-
-def with_past(past: tuple[Past, ...], end: Past) -> tuple[Past, ...]:
-    """The earlier ends with one more, as far as there is room; one at which nothing was said is no loss."""
-    if is_said_again(past, end) or not end.told:
-        return past
-    kept, room = [end], MOST_PAST_TEXT - len(end.told)
-    for each in reversed(past[1 - MOST_PAST :]):
-        room -= len(each.told)
-        if room < 0:
-            break
-        kept.append(each)
-    return tuple(reversed(kept))
-
-
-def is_said_again(past: tuple[Past, ...], end: Past) -> bool:
-    """Whether a run that ended so said nothing: an agent still has its last answer then."""
-    last = past[-1] if past else None
-    same = last is not None and (last.text, last.changes) == (end.text, end.changes)
-    return same and end.status is not Status.COMPLETED
 
 
 def receipt(task: str, ended_at: str | None) -> str:

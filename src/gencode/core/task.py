@@ -45,10 +45,14 @@ from gencode.core.messages import (
 )
 from gencode.core.place import TaskPlace
 from gencode.core.reasons import EndReason
-from gencode.core.receipts import Past, after_calls, handed_over, left_behind, receipt, with_past
-from gencode.core.rules import Action, DecidedBy, Mode, Policy
-from gencode.core.spec import Copied, ToolChoice
+from gencode.core.receipts import after_calls, handed_over, left_behind, receipt
+from gencode.core.rules import Action, DecidedBy
+from gencode.core.spec import Copied
 from gencode.core.status import Status
+
+MOST_PAST = 32
+MOST_PAST_TEXT = 200_000
+"""So many earlier runs of a task, with so many characters, are at hand; its journal has all of them."""
 
 
 class Refused(Struct, frozen=True, gc=False, rename="camel"):
@@ -76,89 +80,164 @@ class Evidence(Struct, frozen=True, gc=False, rename="camel"):
     refused: tuple[Refused, ...] = ()
 
 
-class Task(Struct, frozen=True, gc=False, omit_defaults=True):
-    """One piece of work as its facts tell it up to fact number `seq`."""
+class TaskTerms(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a task works under now; each of it may be said anew while it is there or when it goes on.
 
-    id: str
-    agent: str
-    prompt: str
-    status: Status
-    created_at: str
-    seq: int
-    description: str = ""
-    conversation: bool = False
-    parent: str | None = None
-    call: str | None = None
-    background: bool = False
-    cwd: str = ""
-    asked_model: str = ""
-    chosen_model: str = ""
-    """The one it was last seated with; `model` is the one that really answered."""
+    `model` is the one it was last given, and may not be the one that answers.
+    """
+
     model: str = ""
-    max_turns: int | None = None
-    depth: int = 0
-    policies: tuple[Policy, ...] = ()
-    grant: Mode | None = None
-    spawned: bool = False
     system: str = ""
-    started_at: str | None = None
-    ended_at: str | None = None
-    touched_at: str = ""
-    running_since: str | None = None
-    worked_ms: int = 0
-    turns: int = 0
-    usage: Usage = Usage()
-    report: str = ""
-    """What its agent said at last."""
-    changes: tuple[Changes, ...] = ()
-    """What became of the files it changed, as far as that is known."""
-    error: str | None = None
-    reason: EndReason | None = None
-    """Why its last run ended; None while it has not."""
-    evidence: Evidence = Evidence()
-    delivered: tuple[str, ...] = ()
-    """The receipts of its background tasks whose results it has been given; those are never given again."""
-    mailed: int = 0
-    """The number of the last letter it was given; those up to it are never given again."""
-    imported: bool = False
-    """Whether it came from a file; then its policies, its folder and its model count for nothing."""
-    came_from: str = ""
-    """The folder that such a file named, where it was imported in another one."""
-    closing: tuple[str, ...] = ()
-    """The warnings that speak of its last report; going on with the task takes them back."""
     budget: Budget = Budget()
     output_schema: dict[str, Any] | None = None
-    output: Any = None
-    inputs: tuple[FileChange, ...] | None = None
-    worktree: str = ""
-    isolated: bool = False
-    """Whether it works in copies of its folder only, which workers make for it."""
-    place: TaskPlace | None = None
-    """Where it works by what it was last told; None: in its folder, and it was told nothing."""
-    forked: str = ""
-    again: str = ""
-    """The earlier task whose answer was given as its own."""
-    tools: ToolChoice | None = None
-    clone: Copied | None = None
-    stalled: float = 0.0
-    """For how many seconds it had been silent when that was last noticed; 0 once it speaks again."""
+    background: bool = False
+
+
+class RunState(Struct, frozen=True, gc=False, omit_defaults=True):
+    """The present run of a task, or its last one; `started_at` is when its first one began."""
+
+    started_at: str | None = None
+    since: str | None = None
+    """When the present run began; None where the task is not running."""
     queued_at: str = ""
     """Since when it waits for its turn to go on, or did when it last had to."""
     handed: str = ""
     """When it was last its turn to begin, where it had to wait for that."""
-    left: tuple[str, ...] = ()
-    """Agents it waited for when it was cut; what they come to is given to it as if in the background."""
     seconds: float | None = None
     """So long its last run may take; None where that has no limit, or is not known."""
+    stalled: float = 0.0
+    """For how many seconds it had been silent when that was last noticed; 0 once it speaks again."""
+    model: str = ""
+    """The model that answers, or else the one that was to."""
     answers: Answers = Answers()
     """What it has answered in this run before it heard something else."""
-    past: tuple[Past, ...] = ()
-    """How its earlier runs ended, where somebody sent it who is to hear of that."""
+
+
+class Totals(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What all runs of a task come to."""
+
+    turns: int = 0
+    usage: Usage = Usage()
+    worked_ms: int = 0
+
+
+class TaskReport(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What an agent said at last, and what became of the files it changed, as far as that is known."""
+
+    text: str = ""
+    changes: tuple[Changes, ...] = ()
+    again: str = ""
+    """The earlier task whose answer was given as its own."""
+
+    @property
+    def told(self) -> str:
+        """All of it as people and other agents read it."""
+        return with_changes(self.text, self.changes)
+
+
+class RunEnd(Struct, frozen=True, gc=False, omit_defaults=True):
+    """How the last run of a task ended; empty while it has not."""
+
+    at: str | None = None
+    reason: EndReason | None = None
+    error: str | None = None
+    output: Any = None
+    inputs: tuple[FileChange, ...] | None = None
+    warnings: tuple[str, ...] = ()
+    """Those that speak of its last report; going on with the task takes them back."""
+
+
+class PastRun(Struct, frozen=True, gc=False, omit_defaults=True):
+    """How an earlier run ended: its parent may not have been told of that when the task goes on."""
+
+    status: Status
+    report: TaskReport
+    end: RunEnd
+    background: bool = False
+
+
+class Delivered(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a task was given and told."""
+
+    receipts: tuple[str, ...] = ()
+    """Of its background tasks whose results it has been given; those are never given again."""
+    mailed: int = 0
+    """The number of the last message it was given; those up to it are never given again."""
+    left: tuple[str, ...] = ()
+    """Agents it waited for when it was cut; what they come to is given to it as if in the background."""
+    place: TaskPlace | None = None
+    """Where it works by what it was last told; None: in its folder, and it was told nothing."""
+
+
+class ImportedTask(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What is true of a task that came from a file: its policies and its model count for nothing.
+
+    It belongs to the folder `cwd`; `came_from` is the one that the file named, if that is another.
+    """
+
+    cwd: str = ""
+    came_from: str = ""
+
+
+class Task(Struct, frozen=True, gc=False, omit_defaults=True):
+    """One piece of work as its facts tell it up to fact number `seq`.
+
+    `created` is what was asked for; what may change of that since then is in `terms`.
+    """
+
+    id: str
+    created: TaskCreated
+    created_at: str
+    status: Status
+    seq: int
+    touched_at: str = ""
+    terms: TaskTerms = TaskTerms()
+    imported: ImportedTask | None = None
+    run: RunState = RunState()
+    totals: Totals = Totals()
+    evidence: Evidence = Evidence()
+    report: TaskReport = TaskReport()
+    end: RunEnd = RunEnd()
+    past: tuple[PastRun, ...] = ()
+    """How its earlier runs ended, where its parent is to be told of that."""
+    delivered: Delivered = Delivered()
+
+    @property
+    def agent(self) -> str:
+        """The name of its agent."""
+        return self.created.agent
+
+    @property
+    def parent(self) -> str | None:
+        """The task that sent it; a person or a program sent one that has none."""
+        return self.created.parent
+
+    @property
+    def conversation(self) -> bool:
+        """Whether a person talks with it, turn by turn."""
+        return self.created.conversation
+
+    @property
+    def cwd(self) -> str:
+        """The folder it belongs to."""
+        return self.created.cwd if self.imported is None else self.imported.cwd
+
+    @property
+    def clone(self) -> Copied | None:
+        """What its folder was a clone of, where that was written here."""
+        return self.created.clone if self.imported is None else None
 
     @property
     def result(self) -> str:
         """What it came to, as people and other agents read it."""
-        return with_changes(self.report, self.changes)
+        return self.report.told
+
+
+RECORDS = (
+    *(Task, TaskCreated, TaskTerms, RunState, Totals, TaskReport, RunEnd, PastRun, Delivered, ImportedTask),
+    *(Evidence, Refused, Answers),
+)
+"""What the encoded form of a task is made of: a snapshot of other fields is not one of these."""
 
 
 def fold(task: Task | None, event: Event) -> Task:
@@ -171,7 +250,7 @@ def fold(task: Task | None, event: Event) -> Task:
             _impossible(event, "the first fact of a task must be TaskCreated")
         if event.seq != 1:
             _impossible(event, "the first fact of a task has number 1")
-        return _created(event.task, event.at, event.seq, fact)
+        return _created(event, fact)
     if event.seq != task.seq + 1 or event.task != task.id:
         _impossible(event, f"fact {task.seq + 1} of task {task.id} was expected")
     return replace(_after(task, event, fact), seq=event.seq, touched_at=event.at)
@@ -182,29 +261,47 @@ def replay(events: Iterable[Event]) -> Task | None:
     return reduce(fold, events, None)
 
 
-def last_end(task: Task) -> Past | None:
-    """How the last run of a task ended; None while it has not."""
-    if task.ended_at is None:
+def in_background(task: Task) -> Task:
+    """A task for which nobody waits any more."""
+    return replace(task, terms=replace(task.terms, background=True))
+
+
+def last_run(task: Task) -> PastRun | None:
+    """How the last run of a task ended, without what it handed to programs; None while it has not."""
+    if task.end.at is None:
         return None
-    return Past(
-        task.ended_at,
-        task.status,
-        task.report,
-        task.error,
-        task.background,
-        task.reason,
-        task.changes,
-    )
+    end = replace(task.end, output=None, inputs=None)
+    return PastRun(task.status, task.report, end, task.terms.background)
+
+
+def with_past(past: tuple[PastRun, ...], run: PastRun) -> tuple[PastRun, ...]:
+    """The earlier runs with one more, as far as there is room; one in which nothing was said is no loss."""
+    if is_said_again(past, run) or not run.report.told.strip():
+        return past
+    kept, room = [run], MOST_PAST_TEXT - len(run.report.told)
+    for each in reversed(past[1 - MOST_PAST :]):
+        room -= len(each.report.told)
+        if room < 0:
+            break
+        kept.append(each)
+    return tuple(reversed(kept))
+
+
+def is_said_again(past: tuple[PastRun, ...], run: PastRun) -> bool:
+    """Whether a run that ended so said nothing: an agent still has its last answer then."""
+    last = past[-1].report if past else None
+    same = last is not None and (last.text, last.changes) == (run.report.text, run.report.changes)
+    return same and run.status is not Status.COMPLETED
 
 
 def was_given(sender: Task, task: str, ended_at: str | None) -> bool:
     """Whether a sender has been given what a task came to; an id alone speaks of all its runs."""
-    return task in sender.delivered or receipt(task, ended_at) in sender.delivered
+    return task in sender.delivered.receipts or receipt(task, ended_at) in sender.delivered.receipts
 
 
 def comes_later(sender: Task, task: str, *, background: bool) -> bool:
     """Whether what a task comes to is told to its sender by itself, and not as the answer to a call."""
-    return background or task in sender.left
+    return background or task in sender.delivered.left
 
 
 def transcript_of(events: Iterable[Event], before: Iterable[Message] = ()) -> list[Message]:
@@ -250,36 +347,9 @@ def _impossible(event: Event, why: str) -> NoReturn:
     raise CorruptFact(f"fact {event.seq} of task {event.task} ({what}) cannot stand there: {why}")
 
 
-def _created(task_id: str, at: str, seq: int, fact: TaskCreated) -> Task:
-    return Task(
-        id=task_id,
-        agent=fact.agent,
-        prompt=fact.prompt,
-        status=Status.PENDING,
-        created_at=at,
-        touched_at=at,
-        seq=seq,
-        description=fact.description,
-        conversation=fact.conversation,
-        parent=fact.parent,
-        call=fact.call,
-        background=fact.background,
-        cwd=fact.cwd,
-        asked_model=fact.asked_model,
-        max_turns=fact.max_turns,
-        depth=fact.depth,
-        policies=fact.policies,
-        grant=fact.grant,
-        spawned=fact.spawned,
-        budget=fact.budget,
-        output_schema=fact.output_schema,
-        worktree=fact.worktree,
-        isolated=fact.isolated,
-        forked=fact.forked,
-        tools=fact.tools,
-        clone=fact.clone,
-        chosen_model=fact.model,
-    )
+def _created(event: Event, fact: TaskCreated) -> Task:
+    terms = TaskTerms(fact.model, "", fact.budget, fact.output_schema, fact.background)
+    return Task(event.task, fact, event.at, Status.PENDING, 1, event.at, terms)
 
 
 def _after(task: Task, event: Event, fact: AnyFact) -> Task:
@@ -289,7 +359,8 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
         case TaskQueued():
             if not task.status.ended:
                 _impossible(event, f"the task is {task.status}")
-            return replace(_going_on(task, fact), status=Status.PENDING, queued_at=event.at)
+            waits = _going_on(task, fact)
+            return replace(waits, status=Status.PENDING, run=replace(waits.run, queued_at=event.at))
         case MessageAdded():
             return _with_message(task, fact.message)
         case CallDecided():
@@ -298,20 +369,19 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
                 return task
             return replace(task, evidence=replace(task.evidence, refused=refused))
         case TaskBackgrounded():
-            return replace(task, background=True)
+            return in_background(task)
         case ObsoleteFact():
             return task
         case TaskForked(messages=messages):
-            return replace(task, place=last_place(messages))
+            return replace(task, delivered=replace(task.delivered, place=last_place(messages)))
         case CostEstimated(usage):
-            return replace(task, usage=task.usage + usage, stalled=0.0)
+            return _with_cost(task, usage)
         case TranscriptCompacted():
-            return replace(task, usage=task.usage + (fact.usage or Usage()), stalled=0.0)
+            return _with_cost(task, fact.usage)
         case TaskStalled():
-            return replace(task, stalled=fact.seconds)
+            return replace(task, run=replace(task.run, stalled=fact.seconds))
         case TaskImported(cwd):
-            moved = {"cwd": cwd, "came_from": task.cwd} if cwd and cwd != task.cwd else {}
-            return replace(task, imported=True, clone=None, **moved)
+            return replace(task, imported=_imported(task, cwd))
         case TaskEnded():
             if task.status.ended:
                 _impossible(event, f"the task already ended as {task.status}")
@@ -319,111 +389,136 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
         case ChangesMoved(change, supersedes):
             if not task.status.ended:
                 _impossible(event, "the task has not ended")
-            return replace(task, changes=after_move(task.changes, change, supersedes, task.id))
+            changes = after_move(task.report.changes, change, supersedes, task.id)
+            return replace(task, report=replace(task.report, changes=changes))
         case BudgetSet(budget):
-            return replace(task, budget=budget)
+            return replace(task, terms=replace(task.terms, budget=budget))
         case _:
             _impossible(event, "it may not follow")
+
+
+def _imported(task: Task, cwd: str) -> ImportedTask:
+    if cwd and cwd != task.cwd:
+        return ImportedTask(cwd, task.cwd)
+    return task.imported or ImportedTask(task.cwd)
 
 
 def _started(task: Task, event: Event, fact: TaskStarted) -> Task:
     if task.status is Status.RUNNING:
         _impossible(event, "the task is already running")
-    started = replace(
-        _going_on(task, fact),
-        status=Status.RUNNING,
-        started_at=task.started_at or event.at,
-        running_since=event.at,
-        model=fact.model or task.model,
-        system=fact.system or task.system,
-        handed=fact.handed or task.handed,
+    task = _going_on(task, fact)
+    run = replace(
+        task.run,
+        started_at=task.run.started_at or event.at,
+        since=event.at,
+        model=fact.model or task.run.model,
+        handed=fact.handed or task.run.handed,
         seconds=fact.seconds,
     )
-    return reduce(_warned, fact.warnings, started)
+    terms = replace(task.terms, system=fact.system) if fact.system else task.terms
+    return reduce(_warned, fact.warnings, replace(task, status=Status.RUNNING, run=run, terms=terms))
 
 
 def _going_on(task: Task, fact: TaskStarted | TaskQueued) -> Task:
     """A task as it goes on, at once or when it is its turn: it has no end any more."""
-    gone, past = set(task.closing), task.past
-    if task.parent is not None and (end := last_end(task)) is not None:
-        past = with_past(past, end)
-    kept = tuple(each for each in task.evidence.warnings if each not in gone)
+    terms, past = task.terms, task.past
+    if task.parent is not None and (run := last_run(task)) is not None:
+        past = with_past(past, run)
+    kept = tuple(each for each in task.evidence.warnings if each not in task.end.warnings)
     return replace(
         task,
-        ended_at=None,
-        error=None,
-        reason=None,
-        report="" if task.conversation else task.report,  # an answer is to what was asked in this turn
-        changes=() if task.conversation else task.changes,
-        chosen_model=fact.model or task.chosen_model,
-        budget=task.budget if fact.budget is None else fact.budget,
-        output_schema=task.output_schema if fact.output_schema is None else fact.output_schema,
-        output=None,
-        inputs=None,
-        stalled=0.0,
-        closing=(),
-        evidence=replace(task.evidence, warnings=kept) if gone else task.evidence,
-        answers=Answers(),
+        terms=replace(
+            terms,
+            model=fact.model or terms.model,
+            budget=terms.budget if fact.budget is None else fact.budget,
+            output_schema=terms.output_schema if fact.output_schema is None else fact.output_schema,
+        ),
+        run=_quiet(task.run),
+        report=TaskReport() if task.conversation else task.report,  # it is to answer what was asked now
+        end=RunEnd(),
         past=past,
+        evidence=replace(task.evidence, warnings=kept) if task.end.warnings else task.evidence,
     )
 
 
 def _ended(task: Task, at: str, fact: TaskEnded) -> Task:
     """The end of a run. An interrupted one worked until its last sign of life, not until it was found."""
-    worked = 0
-    if task.running_since is not None:
+    totals = task.totals
+    if task.run.since is not None:
         until = task.touched_at if fact.status is Status.INTERRUPTED else at
-        worked = round((moment(until) - moment(task.running_since)).total_seconds() * 1000)
+        worked = round((moment(until) - moment(task.run.since)).total_seconds() * 1000)
+        totals = replace(totals, worked_ms=totals.worked_ms + worked)
+    warnings = tuple(each for each in fact.warnings if each not in task.evidence.warnings)
     ended = replace(
         task,
         status=fact.status,
-        report=fact.result,
-        changes=fact.changes,
-        error=fact.error,
-        reason=fact.reason,
-        ended_at=at,
-        running_since=None,
-        output=fact.output,
-        inputs=fact.inputs,
-        stalled=0.0,
-        worked_ms=task.worked_ms + worked,
-        closing=tuple(each for each in fact.warnings if each not in task.evidence.warnings),
-        answers=Answers(),
+        run=replace(_quiet(task.run), since=None),
+        totals=totals,
+        report=TaskReport(fact.result, fact.changes, task.report.again),
+        end=RunEnd(at, fact.reason, fact.error, fact.output, fact.inputs, warnings),
     )
     return reduce(_warned, fact.warnings, ended)
+
+
+def _quiet(run: RunState) -> RunState:
+    """A run after its last answer was given, or before its first one is."""
+    return replace(run, stalled=0.0, answers=Answers())
+
+
+def _alive(run: RunState) -> RunState:
+    """A run after a sign of life."""
+    return replace(run, stalled=0.0) if run.stalled else run
+
+
+def _with_cost(task: Task, usage: Usage | None) -> Task:
+    totals = replace(task.totals, usage=task.totals.usage + (usage or Usage()))
+    return replace(task, totals=totals, run=_alive(task.run))
 
 
 def _with_message(task: Task, message: Message) -> Task:
     match message:
         case AssistantMessage():
-            if message.text.strip():
-                task = replace(task, report=task.answers.with_these(message.text), changes=())
-            return replace(
-                task,
-                turns=task.turns + (not message.again),
-                stalled=0.0,
-                usage=task.usage + (message.usage or Usage()),
-                model=message.model or task.model,
-                again=message.again,
-                evidence=replace(task.evidence, tool_calls=task.evidence.tool_calls + len(message.calls)),
-                answers=task.answers.after_reply(message),
+            return _with_reply(task, message)
+        case ToolMessage(results):
+            before = task.delivered
+            delivered = replace(
+                before,
+                receipts=after_calls(before.receipts, results),
+                left=left_behind(before.left, results),
             )
-        case ToolMessage():
-            evidence = reduce(_with_result, message.results, task.evidence)
-            delivered = after_calls(task.delivered, message.results)
-            left = left_behind(task.left, message.results)
-            return replace(task, evidence=evidence, delivered=delivered, left=left, stalled=0.0)
+            evidence = reduce(_with_result, results, task.evidence)
+            return replace(task, evidence=evidence, delivered=delivered, run=_alive(task.run))
         case UserMessage():
-            delivered = handed_over(task.delivered, message.delivers, message.ends)
-            answers = task.answers.after_hearing(message, task.report)
-            mailed = max(task.mailed, message.mail)
-            evidence = task.evidence
+            before, evidence = task.delivered, task.evidence
+            delivered = replace(
+                before,
+                receipts=handed_over(before.receipts, message.delivers, message.ends),
+                mailed=max(before.mailed, message.mail),
+                place=last_place((message,), before.place),
+            )
+            run = replace(task.run, answers=task.run.answers.after_hearing(message, task.report.text))
             if message.commands:
                 evidence = replace(evidence, commands=_with_commands(evidence.commands, message.commands))
-            place = last_place((message,), task.place)
-            return replace(
-                task, delivered=delivered, mailed=mailed, answers=answers, evidence=evidence, place=place
-            )
+            return replace(task, delivered=delivered, run=run, evidence=evidence)
+
+
+def _with_reply(task: Task, message: AssistantMessage) -> Task:
+    run, totals, report = task.run, task.totals, task.report
+    if message.text.strip():
+        report = TaskReport(run.answers.with_these(message.text), again=message.again)
+    elif message.again != report.again:
+        report = replace(report, again=message.again)
+    return replace(
+        task,
+        report=report,
+        totals=Totals(
+            totals.turns + (not message.again), totals.usage + (message.usage or Usage()), totals.worked_ms
+        ),
+        run=replace(
+            run, stalled=0.0, model=message.model or run.model, answers=run.answers.after_reply(message)
+        ),
+        evidence=replace(task.evidence, tool_calls=task.evidence.tool_calls + len(message.calls)),
+    )
 
 
 def _with_result(evidence: Evidence, result: ToolResult) -> Evidence:
@@ -452,7 +547,9 @@ def _with_commands(before: tuple[CommandRun, ...], more: tuple[CommandRun, ...])
 
 def untold_commands(task: Task) -> list[CommandRun]:
     """The commands that a task started in the background and whose end it was not told, running or not."""
-    return [each for each in task.evidence.commands if each.shell and each.shell not in task.delivered]
+    return [
+        each for each in task.evidence.commands if each.shell and each.shell not in task.delivered.receipts
+    ]
 
 
 def with_refusal(before: tuple[Refused, ...], fact: CallDecided) -> tuple[Refused, ...]:

@@ -50,8 +50,8 @@ _LITERAL = re.compile(r"(?:[^*?\[{\\/]*/)*")
 
 def given_again(task: Task) -> Ending:
     """The end of a task that another one is answered with."""
-    mark = f"answered from the journal: task {task.id} of {task.ended_at}; nothing it rests on has changed"
-    return Ending(Status.COMPLETED, EndReason.FINISHED, task.result, warnings=(mark,), output=task.output)
+    mark = f"answered from the journal: task {task.id} of {task.end.at}; nothing it rests on has changed"
+    return Ending(Status.COMPLETED, EndReason.FINISHED, task.result, warnings=(mark,), output=task.end.output)
 
 
 def said_again(task: Task | None) -> tuple[MessageAdded, ...]:
@@ -87,11 +87,11 @@ async def _found(store: Store, workspace: Workspace, began: str) -> Task | None:
         cwd=str(workspace.cwd), statuses=(Status.COMPLETED,), conversations=False, limit=MOST_LOOKED_AT
     )
     first = FileChange(BEGINNING, began)
-    tasks = [task for task in await store.tasks(query) if task.inputs and task.inputs[0] == first]
+    tasks = [task for task in await store.tasks(query) if task.end.inputs and task.end.inputs[0] == first]
     now = Rests(workspace)
     for task in reversed(tasks):
         # What came from a file may claim anything, also to rest on files as they are here.
-        if not task.imported and await asyncio.to_thread(_unchanged, task.inputs or (), now):
+        if not task.imported and await asyncio.to_thread(_unchanged, task.end.inputs or (), now):
             return task
     return None
 

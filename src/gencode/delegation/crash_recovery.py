@@ -220,12 +220,12 @@ async def _begun_with(store: Store, task: Task, prompt: str) -> list[DurableFact
     if not prompt.strip():
         return [TaskStarted()]
     earlier = transcript_of(await store.events(task.id))
-    said = [prompt] if earlier or not task.prompt else [task.prompt, prompt]
+    said = [prompt] if earlier or not task.created.prompt else [task.created.prompt, prompt]
     return [TaskStarted(), *(MessageAdded(UserMessage(each)) for each in said)]
 
 
 def _end(task: Task, status: Status, why: Cause) -> TaskEnded:
-    return TaskEnded(status, task.report, str(why), changes=task.changes, reason=why.reason)
+    return TaskEnded(status, task.report.text, str(why), changes=task.report.changes, reason=why.reason)
 
 
 def interruption(
@@ -253,21 +253,25 @@ def interruption(
 
 def _in_flight(task: Task, transcript: Sequence[Message]) -> list[DurableFact]:
     """About what a call cost that nobody heard the reply of; nothing where it was not the model's turn."""
-    told = task.usage.input_tokens + task.usage.output_tokens
-    silent = task.turns > 0 and not told  # it costs nothing, or nobody knows what
+    told = task.totals.usage.input_tokens + task.totals.usage.output_tokens
+    silent = task.totals.turns > 0 and not told  # it costs nothing, or nobody knows what
     waits = task.status is Status.PENDING  # for its turn, with what it hears then written down
     if waits or silent or not transcript or isinstance(transcript[-1], AssistantMessage):
         return []
-    tokens = taken(transcript, len(task.system) // USUAL_TOKEN)
-    usd = None if task.usage.usd is None else task.usage.usd * tokens / max(told, 1)
+    tokens = taken(transcript, len(task.terms.system) // USUAL_TOKEN)
+    usd = None if task.totals.usage.usd is None else task.totals.usage.usd * tokens / max(told, 1)
     return [CostEstimated(Usage(tokens, usd=usd))]
 
 
 def _naming(task: Task, call: ToolCall, answer: ToolResult, children: Sequence[Task]) -> ToolResult:
     """The answer to a call that was cut, with the agents that it had sent and that nothing was heard of."""
-    heard = {*task.evidence.children, *task.left}
+    heard = {*task.evidence.children, *task.delivered.left}
     again = call.input.get("resume")
-    sent = [each for each in children if (each.call == call.id and each.id not in heard) or each.id == again]
+    sent = [
+        each
+        for each in children
+        if (each.created.call == call.id and each.id not in heard) or each.id == again
+    ]
     if not sent:
         return answer
     said = [f"Task {each.id} of {each.agent} {_far(each)}" for each in sent]

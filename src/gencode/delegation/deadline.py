@@ -240,7 +240,7 @@ def remaining(timed: Timed | None, find: Find) -> float | None:
         seconds, task = timed.deadline.remaining(), timed.task
         if seconds is not None and (waited or task.conversation):
             found.append(seconds)
-        waited = waited and not task.background
+        waited = waited and not task.terms.background
         timed = find(task.parent or "")
     return min(found, default=None)
 
@@ -377,9 +377,9 @@ class TimeSpent(BudgetSpent):
 
 def worked_seconds(task: Task) -> float:
     """For how long a task was at work, in all its runs; in one that has no end up to its last fact."""
-    if task.running_since is None:
-        return task.worked_ms / 1000
-    return task.worked_ms / 1000 + (moment(task.touched_at) - moment(task.running_since)).total_seconds()
+    if task.run.since is None:
+        return task.totals.worked_ms / 1000
+    return task.totals.worked_ms / 1000 + (moment(task.touched_at) - moment(task.run.since)).total_seconds()
 
 
 def seconds_left(task: Task | None, budget: Budget, *, over: bool = False) -> float | None:
@@ -401,7 +401,7 @@ def seconds_left(task: Task | None, budget: Budget, *, over: bool = False) -> fl
 
 def spent_words(task: Task, budget: Budget | None = None) -> str:
     """That a task was at work for all the seconds of its budget, or of this one, and the way out."""
-    seconds = (budget or task.budget).seconds or 0.0
+    seconds = (budget or task.terms.budget).seconds or 0.0
     owner = "the session" if task.conversation else f"agent {task.agent}"
     unit = "second" if seconds == 1 else "seconds"
     return SPENT.format(seconds=seconds, unit=unit, owner=owner, task=task.id)

@@ -119,7 +119,7 @@ class AgentDelegate:
             )
         job = await (self._resumed(request) if request.resume else self._sent(request, call))
         self._look_after(job)
-        if request.background or (job.task.background and not request.resume):
+        if request.background or (job.task.terms.background and not request.resume):
             self._inbox.expect(job)
             return self._outcome(job)
         try:
@@ -307,7 +307,7 @@ class AgentDelegate:
 
 def as_sent(task: Task) -> Sent:
     """A task as its caller sees it."""
-    return Sent(task.id, task.agent, task.status, task.error, task.background)
+    return Sent(task.id, task.agent, task.status, task.end.error, task.terms.background)
 
 
 def _id(text: str) -> str:

@@ -30,9 +30,18 @@ from gencode.core.messages import CommandRun, ToolCall, ToolResult, Trace, UserM
 from gencode.core.outcome import how_ended, outcome_of, output_file, report_lines
 from gencode.core.quoting import code_span, disarmed_line
 from gencode.core.reasons import EndReason, WaitFor
-from gencode.core.receipts import is_said_again
 from gencode.core.status import Status
-from gencode.core.task import Task, comes_later, last_end, receipt, untold_commands, was_given
+from gencode.core.task import (
+    Task,
+    TaskReport,
+    comes_later,
+    in_background,
+    is_said_again,
+    last_run,
+    receipt,
+    untold_commands,
+    was_given,
+)
 from gencode.delegation.live import Job, Live
 from gencode.delegation.spawning import LONGEST_LABEL, TELL_THE_USER, posted
 from gencode.delegation.supervisor import Supervisor
@@ -84,10 +93,10 @@ def ends_owed(parent: Task, task: Task, was_given: WasGiven, *, over: bool = Tru
     if not task.past and not task.status.ended:
         return []
     owed = [*_past_ends(parent, task, was_given)]
-    if over and task.status.ended and task.background and not was_given(task.id, task.ended_at):
-        end = last_end(task)
-        again = end is not None and is_said_again(task.past, end)
-        owed.append(replace(task, report="", changes=(), past=()) if again else replace(task, past=()))
+    if over and task.status.ended and task.terms.background and not was_given(task.id, task.end.at):
+        run = last_run(task)
+        again = run is not None and is_said_again(task.past, run)
+        owed.append(replace(task, report=TaskReport() if again else task.report, past=()))
     return owed
 
 
@@ -98,16 +107,15 @@ def _past_ends(parent: Task, task: Task, was_given: WasGiven) -> Iterator[Task]:
     """
     left = next((each for each in reversed(task.past) if not each.background), None)
     for each in task.past:
-        later = each.background or (each is left and task.id in parent.left)
-        if later and not was_given(task.id, each.at):
-            end = replace(task, status=each.status, report=each.text, changes=each.changes)
-            yield replace(end, error=each.error, reason=each.reason, ended_at=each.at, past=())
+        later = each.background or (each is left and task.id in parent.delivered.left)
+        if later and not was_given(task.id, each.end.at):
+            yield replace(task, status=each.status, report=each.report, end=each.end, past=())
 
 
 def as_sent(parent: Task, children: Sequence[Task]) -> list[Task]:
     """The children of a task as those in the background are told, where it was cut off from them."""
     return [
-        replace(each, background=comes_later(parent, each.id, background=each.background))
+        in_background(each) if comes_later(parent, each.id, background=each.terms.background) else each
         for each in children
     ]
 
@@ -123,9 +131,9 @@ def worth_a_turn(parent: Task, children: Sequence[Task]) -> bool:
 
 
 def _was_stopped(task: Task) -> bool:
-    if task.reason is EndReason.STOP_UNANSWERED:
+    if task.end.reason is EndReason.STOP_UNANSWERED:
         return True
-    return task.status is Status.CANCELLED and task.reason is not EndReason.PARENT_GONE
+    return task.status is Status.CANCELLED and task.end.reason is not EndReason.PARENT_GONE
 
 
 def _no_shells() -> "Mapping[str, Shell]":
@@ -173,7 +181,7 @@ class AgentInbox:
         self._read: tuple[str, ...] = ()
         self._given: set[str] = set()
         """The receipts in the journal, as far as it was read."""
-        self._earlier = {task.id: task for task in earlier if task.background}
+        self._earlier = {task.id: task for task in earlier if task.terms.background}
         """Those that nobody runs here, as far as something of them was not taken yet."""
         self.has_sent = bool(earlier)
         """Whether the agent has ever sent one, which somebody may wake elsewhere."""
@@ -189,7 +197,7 @@ class AgentInbox:
 
     def put(self, letter: Letter) -> None:
         """Something was said to the agent; it hears it before its next reply, and only once."""
-        if letter.number > self._record.task.mailed:
+        if letter.number > self._record.task.delivered.mailed:
             self._letters[letter.number] = letter
             self._news.set()
 
@@ -254,11 +262,11 @@ class AgentInbox:
             return said
         share = max(MOST_TOGETHER // max(len(come), 1), LEAST_EACH)
         texts = [self._text(task, min(self._cap(task.agent), share)) for task in come]
-        if any(task.spawned for task in come):
+        if any(task.created.spawned for task in come):
             texts.append(TELL_THE_USER)
         texts += [self._command_text(each) for each in ended]
         delivers = (*(task.id for task in come), *(each.shell for each in ended))
-        ends = tuple(task.ended_at or "" for task in come)
+        ends = tuple(task.end.at or "" for task in come)
         text = "\n\n".join(texts) + changed_under(self._stale())
         return [*said, UserMessage(text, "system", delivers, ends=ends, commands=tuple(ended))]
 
@@ -286,11 +294,11 @@ class AgentInbox:
 
     def _text(self, task: Task, cap: int) -> str:
         file = str(output_file(self._outputs, task.id)) if self._outputs else f"gen task output {task.id}"
-        if task.spawned:
+        if task.created.spawned:
             return posted(task, cap, file)
         job = self._jobs.get(task.id)
         newest = job.task if job else self._earlier[task.id]
-        last = newest.ended_at == task.ended_at
+        last = newest.end.at == task.end.at
         return announced(task, cap, "" if last else file)
 
     async def more(self) -> bool:
@@ -335,7 +343,7 @@ class AgentInbox:
         """What a task that is expected has come to so far: it is told, whoever waited for it before."""
         if not job.over and not job.task.past:
             return []
-        return self._untold(replace(job.task, background=True), over=job.over)
+        return self._untold(in_background(job.task), over=job.over)
 
     def _untold(self, task: Task, *, over: bool = True) -> list[Task]:
         return ends_owed(self._record.task, task, self._was_given, over=over)
@@ -343,9 +351,9 @@ class AgentInbox:
     def _forget(self) -> None:
         """Let go of what was handed over; the journal remembers it."""
         if self._letters:
-            taken = self._record.task.mailed
+            taken = self._record.task.delivered.mailed
             self._letters = {each: letter for each, letter in self._letters.items() if each > taken}
-        done, known = self._record.task.delivered, len(self._read)
+        done, known = self._record.task.delivered.receipts, len(self._read)
         if done is not self._read:
             grown = known and len(done) >= known and done[known - 1] == self._read[-1]
             self._given = self._given if grown else set()
@@ -362,7 +370,7 @@ class AgentInbox:
 def announced(task: Task, cap: int, rest: str = "") -> str:
     """One result as the parent's model reads it; `rest` says where a long one is, if not in TaskOutput."""
     outcome = outcome_of(task)
-    title = f" ({disarmed_line(task.description, LONGEST_LABEL)})" if task.description else ""
+    title = f" ({disarmed_line(task.created.description, LONGEST_LABEL)})" if task.created.description else ""
     how = "has finished" if outcome.success else how_ended(outcome)
     head = f"[The background task {task.id} of {task.agent}{title} {how}]"
     return f"{head}\n{report_lines(outcome, cap, rest=rest)}"

@@ -85,7 +85,7 @@ class _Run:
             task = tasks.pop()
             self.below[task.id] = [child for child in _in_order(task, family) if child.id not in self.below]
             self._names[task.id] = f"[task {len(self.below)}]"
-            times = (task.created_at, task.started_at, task.ended_at)
+            times = (task.created_at, task.run.started_at, task.end.at)
             self._names |= {time: "[time]" for time in times if time}
             tasks += reversed(self.below[task.id])
 
@@ -148,7 +148,7 @@ def _pairs(one: Sequence[Task], other: Sequence[Task]) -> list[tuple[Task | None
 
 
 def _only_one(one: Task | None, other: Task | None) -> Pair:
-    named = [("", "") if task is None else (task.agent, _short(task.prompt)) for task in (one, other)]
+    named = [("", "") if task is None else (task.agent, _short(task.created.prompt)) for task in (one, other)]
     facts = tuple((name, *values) for name, *values in zip(("agent", "prompt"), *named, strict=True))
     return Pair(one and one.id, other and other.id, False, 0, (), facts)
 

@@ -46,10 +46,10 @@ def told_first(task: Task) -> list[UserMessage]:
     """What an agent hears before anything else when its last run did not end by itself."""
     if task.status not in _CUT:
         return []
-    error = _TO_ITSELF.get(task.reason, task.error) if task.reason else task.error
+    error = _TO_ITSELF.get(task.end.reason, task.end.error) if task.end.reason else task.end.error
     why = f": {error.rstrip('.')}" if error else ""
     text = f"{_CUT[task.status]}{why}. Go on from there; calls that were cut are marked as interrupted."
-    notice = SystemNotice(NoticeKind.ENDED, reason=task.reason)
+    notice = SystemNotice(NoticeKind.ENDED, reason=task.end.reason)
     return [UserMessage(text, sender="system", notice=notice)]
 
 
@@ -83,12 +83,12 @@ def words_for(
     Why it had ended it hears once, also where that happens again before anybody else has said anything.
     """
     asked = [said] if said.text.strip() else []
-    if not has_heard(events) and task.prompt:
-        asked = [UserMessage(task.prompt), *asked]
+    if not has_heard(events) and task.created.prompt:
+        asked = [UserMessage(task.created.prompt), *asked]
     mail = [letter.message for letter in letters]
     known = [each.notice for each in told_last(transcript_of(events))]
     why = (
-        told_first(task) if task.started_at else ()
+        told_first(task) if task.run.started_at else ()
     )  # else it was stopped before it had begun: no news to it
     return [*(each for each in why if each.notice not in known), *asked, *mail]
 
@@ -115,7 +115,7 @@ def with_place(
     """What a task hears when it goes on, with where it is; one that was never told so is told all of it."""
     if workplace is not None and not has_heard(events):
         return [*heard, *workplace.heard()]
-    place = workplace.heard_anew() if workplace else told_place(task.place, here)
+    place = workplace.heard_anew() if workplace else told_place(task.delivered.place, here)
     return [*place, *heard]
 
 

@@ -80,7 +80,7 @@ class Family:
     def take_up(self, children: Sequence[Task], inbox: AgentInbox, seat: Seat) -> None:
         """Expect what earlier turns sent and still runs here, and hand out the files of it all."""
         for child in children:
-            if not child.background:
+            if not child.terms.background:
                 continue
             if self._outputs is not None:
                 seat.gate.hand_out(output_file(self._outputs, child.id))
@@ -90,7 +90,7 @@ class Family:
     def rejoin(self, sender: Task, children: Sequence[Task], job: Job) -> None:
         """Follow the agents that a task waited for when it was cut and that are still at work elsewhere."""
         for child in children:
-            if child.id not in sender.left or child.status.ended or self._supervisor.find(child.id):
+            if child.id not in sender.delivered.left or child.status.ended or self._supervisor.find(child.id):
                 continue
             remote = Rejoined(child, job.stop.branch(), self._store, self._bus)
             self._supervisor.watch(remote, lambda remote=remote: remote.follow(self._supervisor.owner))

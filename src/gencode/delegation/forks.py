@@ -42,7 +42,7 @@ class Fork(Struct, frozen=True):
 
     def bounding(self, request: TaskRequest, task: Task) -> TaskRequest:
         """A request with what bounds the fork itself."""
-        asked = request.budget if request.budget != Budget() else task.budget
+        asked = request.budget if request.budget != Budget() else task.terms.budget
         return replace(request, budget=asked if self.budget is None else self.budget)
 
 
@@ -82,29 +82,29 @@ def born(task: Task, request: TaskRequest, where: Whereabouts) -> TaskCreated:
     return TaskCreated(
         agent=task.agent,
         prompt=request.prompt,
-        description=request.description or task.description,
+        description=request.description or task.created.description,
         parent=task.parent,
         background=request.background,
         cwd=where.cwd,
         asked_model=where.model,
-        max_turns=request.max_turns or task.max_turns,
-        depth=task.depth,
+        max_turns=request.max_turns or task.created.max_turns,
+        depth=task.created.depth,
         policies=where.policies,
-        grant=task.grant,
-        spawned=task.spawned,
+        grant=task.created.grant,
+        spawned=task.created.spawned,
         budget=request.budget,
         output_schema=request.output_schema,
         forked=task.id,
-        tools=task.tools,
+        tools=task.created.tools,
         clone=task.clone,
     )
 
 
 def kept_policies(task: Task, today: Policy) -> tuple[Policy, ...]:
     """The policies of a task for a fork in the same folder, which another place's policy can only narrow."""
-    if len(task.policies) < 2:
+    if len(task.created.policies) < 2:
         return ()
-    first, *links = task.policies
+    first, *links = task.created.policies
     return (narrowed(first, today), *links)
 
 
@@ -119,12 +119,13 @@ def _at_home(task: Task, clone: Policy) -> tuple[Policy, ...]:
 
 async def check_begun(store: Store, task: Task) -> None:
     """UserMistake for a fork that ended before it began, unless what it is to remember is written down."""
-    if not task.forked or not task.status.ended or task.started_at is not None:
+    source = task.created.forked
+    if not source or not task.status.ended or task.run.started_at is not None:
         return
     if not any(isinstance(event.fact, TaskForked) for event in await store.events(task.id)):
         raise UserMistake(
-            f"Task {task.id} is a fork of {task.forked} that was ended before it began, so it remembers "
-            f"nothing. Make another one: gen task fork {task.forked}"
+            f"Task {task.id} is a fork of {source} that was ended before it began, so it remembers "
+            f"nothing. Make another one: gen task fork {source}"
         )
 
 
@@ -162,7 +163,7 @@ async def remembered(
 def _place_at(events: Sequence[Event], at: int) -> TaskPlace | None:
     """Where a task worked at one of its facts."""
     task = replay(_until(events, at))
-    return task.place if task is not None else None
+    return task.delivered.place if task is not None else None
 
 
 def _until(events: Sequence[Event], at: int) -> list[Event]:

@@ -16,7 +16,9 @@ def schema_of(task: Task | TaskCreated, spec: AgentSpec, asked: Form = None) -> 
     """What is asked for now, else what the task had; a conversation has that of the agent which leads it."""
     if task.conversation:
         return spec.output_schema
-    return task.output_schema if asked is None else asked
+    if asked is not None:
+        return asked
+    return task.terms.output_schema if isinstance(task, Task) else task.output_schema
 
 
 def form_at(events: Sequence[Event], at: int) -> Form:

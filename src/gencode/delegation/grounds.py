@@ -180,7 +180,7 @@ async def _elsewhere(
     ground: Ground, source: Source, was: str, tip: str, workspace: Workspace, home: Path
 ) -> Stand:
     """A worktree for a task that had one which is not here: on another machine, or removed."""
-    lost = AWAY if ground.task.isolated and not ground.branch else REMOVED
+    lost = AWAY if ground.task.created.isolated and not ground.branch else REMOVED
     if not tip:
         made = await _made(ground, source, workspace, home)
         return Stand(made, fresh=True, told=_filled(ANEW, made, lost=lost))
@@ -212,7 +212,7 @@ async def copied(ground: Ground, workspace: Workspace, home: Path, name: str) ->
             source = replace(source, origin=work.parcel.tip, mixed=_is_mixed(work))
         return await make_of(source, workspace, home, name)
     before = ground.here(home, source.top)
-    before = before or (recorded_once(Path(task.worktree)) if task.worktree else None)
+    before = before or (recorded_once(Path(task.created.worktree)) if task.created.worktree else None)
     was = ground.own(home, source.top).branch
     if (before is None or before.branch != was) and (tip := await _commit(source, was)):
         origin = await source.git.tell("merge-base", source.base, tip)

@@ -118,7 +118,7 @@ async def in_use(store: Store, but: str = "") -> list[tuple[Task, list[Path]]]:
     found: list[tuple[Task, list[Path]]] = []
     for each in open_ones:
         above = await _line(store, each, known) if each.id in held else []
-        if places := [Path(one.worktree or one.cwd) for one in above if one.cwd]:
+        if places := [Path(one.created.worktree or one.cwd) for one in above if one.cwd]:
             found.append((each, places))
     return found
 
@@ -138,7 +138,9 @@ def _in_worktree(job: Job) -> bool:
 async def _hosts(store: Store, job: Job) -> list[tuple[Task, Path]]:
     """The worktrees that a job works in, each with the task it was made for: the innermost first."""
     line = await _line(store, job.task, {})
-    found = [(each, Path(each.worktree)) for each in line if each.worktree and not each.imported]
+    found = [
+        (each, Path(each.created.worktree)) for each in line if each.created.worktree and not each.imported
+    ]
     if job.workplace is not None:
         return [(job.task, Path(job.workplace.path)), *(each for each in found if each[0].id != job.id)]
     return found

@@ -187,7 +187,7 @@ class TaskLiveness:
         if silent >= timing.silent:
             why = f"it gave no sign of life for {silent:.0f} s; silence_seconds allows no more"
             return Cause(EndReason.SILENT, why)
-        if silent >= timing.stalled and not task.stalled and not task.status.ended:
+        if silent >= timing.stalled and not task.run.stalled and not task.status.ended:
             heard = record.heard
             await record.commit(TaskStalled(round(silent, 1)))
             record.heard = heard  # that it was noted is no sign of life
@@ -342,8 +342,8 @@ class FolderLiveness:
         What it sent beside itself does not end it.
         """
         silent, beside = self._silence[task.id, owner], (task.parent or "", owner) in self._silence
-        if task.seconds is not None and silent >= task.seconds + self._timing.late and not beside:
-            return not_ended_in_time(task.seconds)
+        if task.run.seconds is not None and silent >= task.run.seconds + self._timing.late and not beside:
+            return not_ended_in_time(task.run.seconds)
         return silent_process(silent) if silent >= self._timing.silent else None
 
     def _is_here(self, cwd: str) -> bool:

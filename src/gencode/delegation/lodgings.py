@@ -109,13 +109,13 @@ class Lodgings:
     async def _look_back(self, lodged: Lodged, task: str) -> None:
         """Note what an agent that began elsewhere leaves behind there."""
         known = await self._store.task(task)
-        if known is not None and known.started_at and not lodged.same_place:
+        if known is not None and known.run.started_at and not lodged.same_place:
             lodged.lost = await self._lost(known)
 
     async def _lost(self, known: Task) -> tuple[str, ...]:
         """The copies elsewhere with work of a task that nobody handed in."""
         cut = known.status is Status.INTERRUPTED or not known.status.ended
-        if not cut or not isinstance(known.place, WorkerCopy):
+        if not cut or not isinstance(known.delivered.place, WorkerCopy):
             return ()
         told = whole_transcript(await self._store.events(known.id))
         found = await self._parcels.returned(known.id)

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 async def make_whole(store: Store, outputs: Path | None, task: Task) -> None:
     """See to it that the file of a background task that has ended says so; the journal is the truth."""
-    if outputs is None or not task.background or not task.status.ended:
+    if outputs is None or not task.terms.background or not task.status.ended:
         return
     path = output_file(outputs, task.id)
     if is_whole(path, task):

@@ -104,9 +104,9 @@ class TaskPlan(Struct, frozen=True, eq=False, kw_only=True):
     @property
     def budget(self) -> Budget:
         """What the task may spend."""
-        if isinstance(self.run, EarlierTask) and self.run.budget is not None:
-            return self.run.budget
-        return self.task.budget
+        if isinstance(self.run, NewTask):
+            return self.run.created.budget
+        return self.run.task.terms.budget if self.run.budget is None else self.run.budget
 
     def with_agents_model(self) -> "TaskPlan":
         """With the model as the agent's file sets it, so that those it starts have the same settings."""
@@ -259,14 +259,14 @@ class TaskPlanner:
     async def resumed_child(self, task: Task, request: TaskRequest, caller: Caller) -> TaskPlan:
         """An earlier subagent of a caller, resumed by that."""
         spec = self.places.agent_of(task)
-        model = self._seating.model(request.model or task.asked_model, spec, caller.model)
-        link = link_of(spec, task.grant)
+        model = self._seating.model(request.model or task.created.asked_model, spec, caller.model)
+        link = link_of(spec, task.created.grant)
         place = caller.below(spec, model, background=request.background, link=link)
-        return await self._resumed(task, request.within(spec), replace(place, depth=task.depth), None)
+        return await self._resumed(task, request.within(spec), replace(place, depth=task.created.depth), None)
 
     async def taken_over(self, task: Task, handover: Handover) -> TaskPlan:
         """A task in the place of a process that died with it; who waits for it goes on waiting."""
-        background = task.background or not handover.bound
+        background = task.terms.background or not handover.bound
         place = replace(await self.places.of(task, handover.model), background=background, account="")
         request = TaskRequest("", "", max_turns=handover.max_turns, background=background)
         return await self._resumed(task, request, place, handover.seconds, takes_over=True)
@@ -289,7 +289,7 @@ class TaskPlanner:
         check_budget(request.budget)
         spec = self.places.agent_of(task)
         named = None if request.budget == NO_BUDGET else request.budget
-        left = seconds_left(task, named or task.budget, over=takes_over)
+        left = seconds_left(task, named or task.terms.budget, over=takes_over)
         return TaskPlan(
             agent=spec,
             place=replace(place, workspace=place.workspace.as_clone(task.clone)),
@@ -297,12 +297,12 @@ class TaskPlanner:
                 task,
                 request.prompt,
                 request.notice,
-                to_background=request.background and not task.background,
+                to_background=request.background and not task.terms.background,
                 budget=named,
                 takes_over=takes_over,
                 schema=request.output_schema,
             ),
-            limits=Limits(request.max_turns or task.max_turns or spec.max_turns),
+            limits=Limits(request.max_turns or task.created.max_turns or spec.max_turns),
             time=self._time(place, left, seconds, waited=not request.background),
         )
 
@@ -317,7 +317,7 @@ class TaskPlanner:
         await check_begun(self._store, task)
         place = await self.places.for_process(task, request.model, here=request.here)
         run = EarlierTask(task, request.prompt, schema=request.output_schema)
-        most = self._time(place, seconds_left(task, task.budget), seconds, waited=False).most
+        most = self._time(place, seconds_left(task, task.terms.budget), seconds, waited=False).most
         return DetachedPlan(run, place.model, place.workspace, most, account, request.max_turns)
 
     async def forked(

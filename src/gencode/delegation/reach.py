@@ -95,7 +95,7 @@ class Reach:
         family = [found, *await self._below(task)]
         waited = {found.id} if verb == "interrupt" else {found.id, *await self._beside(found)}
         for each in family[1:]:
-            if verb == "tree" or (each.parent in waited and not each.background):
+            if verb == "tree" or (each.parent in waited and not each.terms.background):
                 waited.add(each.id)
         return [each for each in family if each.id in waited and not each.status.ended]
 
@@ -138,7 +138,7 @@ class Reach:
         """
         number = await self.post(task, text, sender)
         # One that is just about to end may not have heard it; whoever sent it then wakes the task.
-        return await self._watch.until(task, lambda now: now.mailed >= number, HEARD_SECONDS)
+        return await self._watch.until(task, lambda now: now.delivered.mailed >= number, HEARD_SECONDS)
 
     async def post(self, task: str, text: str, sender: str) -> int:
         """Leave a letter for a task, whoever runs it; its number."""
@@ -163,10 +163,10 @@ class Reach:
             raise Conflict(f"Task {task} has already ended as {found.status}.")
         if found.conversation:
             raise UserMistake(f"{task} is a conversation; only the work of an agent goes to the background.")
-        if found.background or not await self._store.ask(task, Wish.BACKGROUND):
+        if found.terms.background or not await self._store.ask(task, Wish.BACKGROUND):
             return await self._watch.task(task)
-        found = await self._watch.until(task, lambda now: now.background, LET_GO_SECONDS)
-        if not found.background and not found.status.ended:
+        found = await self._watch.until(task, lambda now: now.terms.background, LET_GO_SECONDS)
+        if not found.terms.background and not found.status.ended:
             raise UserMistake(
                 f"Nobody let go of task {task} within {LET_GO_SECONDS:.0f} s; it runs as before."
             )
@@ -175,10 +175,10 @@ class Reach:
     async def _handed_over(self, task: Task) -> Task:
         """A task that was sent to the background; one that changes its process for that, once it goes on."""
         until = time.monotonic() + LET_GO_SECONDS
-        while task.reason is EndReason.BACKGROUNDED and time.monotonic() < until:
+        while task.end.reason is EndReason.BACKGROUNDED and time.monotonic() < until:
             seen = self._store.changes.count
             task = await self._watch.task(task.id)
-            if task.reason is EndReason.BACKGROUNDED:
+            if task.end.reason is EndReason.BACKGROUNDED:
                 await self._store.changes.after(seen, LOOK_SECONDS)
         return task
 
@@ -211,7 +211,7 @@ class Reach:
         await close_task(self._store, task, self._supervisor.owner, owner, SILENT)
         now = await self._store.task(task)
         beside = {held.task for held in owned if held.owner == owner}
-        if now is not None and now.reason is EndReason.STOP_UNANSWERED and now.parent not in beside:
+        if now is not None and now.end.reason is EndReason.STOP_UNANSWERED and now.parent not in beside:
             await one_task.end(owner)
 
     async def _below(self, task: str) -> list[Task]:

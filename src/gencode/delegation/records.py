@@ -122,7 +122,7 @@ class Records:
     def _outcome(self, task: Task, below: Family, queued: Mapping[str, int]) -> Outcome:
         children = below.get(task.id, ())
         sent = tuple(dict.fromkeys((*task.evidence.children, *(child.id for child in children))))
-        tree = task.usage + _usage(children, below, {task.id})
+        tree = task.totals.usage + _usage(children, below, {task.id})
         whole = replace(task, evidence=replace(task.evidence, children=sent))
         outcome = outcome_of(whole, tree, self._outputs)
         place = queued.get(task.id)
@@ -159,5 +159,5 @@ def _usage(tasks: Iterable[Task], below: Family, seen: set[str]) -> Usage:
     for task in tasks:
         if task.id not in seen:
             seen.add(task.id)
-            total = total + task.usage + _usage(below.get(task.id, ()), below, seen)
+            total = total + task.totals.usage + _usage(below.get(task.id, ()), below, seen)
     return total

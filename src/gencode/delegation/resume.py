@@ -77,10 +77,11 @@ class EarlierPlaces:
         except UserMistake as mistake:
             name = f"Task {task.id}" if isinstance(task, Task) else "The task"
             raise UserMistake(f"{name} cannot run without its agent. {mistake}") from None
-        if task.tools is not None and not (isinstance(task, Task) and task.imported):
-            kept = replace(task.tools, deny=(*task.tools.deny, *spec.tools.deny))
+        created = task.created if isinstance(task, Task) else task
+        if created.tools is not None and not (isinstance(task, Task) and task.imported):
+            kept = replace(created.tools, deny=(*created.tools.deny, *spec.tools.deny))
             spec = replace(spec, tools=kept)  # what its file gained meanwhile is for new tasks
-        return spawned(spec) if task.spawned else spec
+        return spawned(spec) if created.spawned else spec
 
     def received(self, created: TaskCreated, handover: Handover) -> Caller:
         """The place of a new task that another process prepared."""
@@ -88,7 +89,7 @@ class EarlierPlaces:
         model = replace(
             here.model, asked=created.asked_model, effort=handover.effort, warnings=handover.warnings
         )
-        place = _place(created, here, model, _chain(created, spec, here.chain, None), spec)
+        place = _place(created.depth, here, model, _chain(created, spec, here.chain, None), spec)
         return replace(place, background=created.background, account=handover.account)
 
     def far_fork(self, task: Task, asked: str) -> tuple[Caller, tuple[Policy, ...]]:
@@ -125,10 +126,10 @@ class EarlierPlaces:
         spec = self.agent_of(task)
         model = self._model(task, asked, sits.model)
         if clone is None:
-            return _place(task, sits, model, _chain(task, spec, sits.chain, self._root), spec)
+            return _place(task.created.depth, sits, model, _chain(task, spec, sits.chain, self._root), spec)
         copied = clone.copied(self._workplaces.home)
         sits = replace(sits, workspace=replace(sits.workspace, copied=copied))
-        return _place(task, sits, model, _chain_in_clone(task, spec, sits.chain), spec)
+        return _place(task.created.depth, sits, model, _chain_in_clone(task, spec, sits.chain), spec)
 
     async def _clone(self, task: Task, here: Workspace, *, named: bool, verb: str) -> "Clone | None":
         """The clone that a task goes on in; None for its own folder, UserMistake for any other one."""
@@ -150,7 +151,7 @@ class EarlierPlaces:
         """How the folder of a task was that went to another machine, or of the one that it is a fork of."""
         if not isinstance(self._store, Dispatching):
             return None
-        for name in filter(None, (task.id, task.forked)):
+        for name in filter(None, (task.id, task.created.forked)):
             if found := await self._store.parcels.returned(name):
                 return found[0].parcel
         return None
@@ -161,23 +162,23 @@ class EarlierPlaces:
             return usual
         if asked:
             return self._models.resolve(asked)
-        if task.imported or not task.chosen_model:
+        if task.imported or not task.terms.model:
             return usual
         try:
-            return self._models.again(task.chosen_model)
+            return self._models.again(task.terms.model)
         except UserMistake as mistake:
             raise UserMistake(
                 f"Task {task.id} cannot go on with its model; name another. {mistake}"
             ) from None
 
 
-def _place(task: Task | TaskCreated, here: Caller, model: Model, chain: Chain, spec: AgentSpec) -> Caller:
+def _place(depth: int, here: Caller, model: Model, chain: Chain, spec: AgentSpec) -> Caller:
     return replace(
         here,
         chain=chain,
         model=model,
         stop=here.session.stop.branch(),
-        depth=task.depth,
+        depth=depth,
         lineage=(spec.name,),
         sends=spec.sends or (),
     ).afresh()
@@ -198,13 +199,14 @@ def _elsewhere(task: Task, verb: str, *, far: bool) -> str:
 
 def _chain(task: Task | TaskCreated, spec: AgentSpec, today: Chain, root: Root | None) -> Chain:
     """The policies as they were written, together with what is asked about or refused today."""
+    created = task.created if isinstance(task, Task) else task
     foreign = isinstance(task, Task) and task.imported
-    if foreign or len(task.policies) < 2:
+    if foreign or len(created.policies) < 2:
         return today.below(link_of(spec))
     if root is not None:
-        return rebuilt(task.policies, task.grant, root, follows=spec.mode is None)
-    first, *links = task.policies
-    return rebuilt((narrowed(first, today[0]), *links), task.grant)
+        return rebuilt(created.policies, created.grant, root, follows=spec.mode is None)
+    first, *links = created.policies
+    return rebuilt((narrowed(first, today[0]), *links), created.grant)
 
 
 def _chain_in_clone(task: Task, spec: AgentSpec, today: Chain) -> Chain:
@@ -213,8 +215,8 @@ def _chain_in_clone(task: Task, spec: AgentSpec, today: Chain) -> Chain:
     Nobody has granted anything here. Permissions that were named now belong to this folder, so they lift
     nothing that the other one refuses.
     """
-    if len(task.policies) < 2:
+    if len(task.created.policies) < 2:
         return today.below(link_of(spec))
-    for policy in task.policies:
+    for policy in task.created.policies:
         today = today.below(Link(policy.owner, policy.mode, policy.rules))
     return today

@@ -204,7 +204,7 @@ class Scheduler:
         if held is not None:
             return held.over
         task = await self._store.task(job.last_task)
-        return task is not None and task.ended_at is not None and now - moment(task.ended_at) >= GRACE
+        return task is not None and task.end.at is not None and now - moment(task.end.at) >= GRACE
 
     async def _ran(self, job: Appointment) -> Run:
         if job.session and (heard := await self._said_to_a_running_one(job)):

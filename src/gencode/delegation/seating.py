@@ -27,7 +27,7 @@ from gencode.runtime.models import Model, ModelRegistry
 from gencode.runtime.payer import NO_PRICE
 from gencode.runtime.ports import AgentSource
 from gencode.runtime.prompt import system_prompt
-from gencode.runtime.seat import USUAL_CONTEXT, Seat
+from gencode.runtime.seat import Seat
 from gencode.runtime.seen import Seen
 from gencode.runtime.toolbox import Absence, Growing, Tool, Toolbox
 
@@ -295,7 +295,6 @@ class Seating:
         relatives: Relatives,
     ) -> Seat:
         """Everything the loop needs to run this agent."""
-        price = self._customs.price(caller.model.name)
         gate = Gate(
             chain=caller.chain,
             toolbox=toolbox,
@@ -312,22 +311,15 @@ class Seating:
             relatives=relatives,
         )
         return Seat(
-            agent=spec.name,
-            model=caller.model.name,
-            provider=caller.model.provider,
-            system=task.system,
-            toolbox=toolbox,
+            model=caller.model,
+            system=task.terms.system,
             gate=gate,
-            workspace=caller.workspace,
             limits=limits,
-            effort=caller.model.effort,
             shells=caller.session.shells.all,
             seen=caller.seen or Seen(caller.session.files, f"the agent {spec.name}, task {task.id}"),
-            price=price,
+            price=self._customs.price(caller.model.name),
             schema=schema_of(task, spec),
-            context=price.context or USUAL_CONTEXT,
             hooks=self._hooks(spec, task, toolbox, caller),
-            temperature=caller.model.temperature,
             sent=caller.task is not None,
         )
 

@@ -26,8 +26,8 @@ def spawned(spec: AgentSpec) -> AgentSpec:
 def posted(task: Task, cap: int, rest: str) -> str:
     """The result of a spawned task as the system message of its spawner says it; `rest` is where all is."""
     outcome = outcome_of(task)
-    label = one_line(task.description, LONGEST_LABEL) or task.id
+    label = one_line(task.created.description, LONGEST_LABEL) or task.id
     head = f"[Subagent '{label}' {'completed' if outcome.success else 'failed'}]"
     how = "" if outcome.success else f" {how_ended(outcome)}"
     report = report_lines(outcome, cap, rest=rest)
-    return f"{head}\nTask: {one_line(task.prompt, LONGEST_TASK)}\nResult:{how}\n{report}"
+    return f"{head}\nTask: {one_line(task.created.prompt, LONGEST_TASK)}\nResult:{how}\n{report}"

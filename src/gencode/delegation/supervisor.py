@@ -227,7 +227,7 @@ class Supervisor:
             facts.append(MessageAdded(interrupted(job.record.open_calls, why, *known)))
         task = job.record.task
         said = bool(ending.text.strip())
-        report, changes = (ending.text, ()) if said else (task.report, task.changes)
+        report, changes = (ending.text, ()) if said else (task.report.text, task.report.changes)
         changes = ending.changes or changes
         warnings = ending.warnings if job.ready else warnings_of(job.seat, job.transcript, task, ending)
         trouble = (job.record.trouble,) if job.record.trouble else ()
@@ -340,11 +340,11 @@ async def _with_answers(job: Job, ending: Ending) -> Ending:
     """An end with what was answered before something else came; with a schema, from what fits it on."""
     said = bool(ending.text.strip())
     if job.seat.schema is None:
-        return replace(ending, text=job.task.answers.with_these(ending.text)) if said else ending
-    if ending.status is Status.COMPLETED or ending.output is not None or not job.task.answers.before:
+        return replace(ending, text=job.task.run.answers.with_these(ending.text)) if said else ending
+    if ending.status is Status.COMPLETED or ending.output is not None or not job.task.run.answers.before:
         return ending
     try:
-        found = await fitting_before(job.task.answers, job.seat.schema)
+        found = await fitting_before(job.task.run.answers, job.seat.schema)
     except asyncio.CancelledError:  # the end is written in any case
         return ending
     if found is None:

@@ -65,7 +65,8 @@ class TaskBudgets:
     async def current(self, task: Task) -> Budget:
         """What a task may spend at this moment, wherever that was said."""
         balance = await self._store.ledger.balance(task.id)
-        return task.budget if balance is None else replace(balance.budget, seconds=task.budget.seconds)
+        own = task.terms.budget
+        return own if balance is None else replace(balance.budget, seconds=own.seconds)
 
     async def of_conversation(self, session: Task | None) -> Budget:
         """What a conversation may spend: of each kind what is named now, else what it had, or the usual.

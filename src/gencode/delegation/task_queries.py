@@ -24,7 +24,9 @@ async def is_bounded(store: Store, task: Task) -> bool:
     path = [task.id, *[each.id async for each in tasks_above(store, task)]]
     if await store.ledger.left(path) is not None:
         return True
-    return shares(task.budget) or any([shares(each.budget) async for each in tasks_above(store, task)])
+    return shares(task.terms.budget) or any(
+        [shares(each.terms.budget) async for each in tasks_above(store, task)]
+    )
 
 
 async def tasks_above(store: Store, task: Task) -> AsyncGenerator[Task, None]:
@@ -63,9 +65,9 @@ async def below(store: Store, task: str) -> list[Task]:
 
 def total_of(family: Sequence[Task]) -> Spent:
     """What a task and those below it have cost, of which it is one."""
-    usage = sum((each.usage for each in family), start=Usage())
+    usage = sum((each.totals.usage for each in family), start=Usage())
     return Spent(
-        turns=sum(each.turns for each in family),
+        turns=sum(each.totals.turns for each in family),
         tokens=usage.input_tokens + usage.output_tokens,
         usd=usage.usd or 0.0,
         spawns=max(len(family) - 1, 0),

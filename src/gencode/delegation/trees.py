@@ -192,12 +192,13 @@ class Workplaces:
         from gencode.runtime.worktrees.alone import alone
         from gencode.runtime.worktrees.place import path_around
 
-        path = path_around(Path(task.worktree or task.cwd)) if task.worktree or task.cwd else None
+        folder = task.created.worktree or task.cwd
+        path = path_around(Path(folder)) if folder else None
         if path is None:
             yield
             return
         async with alone(path) as tree:
-            if tree is None and not task.worktree:
+            if tree is None and not task.created.worktree:
                 raise UserMistake(f"The folder {task.cwd} of task {task.id} was a worktree, and is gone.")
             yield
 
@@ -236,7 +237,7 @@ def in_worktree(spec: AgentSpec, asked: str, source: Task | None = None) -> bool
 
 def had_own(task: Task) -> bool:
     """Whether a task works in a worktree or a copy of its own, wherever it is run."""
-    return bool(task.worktree) or task.isolated
+    return bool(task.created.worktree) or task.created.isolated
 
 
 def changes_of(tree: "Worktree", work: "Work") -> WorktreeChanges:
@@ -270,11 +271,11 @@ async def told_now(task: Task, store: Store | None = None) -> str:
     from gencode.runtime.worktrees.leftovers import looked_at
     from gencode.runtime.worktrees.place import recorded
 
-    tree = recorded(Path(task.worktree))
+    tree = recorded(Path(task.created.worktree))
     if tree is None or not task.status.ended:
         return task.result
-    offered = any(offers(each, tree.branch) for each in task.changes)
-    in_use = any(map(is_in_use, task.changes))
+    offered = any(offers(each, tree.branch) for each in task.report.changes)
+    in_use = any(map(is_in_use, task.report.changes))
     if in_use and (store is None or await at_work(store, tree.path, task.id)):
         return task.result
     left = await looked_at(tree.path)
@@ -282,7 +283,9 @@ async def told_now(task: Task, store: Store | None = None) -> str:
     cut = left is not None and untold and (left.changed or left.dirty)
     if not cut and not in_use and (not offered or (left is not None and not (left.merged or left.settled))):
         return task.result
-    kept = with_changes(task.report, [withdrawn(each, tree.branch) for each in without_use(task.changes)])
+    kept = with_changes(
+        task.report.text, [withdrawn(each, tree.branch) for each in without_use(task.report.changes)]
+    )
     if left is not None and cut:
         return f"{kept.rstrip()}\n\n{_found(left)}".lstrip()
     where = f"Its worktree and its branch {tree.branch} are gone by now"

@@ -62,25 +62,25 @@ def _in_line(queue: Sequence[Task], begun: Mapping[str, str], caps: Mapping[str,
 
 def _at_work(running: Sequence[Task], queue: Sequence[Task], caps: Mapping[str, int]) -> list[Caps]:
     """The caps of those who hold a slot, the first who began first; who waits for an agent holds none."""
-    waited = {task.parent for task in (*running, *queue) if not task.background}
+    waited = {task.parent for task in (*running, *queue) if not task.terms.background}
     working = [task for task in running if not task.conversation and task.id not in waited]
     return [_caps_of(task, caps) for task in sorted(working, key=_began)]
 
 
 def as_they_stood(task: Task) -> tuple[bool, str]:
     """A key that puts tasks that were cut in the order they had: who was at work, and then who waited."""
-    waited = task.started_at is None or task.queued_at > task.handed
+    waited = task.run.started_at is None or task.run.queued_at > task.run.handed
     return waited, _came(task)
 
 
 def _came(task: Task) -> str:
     """Since when it waits."""
-    return task.queued_at or task.created_at
+    return task.run.queued_at or task.created_at
 
 
 def _began(task: Task) -> str:
-    return task.handed or task.started_at or ""
+    return task.run.handed or task.run.started_at or ""
 
 
 def _caps_of(task: Task, caps: Mapping[str, int]) -> Caps:
-    return caps_of(task.chosen_model or task.asked_model, caps)
+    return caps_of(task.terms.model or task.created.asked_model, caps)

@@ -327,7 +327,7 @@ class Work:
                 tops[top.id] = top
         for top in tops.values():
             elsewhere = not top.status.ended and self._supervisor.local(top.id) is None
-            own = replace(budget, seconds=top.budget.seconds) if elsewhere else budget
+            own = replace(budget, seconds=top.terms.budget.seconds) if elsewhere else budget
             await self._set(top, own)
             self._budgets.keep(top.id, own)
 
@@ -337,8 +337,8 @@ class Work:
         It may be at work, here or in another process. UserMistake when those above it leave less than that.
         """
         found, budget = await self._records.find(task), a_budget(budget)
-        if budget.usd is not None and found.model:
-            self._delegation.seating.check_model(found.model)
+        if budget.usd is not None and found.run.model:
+            self._delegation.seating.check_model(found.run.model)
         if found.conversation:
             self._budgets.keep(found.id, await self._budgets.of_conversation(found))
         await self._set(found, budget)
@@ -362,7 +362,7 @@ class Work:
         except (StoreTrouble, BudgetSpent):
             raise
         except (UserMistake, Fenced):
-            if budget.seconds != task.budget.seconds:
+            if budget.seconds != task.terms.budget.seconds:
                 raise UserMistake(SECONDS_ELSEWHERE.format(task=task.id)) from None
             await self._budgets.limit(task, budget)
 

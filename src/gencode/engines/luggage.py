@@ -114,7 +114,8 @@ class Luggage:
         from gencode.runtime.away.packing import Packer
 
         mark, missing = mark_of(cwd), None
-        ground = await ground_of(self._store, task) if task and (task.worktree or task.isolated) else None
+        apart = task is not None and (task.created.worktree or task.created.isolated)
+        ground = await ground_of(self._store, task) if task and apart else None
         earlier = ground.back if ground else await self._store.parcels.returned(task.id) if task else None
         try:
             if ground and mark and not ground.newest_back and (begun := await self._pack_own(ground)):
@@ -144,8 +145,9 @@ class Luggage:
             if earlier is not None:
                 return earlier
         task = await self._store.task(handover.task) if created is None else None
-        packed, known = await self.pack(cwd, task), created or task
-        if known is not None and known.isolated:
+        packed = await self.pack(cwd, task)
+        created = task.created if task is not None else created
+        if created is not None and created.isolated:
             packed = _alone(packed, cwd)
         if fork is None or packed.parcel is None:
             return packed
@@ -173,7 +175,8 @@ class Luggage:
     async def _pack_tree(self, created: TaskCreated, fork: ForkPoint) -> Packed | None:
         """The folder as another task began with it in a worktree, and its work there."""
         source = await self._store.task(created.forked)
-        if source is None or not (source.worktree or source.isolated) or source.cwd != created.cwd:
+        apart = source is not None and (source.created.worktree or source.created.isolated)
+        if source is None or not apart or source.cwd != created.cwd:
             return None
         from gencode.runtime.away.ground import ground_of
 

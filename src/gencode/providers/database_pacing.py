@@ -1,6 +1,6 @@
 """Paces requests across machines: a wrapper around a provider, for a shared database.
 
-It stands inside `RetryingProvider`, which looks after this process; what is refused here is told to all others.
+It stands inside `RetryingProvider`, which looks after this process; what is refused is told to all others.
 """
 
 from collections.abc import AsyncGenerator

@@ -105,7 +105,7 @@ class AskParent:
         """The answers, from the parent if it gives them in time, else from a person."""
         job = self._supervisor.local(caller.task or "")
         alone = job is not None and job.seat.gate.approvals.unattended
-        waited = job is not None and not job.task.background
+        waited = job is not None and not job.task.terms.background
         parent = await self._parent(job) if job is not None else None
         if job is not None and parent is not None:
             with (
@@ -158,14 +158,16 @@ class AskParent:
         if found is None or ANSWERS_WITH not in tools_of(events):
             return None
         open_calls = {each.id for each in unanswered(transcript_of(events))}
-        return Parent(found.id, found.agent, not job.task.background and job.task.call in open_calls)
+        return Parent(
+            found.id, found.agent, not job.task.terms.background and job.task.created.call in open_calls
+        )
 
     async def _answered_by(
         self, job: Job, parent: Parent, inbox: AgentInbox, inquiries: Sequence[Inquiry]
     ) -> bool:
         """Whether the parent answers with a message; one that waits for this agent is let go to read it."""
         known = [each.number for each in await self._store.waiting(job.id)]
-        after = max(known, default=job.task.mailed)
+        after = max(known, default=job.task.delivered.mailed)
         share = self._share(job, SHARE_OF_PARENT)
         seconds = self._parent_seconds if share is None else min(self._parent_seconds, share)
         try:
@@ -212,7 +214,9 @@ class AskParent:
         async for _ in self._store.changes.looks(LOOK_SECONDS):
             try:
                 found = await self._at_work(asked.parent)
-                if found is None or (found.mailed >= asked.number and await self._leaves(found, asked)):
+                if found is None or (
+                    found.delivered.mailed >= asked.number and await self._leaves(found, asked)
+                ):
                     return
             except StoreTrouble as trouble:
                 log.warning("it is not known whether task %s is at work: %s", asked.parent, trouble)
@@ -248,7 +252,7 @@ class AskParent:
     async def _has_heard(self, task: str, number: int) -> bool:
         """Whether a task has taken a letter: what it wrote before is no answer to that."""
         found = await self._store.task(task)
-        return found is None or found.mailed >= number
+        return found is None or found.delivered.mailed >= number
 
 
 async def _asked(asker: Asker, question: Question) -> Answer:

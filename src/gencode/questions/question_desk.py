@@ -604,7 +604,7 @@ async def family(store: Store, question: Question) -> tuple[tuple[str, ...], boo
             break
         names.append(found.agent)
         asks = task == question.task
-        background = background or (found.background and not (asks and question.waited))
+        background = background or (found.terms.background and not (asks and question.waited))
         task = found.parent
     path = tuple(reversed(names))
     return path if len(path) > len(question.path) else question.path, background

@@ -168,16 +168,16 @@ def _replies(gone: Sequence[Message]) -> int:
 async def _written(seat: Seat, record: Recorder, stop: Stop, question: str) -> tuple[str, EndPart | None]:
     """What the model says in one call without tools; nothing where it could not."""
     asked = (UserMessage(question, sender="system"),)
-    request = Request(seat.model, summaries.SYSTEM, asked, (), seat.agent, sums_up=True, sent=seat.sent)
+    request = Request(seat.model.name, summaries.SYSTEM, asked, (), seat.agent, sums_up=True, sent=seat.sent)
     text: list[str] = []
-    end = EndPart(seat.model)
+    end = EndPart(seat.model.name)
     paid: Paid | None = None
     asked = False
     try:
         with stop.interrupts():
             paid = await admitted(seat, request, record)
             asked = True
-            async with aclosing(seat.provider.stream(kept_to(request, paid))) as parts:
+            async with aclosing(seat.model.provider.stream(kept_to(request, paid))) as parts:
                 async for part in parts:
                     record.heard = time.monotonic()
                     match part:

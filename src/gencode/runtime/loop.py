@@ -143,7 +143,7 @@ async def finished(
         await tell(transcript, record, more)
         return None
     ending = ending_of(reply, (NOT_DONE,) if only_announced else ())
-    answers = record.task.answers
+    answers = record.task.run.answers
     if seat.schema is None or ending.status not in (Status.COMPLETED, Status.EMPTY):
         return if_silent(ending, answers, called=course.called)
     output, problem = await shaped(reply.text, seat.schema)
@@ -245,14 +245,14 @@ async def listen(
     text: list[str] = []
     thinking: list[ThinkingPart] = []
     calls: list[ToolCall] = []
-    end = EndPart(seat.model)
+    end = EndPart(seat.model.name)
     paid: Paid | None = None
     asked = whole = False
     try:
         with stop.interrupts():
             paid = await admitted(seat, request, record)
             asked = True
-            async with aclosing(seat.provider.stream(kept_to(request, paid))) as parts:
+            async with aclosing(seat.model.provider.stream(kept_to(request, paid))) as parts:
                 async for part in parts:
                     match part:
                         case TextPart():
@@ -295,11 +295,11 @@ def asked_of(
     seat: Seat, transcript: Sequence[Message], tools: Sequence[ToolSchema], record: Recorder
 ) -> Request:
     """Everything the model of a seat is told for one turn."""
-    messages = pictured(transcript, seat.model) if seat.scale.pictures else transcript
+    messages = pictured(transcript, seat.model.name) if seat.scale.pictures else transcript
     return Request(
-        *(seat.model, seat.system, messages, tools, seat.agent, record.lease.task),
-        effort=seat.effort,
-        temperature=seat.temperature,
+        *(seat.model.name, seat.system, messages, tools, seat.agent, record.lease.task),
+        effort=seat.model.effort,
+        temperature=seat.model.temperature,
         sent=seat.sent,
     )
 
@@ -323,7 +323,7 @@ async def admitted(seat: Seat, request: Request, record: Recorder) -> "Paid | No
     await record.flush()  # what the call before cost settles its own hold
     with record.parked():
         tell = partial(tell_wait, record)
-        return await seat.payer.pay(request, seat.price, left, record.task.usage, tell)
+        return await seat.payer.pay(request, seat.price, left, record.task.totals.usage, tell)
 
 
 def tell_wait(record: Recorder, part: WaitPart) -> None:

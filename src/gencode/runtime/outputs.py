@@ -85,7 +85,7 @@ def rewrite(path: Path, events: Sequence[Event]) -> None:
 
 def is_whole(path: Path, task: Task) -> bool:
     """Whether the file of a task that has ended says so in its last line."""
-    last = _last_line(task.id, task.status, task.ended_at or "").encode()
+    last = _last_line(task.id, task.status, task.end.at or "").encode()
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)
@@ -178,7 +178,7 @@ def _title(task: str, agent: str, description: str) -> str:
 def _late_head(task: Task) -> str:
     """The head of a file that begins in the middle of its task."""
     return (
-        f"{_title(task.id, task.agent, task.description)}Folder: {task.cwd}\n"
+        f"{_title(task.id, task.agent, task.created.description)}Folder: {task.cwd}\n"
         f"It has been in the background since here; its earlier steps: gen task show {task.id}\n"
     )
 

@@ -108,7 +108,7 @@ class Recorder:
 
     def publish(self, events: Sequence[Event]) -> None:
         """Let facts be heard that are in the journal; a background task's file has them by then."""
-        if self._outputs is not None and events and self.task.background:
+        if self._outputs is not None and events and self.task.terms.background:
             if self._file is None:
                 self._file = TaskFile(output_file(self._outputs, self.lease.task))
             self._file.add(self.task, events)

@@ -32,7 +32,7 @@ async def look_away(
 
     Only where the model answers then are they to blame, and left out for good; else the refusal is raised.
     """
-    for count in _to_leave_out(transcript, seat.model):
+    for count in _to_leave_out(transcript, seat.model.name):
         words = NOTE.format(pictures=counted(count), why=clip(str(refused), LONGEST_WHY))
         note = UserMessage(words, sender="system", unseen=count)
         try:

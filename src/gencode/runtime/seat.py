@@ -8,11 +8,12 @@ from msgspec import Struct, field
 from gencode.core.changes import Changes
 from gencode.core.prices import Price
 from gencode.core.reasons import EndReason
-from gencode.core.spec import Effort, Workspace
+from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.runtime.gate import Gate
 from gencode.runtime.limits import Limits
-from gencode.runtime.ports import Delegate, Inbox, Provider
+from gencode.runtime.models import Model
+from gencode.runtime.ports import Delegate, Inbox
 from gencode.runtime.seen import Seen
 from gencode.runtime.spending import Scale
 from gencode.runtime.toolbox import Toolbox, no_shells
@@ -31,21 +32,16 @@ class Seat(Struct, frozen=True, eq=False):
     """Everything one run of the loop needs; the main agent and a subagent differ only here.
 
     `slot` is its right to be at work beside others (None: always), `payer` pays for its calls where there are
-    budgets, `schema` what its result has to look like, `context` how many tokens its model holds. Who has it
-    was `sent` by an agent, or else by a person or a program.
+    budgets, `schema` what its result has to look like. Who has it was `sent` by an agent, or else by a person
+    or a program.
     """
 
-    agent: str
-    model: str
-    provider: Provider
+    model: Model
     system: str
-    toolbox: Toolbox
     gate: Gate
-    workspace: Workspace
     limits: Limits
     delegate: Delegate | None = None
     inbox: Inbox | None = None
-    effort: Effort | None = None
     seen: Seen = field(default_factory=Seen)
     shells: "Callable[[], Shells]" = no_shells
     slot: "Slot | None" = None
@@ -53,10 +49,28 @@ class Seat(Struct, frozen=True, eq=False):
     price: Price = Price()
     schema: dict[str, Any] | None = None
     hooks: "Hooks | None" = None
-    temperature: float | None = None
-    context: int = USUAL_CONTEXT
     sent: bool = False
     scale: Scale = field(default_factory=Scale)
+
+    @property
+    def agent(self) -> str:
+        """The name of its agent."""
+        return self.gate.agent.name
+
+    @property
+    def toolbox(self) -> Toolbox:
+        """The tools it has."""
+        return self.gate.toolbox
+
+    @property
+    def workspace(self) -> Workspace:
+        """The folders it works in."""
+        return self.gate.workspace
+
+    @property
+    def context(self) -> int:
+        """How many tokens its model holds."""
+        return self.price.context or USUAL_CONTEXT
 
 
 class Ending(Struct, frozen=True):

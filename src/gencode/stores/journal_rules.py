@@ -97,8 +97,10 @@ def adopted(events: Sequence[Event]) -> Growth:
         whole.append(Event(event.task, event.seq, event.at, fact))
         bodies.append(body)
     growth = Growth(None, whole, bodies)
-    if growth.state.mailed > _MOST_LETTERS:
-        raise UserMistake(f"Nobody was ever sent {growth.state.mailed} letters, as this journal says.")
+    if growth.state.delivered.mailed > _MOST_LETTERS:
+        raise UserMistake(
+            f"Nobody was ever sent {growth.state.delivered.mailed} letters, as this journal says."
+        )
     return growth
 
 

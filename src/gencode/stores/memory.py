@@ -228,7 +228,7 @@ class MemoryStore:
         waiting = await self.waiting(task)
         if len(waiting) >= MOST_WAITING:
             raise unheard(task)
-        number = (waiting[-1].number if waiting else self._records[task].state.mailed) + 1
+        number = (waiting[-1].number if waiting else self._records[task].state.delivered.mailed) + 1
         self._mail[task] = [*waiting, Letter(task, number, clean, unicode_text(sender), stamp())]
         self.changes.note()
         return number
@@ -241,7 +241,7 @@ class MemoryStore:
     async def waiting(self, task: str) -> list[Letter]:
         """The letters that a task has not taken yet, in order."""
         letters = self._mail.get(task, ())
-        return [letter for letter in letters if letter.number > self._records[task].state.mailed]
+        return [letter for letter in letters if letter.number > self._records[task].state.delivered.mailed]
 
     async def adopt(self, events: Sequence[Event]) -> None:
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
@@ -323,7 +323,7 @@ class MemoryStore:
 
     def _is_unheard(self, record: _Record) -> bool:
         letters = self._mail.get(record.state.id, ())
-        return record.owner is None and any(each.number > record.state.mailed for each in letters)
+        return record.owner is None and any(each.number > record.state.delivered.mailed for each in letters)
 
     def _task_now(self, task: str) -> TaskNow | None:
         """Whose a task is at this moment."""
@@ -349,7 +349,7 @@ def _matches(state: Task, query: TaskQuery) -> bool:
         and (not query.parents or state.parent in query.parents)
         and (query.cwd is None or state.cwd == unicode_text(query.cwd))
         and (not query.statuses or state.status in query.statuses)
-        and (query.ended_after is None or state.ended_at is None or state.ended_at > query.ended_after)
+        and (query.ended_after is None or state.end.at is None or state.end.at > query.ended_after)
         and (query.conversations is None or state.conversation == query.conversations)
         and not (query.roots and state.parent is not None)
         and (query.agent is None or state.agent.lower() == query.agent.lower())

@@ -95,7 +95,7 @@ class MemoryLedger:
         if goes_on(before, after):
             self.learn(path)
             known = self._accounts.get(after.id)
-            if known is None and limited(after.budget):
+            if known is None and limited(after.terms.budget):
                 known = self._new(after.id)
             account = again(known, before, after, path[1:])
             check_begins(self._accounts, account, spawned=False)
@@ -122,7 +122,7 @@ class MemoryLedger:
         """Open accounts for tasks whose journals tell of a budget, and that have none yet."""
         for each in path:
             state = self._task(each)
-            if state is not None and each not in self._accounts and (limits := limited(state.budget)):
+            if state is not None and each not in self._accounts and (limits := limited(state.terms.budget)):
                 self._accounts[each] = replace(self._new(each), limits=limits)
 
     async def recount(self) -> Sequence[str]:

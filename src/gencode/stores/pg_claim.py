@@ -65,7 +65,7 @@ class TaskClaim:
             self._lease_seconds,
             seen.seq,
             state.seq,
-            storable(state.model),
+            storable(state.run.model),
             events[-1].at,
             state.status,
         )

@@ -309,7 +309,7 @@ class PostgresLedger:
 
     async def is_unlimited(self, state: Task, route: SpendingPath) -> bool:
         """Whether a new task needs no leave to spend."""
-        return not limited(state.budget) and await self.is_free(route.path[1:])
+        return not limited(state.terms.budget) and await self.is_free(route.path[1:])
 
     async def create(
         self, connection: Connection, again: bool, new: "NewTaskRow", route: SpendingPath
@@ -332,7 +332,7 @@ class PostgresLedger:
     def created(self, state: Task, route: SpendingPath) -> None:
         """A task was written, and is leased here."""
         self.keep(route)
-        if limited(state.budget):
+        if limited(state.terms.budget):
             self._free -= {*route.path[-2:]}
 
     async def taken(self, route: SpendingPath, session: str | None) -> SpendingPath:
@@ -349,18 +349,18 @@ class PostgresLedger:
         if not goes_on(before, after):
             return
         route = await self.route(after.id)
-        if not limited(after.budget) and await self.is_free(route.path):
+        if not limited(after.terms.budget) and await self.is_free(route.path):
             return
 
         async def step(connection: Connection, _again: bool) -> None:
             async with connection.transaction():
                 known = await connection.fetchval(_THERE, after.id) is not None
-                if not known and limited(after.budget):
+                if not known and limited(after.terms.budget):
                     await connection.execute(_LOCK_ALL)
                 await connection.fetch(_LOCK, route.path)
                 accounts = await _on(connection, route.path)
                 account = accounts.get(after.id)
-                if account is None and limited(after.budget):
+                if account is None and limited(after.terms.budget):
                     account = await _counted(connection, after.id)
                 account = again(account, before, after, route.path[1:])
                 check_begins(accounts, account, spawned=False)
@@ -455,8 +455,8 @@ async def _taken(connection: Connection, hold: Hold) -> Verdict:
 async def _learn(connection: Connection, tasks: Sequence[str]) -> None:
     for task in tasks:
         state = (await _below(connection, task)).get(task)
-        if state is not None and limited(state.budget) and not await _on(connection, [task]):
-            account = replace(await _counted(connection, task), limits=limited(state.budget))
+        if state is not None and limited(state.terms.budget) and not await _on(connection, [task]):
+            account = replace(await _counted(connection, task), limits=limited(state.terms.budget))
             await _put(connection, account, await _route(connection, task))
     if tasks:
         await connection.execute(_COUNTED, list(tasks))

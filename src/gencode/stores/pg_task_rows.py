@@ -110,15 +110,15 @@ class NewTaskRow:
             state.conversation,
             None if state.parent is None else storable(state.parent),
             state.status,
-            storable(state.model),
+            storable(state.run.model),
             state.created_at,
             events[-1].at,
-            state.ended_at,
+            state.end.at,
             0 if self._owner is None else 1,
             self._owner,
             self._lease_seconds,
             state.seq,
-            state.mailed,
+            state.delivered.mailed,
             self._dispatch,
         )
         facts: tuple[Any, ...] = (

@@ -163,13 +163,13 @@ class Accounts:
         route = route if route.tasks else SpendingPath((), session)
         if route.unread:
             self.learn(route)
-        if limited(state.budget) or self._is_limited(route.path):
+        if limited(state.terms.budget) or self._is_limited(route.path):
             check_begins(self.on(route.path), account_of(state, route.path), spawned=True)
         return route
 
     def created(self, state: Task, route: SpendingPath) -> None:
         """Count a new task above it, and open its account."""
-        if limited(state.budget):
+        if limited(state.terms.budget):
             self._put(account_of(state, route.path))
         if self._is_limited(route.path):
             self._spend(route.path, plus(cost_of(state), {"spawns": 1}))
@@ -187,7 +187,7 @@ class Accounts:
         self.learn(route)
         accounts = self.on(route.path)
         known = accounts.get(after.id)
-        if known is None and limited(after.budget):
+        if known is None and limited(after.terms.budget):
             known = self._counted(after.id)
         account = again(known, before, after, route.path[1:])
         if accounts or account.limits:
@@ -239,8 +239,8 @@ class Accounts:
         """Open accounts for tasks whose journals tell of a budget that the ledger does not know."""
         for task in route.unread:
             state = self._read_task(self._connection, task)
-            if state is not None and limited(state.budget) and task not in self.on((task,)):
-                self._put(replace(self._counted(task), limits=limited(state.budget)))
+            if state is not None and limited(state.terms.budget) and task not in self.on((task,)):
+                self._put(replace(self._counted(task), limits=limited(state.terms.budget)))
             self._connection.execute("UPDATE Sessions SET Counted = 1 WHERE Id = ?", (task,))
 
     def recount(self, account: str) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 
 from gencode.core.events import DurableFact, Event, kind_of
 from gencode.core.ids import stamp
-from gencode.core.task import Evidence, Task
+from gencode.core.task import RECORDS, Task
 from gencode.runtime.ports import Lease
 from gencode.stores.group_commit import WriteStep
 from gencode.stores.journal_rules import MOST_WAITING, Growth, busy, grown, lost, missing, unheard
@@ -19,7 +19,7 @@ SNAPSHOT_EVERY = 64
 """So many facts at most are folded to read a task."""
 
 _FOLD_REVISION = 5  # raise it when `fold` gives another task for the same facts
-FOLD = zlib.crc32(repr((_FOLD_REVISION, Task.__struct_fields__, Evidence.__struct_fields__)).encode())
+FOLD = zlib.crc32(repr((_FOLD_REVISION, *(record.__struct_fields__ for record in RECORDS))).encode())
 """The number of the fold that made a snapshot; snapshots of another one do not count."""
 
 _INSERT_SESSION = """
@@ -149,13 +149,13 @@ class AppendEvents(WriteStep[list[Event]]):
         _write_facts(cursor, growth, lease.epoch)
         if turns_status:
             result = state.result if state.status.ended else None
-            cursor.execute(_PROJECT, (state.status, result, state.error, state.ended_at, state.id))
+            cursor.execute(_PROJECT, (state.status, result, state.end.error, state.end.at, state.id))
         ends = turns_status and state.status.ended
         if ends or state.seq // SNAPSHOT_EVERY != before.seq // SNAPSHOT_EVERY:
             _write_snapshot(cursor, state)
-        if state.mailed != before.mailed:
-            cursor.execute(_MAILED, (state.mailed, state.id))
-            cursor.execute(_TAKEN, (state.id, state.mailed))
+        if state.delivered.mailed != before.delivered.mailed:
+            cursor.execute(_MAILED, (state.delivered.mailed, state.id))
+            cursor.execute(_TAKEN, (state.id, state.delivered.mailed))
         self._accounts.appended(before, state, lease.path, opened)
         if self._last and not turns_status:
             cursor.execute(RELEASE, (state.id, lease.epoch, lease.owner))
@@ -165,12 +165,12 @@ class AppendEvents(WriteStep[list[Event]]):
     def _advance(self, growth: Growth, turns_status: bool) -> int:
         """Move the row of the task on; 0 when it is not ours any more."""
         lease, state = self._lease, growth.state
-        guarded = (state.seq, state.model, growth.events[-1].at)
+        guarded = (state.seq, state.run.model, growth.events[-1].at)
         guarded += (state.id, lease.epoch, lease.owner, self._before.seq)
         if not turns_status:
             return self._cursor.execute(_ADVANCE, guarded).rowcount
         statement = _LAST_TURN if self._last else _TURN
-        return self._cursor.execute(statement, (state.status, state.ended_at, *guarded)).rowcount
+        return self._cursor.execute(statement, (state.status, state.end.at, *guarded)).rowcount
 
     def undo(self) -> None:
         """The lease is as far as it was."""
@@ -240,15 +240,15 @@ def _row(state: Task) -> dict[str, Any]:
         "cwd": state.cwd,
         "conversation": state.conversation,
         "parent": state.parent,
-        "call": state.call,
+        "call": state.created.call,
         "status": state.status,
-        "model": state.model,
-        "prompt": state.prompt,
+        "model": state.run.model,
+        "prompt": state.created.prompt,
         "result": state.result if state.status.ended else None,
-        "error": state.error,
-        "permissions": msgspec.json.encode(state.policies).decode(),
+        "error": state.end.error,
+        "permissions": msgspec.json.encode(state.created.policies).decode(),
         "created": state.created_at,
-        "ended": state.ended_at,
+        "ended": state.end.at,
         "seq": state.seq,
-        "mailed": state.mailed,
+        "mailed": state.delivered.mailed,
     }

@@ -83,8 +83,10 @@ def unreadable(state: Task | None, why: CorruptFact) -> Task | None:
     """A task that cannot be read to its end: it has failed, since nobody can go on with it or end it."""
     if state is None or state.status.ended:
         return state
-    failed = replace(state, status=Status.FAILED, reason=EndReason.UNREADABLE, error=str(why))
-    return replace(failed, ended_at=state.touched_at or state.created_at, running_since=None)
+    end = replace(
+        state.end, at=state.touched_at or state.created_at, reason=EndReason.UNREADABLE, error=str(why)
+    )
+    return replace(state, status=Status.FAILED, end=end, run=replace(state.run, since=None))
 
 
 def snapshot_of(body: str | bytes | None) -> Task | None:

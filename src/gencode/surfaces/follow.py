@@ -293,7 +293,7 @@ async def _tell_all(
         async with asyncio.timeout(LOOK_SECONDS):
             while above:
                 found = await store.tasks(TaskQuery(parents=above))
-                at_work = [each for each in found if (each.ended_at or since) >= since]
+                at_work = [each for each in found if (each.end.at or since) >= since]
                 above = tuple(each.id for each in found)
                 known.update((each.id, each) for each in at_work if each.id not in known)
     stopping.work = _work(known.values(), commands)

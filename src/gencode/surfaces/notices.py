@@ -19,7 +19,7 @@ from gencode.core.events import (
     TranscriptCompacted,
 )
 from gencode.core.messages import UserMessage
-from gencode.core.outcome import Outcome, titled
+from gencode.core.outcome import Outcome, title_of
 from gencode.core.rules import Action, DecidedBy
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -124,7 +124,7 @@ def ended_meanwhile(session: Task, children: Sequence[Task]) -> list[Notice]:
     return [
         Notice(
             f"While this conversation was closed: {visible_line(each.agent)} {each.id} "
-            f"({visible_line(titled(each.description, each.prompt, each.forked), 60)}) "
+            f"({visible_line(title_of(each), 60)}) "
             f"ended as {each.status}. The main agent hears of it with your next message.",
             "result" if each.status is Status.COMPLETED else "error",
             each.id,

@@ -267,8 +267,8 @@ class Talk:
         events, _ = await self.gen.journal(task)
         found = retold(task, events, most)
         for child in await self.gen.store.tasks(TaskQuery(parent=task)):
-            if child.call:
-                found = adopt(found, child.id, child.call)
+            if child.created.call:
+                found = adopt(found, child.id, child.created.call)
         return self._voices.added_to(found, self.known(task))
 
     async def rest(self) -> None:
@@ -365,7 +365,7 @@ class Talk:
         """Whether the last turn was led here; of several terminals that one begins the next by itself."""
         if self._job is None:
             return False
-        return (await self.gen.find(self._job.id)).ended_at == self._job.task.ended_at
+        return (await self.gen.find(self._job.id)).end.at == self._job.task.end.at
 
     async def _rests(self, session: str) -> bool:
         """Whether nobody is at a turn of a conversation, and nobody but us has stopped the last one."""

@@ -26,7 +26,7 @@ from gencode.core.events import (
 )
 from gencode.core.ids import SHELL, moment
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
-from gencode.core.outcome import titled
+from gencode.core.outcome import title_of, titled
 from gencode.core.receipts import handed_over
 from gencode.core.status import Status
 from gencode.core.task import Refused, Task, with_refusal
@@ -122,29 +122,29 @@ class View(Struct, frozen=True):
 
 def seen(task: Task) -> AgentView:
     """An agent as its folded task tells it, for those whose events nobody heard."""
-    ends = [End(each.at, each.status, each.text, each.error) for each in task.past]
-    if task.ended_at:
-        ends.append(End(task.ended_at, task.status, task.result, task.error))
+    ends = [End(each.end.at or "", each.status, each.report.text, each.end.error) for each in task.past]
+    if task.end.at:
+        ends.append(End(task.end.at, task.status, task.result, task.end.error))
     return AgentView(
         id=task.id,
         agent=task.agent,
-        title=titled(task.description, task.prompt, task.forked)[:STEP_ROOM],
+        title=title_of(task)[:STEP_ROOM],
         parent=task.parent,
         conversation=task.conversation,
-        model=task.model,
+        model=task.run.model,
         status=task.status,
-        turns=task.turns,
-        started_at=task.started_at,
-        ended_at=task.ended_at,
+        turns=task.totals.turns,
+        started_at=task.run.started_at,
+        ended_at=task.end.at,
         result=task.result if task.status.ended else "",
-        error=task.error,
-        background=task.background,
-        usage=task.usage,
-        budget=task.budget,
-        stalled=task.stalled,
+        error=task.end.error,
+        background=task.terms.background,
+        usage=task.totals.usage,
+        budget=task.terms.budget,
+        stalled=task.run.stalled,
         ends=tuple(ends[-MOST_ENDS:]),
-        since=task.running_since,
-        worked=task.worked_ms / 1000,
+        since=task.run.since,
+        worked=task.totals.worked_ms / 1000,
         refused=task.evidence.refused,
         warnings=task.evidence.warnings,
     )

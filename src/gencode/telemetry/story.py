@@ -226,14 +226,13 @@ class Story:
     async def _learn(self, event: Event) -> Known | None:
         """A task that is heard of for the first time here, with its place in its tree."""
         if isinstance(event.fact, TaskCreated):
-            fact = event.fact
-            task = Task(event.task, fact.agent, fact.prompt, Status.PENDING, event.at, 1)
-            parent, call = fact.parent, fact.call
+            task = Task(event.task, event.fact, event.at, Status.PENDING, 1)
         else:
             found = await self._facts.task(event.task)
             if found is None:
                 return None
-            task, parent, call = found, found.parent, found.call
+            task = found
+        parent, call = task.parent, task.created.call
         root = await self._root(task, parent)
         trace, session = number(*root, "trace", size=16), number(*root, "session")
         above = session
@@ -245,7 +244,8 @@ class Story:
                 each for each in await self._facts.events(task.id) if (each.seq or 0) < event.seq
             )
         return Known(
-            *(task.id, task.created_at, task.agent, root[0], trace, session, above, task.prompt), told=told
+            *(task.id, task.created_at, task.agent, root[0], trace, session, above, task.created.prompt),
+            told=told,
         )
 
     async def _root(self, task: Task, parent: str | None) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from tests.runtime.away.post import TASK, Office, arrived
 from tests.runtime.away.test_tree_parcels import packed, worktree
 from tests.runtime.worktrees.yard import commit, git
 
+from gencode.core.events import TaskCreated
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.away.ground import Ground, Own, set_aside
@@ -27,7 +28,8 @@ async def worked(tmp_path: Path, office: Office, do: Callable[[Path], object]) -
     lodging = await arrived(await packed(repo, tree, office), office, tmp_path / "home")
     do(lodging.cwd)
     await lodging.hand_in(office, "me", "far")
-    task = Task(TASK, "tester", "work", Status.COMPLETED, "", 1, cwd=str(repo), worktree=str(tree.path))
+    created = TaskCreated("tester", "work", cwd=str(repo), worktree=str(tree.path))
+    task = Task(TASK, created, "", Status.COMPLETED, 1)
     return Ground(task, branch=tree.branch, back=office.back[TASK], parcels=office), tree
 
 

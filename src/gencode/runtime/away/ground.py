@@ -41,7 +41,7 @@ class Ground(Struct, frozen=True):
     @property
     def name(self) -> str:
         """What its worktree is called."""
-        return tree_name(self.task.id, self.task.worktree)
+        return tree_name(self.task.id, self.task.created.worktree)
 
     @property
     def newest_back(self) -> tuple[Returned, bytes] | None:
@@ -50,7 +50,7 @@ class Ground(Struct, frozen=True):
 
     def here(self, home: Path, top: Path | None) -> Worktree | None:
         """Its worktree on this machine, if there is one."""
-        return tree_here(home, top, self.name, self.task.worktree, self.branch)
+        return tree_here(home, top, self.name, self.task.created.worktree, self.branch)
 
     def own(self, home: Path, top: Path | None) -> Own:
         """What it did last outside of workers."""
@@ -62,7 +62,7 @@ class Ground(Struct, frozen=True):
 
 async def ground_of(store: Store, task: Task) -> Ground:
     """What is known of a task."""
-    away, branch = isinstance(task.place, WorkerCopy), _last_branch(task)
+    away, branch = isinstance(task.delivered.place, WorkerCopy), _last_branch(task)
     if not isinstance(store, Dispatching):
         return Ground(task, away, branch)
     return Ground(task, away, branch, await store.parcels.returned(task.id), store.parcels)
@@ -70,8 +70,8 @@ async def ground_of(store: Store, task: Task) -> Ground:
 
 def _last_branch(task: Task) -> str:
     """The branch that a task last worked on in a worktree of its own, here or on another machine."""
-    own = f"{BRANCHES}{tree_name(task.id, task.worktree)}"
-    place = task.place
+    own = f"{BRANCHES}{tree_name(task.id, task.created.worktree)}"
+    place = task.delivered.place
     return place.branch if isinstance(place, WorktreePlace) and place.branch.startswith(own) else ""
 
 

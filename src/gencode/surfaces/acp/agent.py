@@ -314,5 +314,5 @@ def _table(server: Server) -> dict[str, Any] | None:
 
 
 def _info(task: Task, name: str) -> SessionInfo:
-    title = visible_line(task.description or task.prompt, 80)
+    title = visible_line(task.created.description or task.created.prompt, 80)
     return SessionInfo(session_id=name, cwd=task.cwd, title=title, updated_at=task.touched_at)

@@ -137,7 +137,8 @@ def _prompt(args: argparse.Namespace) -> str:
 def _not_told(gen: GenCode, earlier: Task | None) -> str:
     """A line when what should be added to the system prompt comes too late for it."""
     wanted = inert(gen.settings.append_system_prompt).strip()
-    return NOT_TOLD if wanted and earlier and earlier.system and wanted not in earlier.system else ""
+    system = earlier.terms.system if earlier else ""
+    return NOT_TOLD if wanted and system and wanted not in system else ""
 
 
 async def _earlier(gen: GenCode, args: argparse.Namespace) -> Task | None:

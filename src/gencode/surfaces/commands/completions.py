@@ -139,7 +139,7 @@ def _servers(folder: Path) -> Found:
 async def _tasks(kind: str, folder: Path) -> Found:
     """What is in the journal of this machine; a database elsewhere is not asked while somebody types."""
     from gencode.app import open_store, workspace_at
-    from gencode.core.outcome import titled
+    from gencode.core.outcome import title_of
     from gencode.places import database
     from gencode.runtime.ports import TaskQuery
     from gencode.settings import load
@@ -153,5 +153,5 @@ async def _tasks(kind: str, folder: Path) -> Found:
         tasks = await store.tasks(query)
     finally:
         await store.close()
-    titles = ((each, titled(each.description, each.prompt, each.forked)) for each in tasks)
+    titles = ((each, title_of(each)) for each in tasks)
     return [(each.id, f"{each.status}: {each.agent}: {title}") for each, title in titles]

@@ -55,7 +55,7 @@ async def _output(args: argparse.Namespace) -> int:
             found = await gen.watch.ended(found.id, seconds, tell)
         outcome = await gen.records.get(found)
         waits = found.status is Status.PENDING
-        if found.worktree and not waits:
+        if found.created.worktree and not waits:
             outcome = msgspec.structs.replace(outcome, result=await told_now(found, gen.store))
         awaits = await awaited(gen, outcome, 0.0)
     if "page" in args:

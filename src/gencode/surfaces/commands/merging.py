@@ -56,7 +56,7 @@ async def _returned(gen: GenCode, name: str) -> tuple[Parcels, tuple[Returned, b
     task = await gen.find(name)
     if parcels is not None and (found := await parcels.returned(task.id)) and not found[0].nothing:
         return parcels, found
-    tree = recorded(Path(task.worktree)) if task.worktree else None
+    tree = recorded(Path(task.created.worktree)) if task.created.worktree else None
     left = await looked_at(tree.path) if tree is not None else None
     if left is not None and (busy := await at_work(gen.store, Path(left.path))):
         later = f"when nobody is any more, gen task output {task.id} tells how to take it over"

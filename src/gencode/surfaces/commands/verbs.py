@@ -135,7 +135,7 @@ async def _fork(args: argparse.Namespace, prompt: str) -> int:
     )
     source = await move(args, args.id)
     amounts: list[list[str]] = getattr(args, "budget", [])
-    budget = bounded(source.budget, [*chain.from_iterable(amounts)])
+    budget = bounded(source.terms.budget, [*chain.from_iterable(amounts)])
     async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
         told = check(gen, args) if "no_offline" in args else ""
         point = Fork(getattr(args, "at", None), budget)

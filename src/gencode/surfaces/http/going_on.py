@@ -46,7 +46,7 @@ async def go_on(gen: GenCode, lock: Path) -> list[Task]:
             statuses=(Status.CANCELLED,),
             ended_after=stamp(datetime.now(UTC) - NOT_OLDER),
         )
-        cut = [task for task in await gen.store.tasks(query) if task.reason is EndReason.SHUT_DOWN]
+        cut = [task for task in await gen.store.tasks(query) if task.end.reason is EndReason.SHUT_DOWN]
         free = [task for task in cut if not _is_waited_for(task)]
         # In the line they stood in; conversations last, so that they expect what they had sent.
         free.sort(key=lambda each: (each.conversation, as_they_stood(each)))
@@ -55,13 +55,13 @@ async def go_on(gen: GenCode, lock: Path) -> list[Task]:
 
 def shut_down(gen: GenCode) -> None:
     """Stop everything that runs, and let each task say whether it goes on by itself."""
-    for live in sorted(gen.supervisor, key=lambda each: each.task.depth, reverse=True):
+    for live in sorted(gen.supervisor, key=lambda each: each.task.created.depth, reverse=True):
         live.stop.stop(SENDER_GOES_ON if _is_waited_for(live.task) else SHUT_DOWN)
     gen.supervisor.stop.stop(SHUT_DOWN)
 
 
 def _is_waited_for(task: Task) -> bool:
-    return task.parent is not None and not task.background and not task.conversation
+    return task.parent is not None and not task.terms.background and not task.conversation
 
 
 async def _goes_on(gen: GenCode, task: Task) -> bool:
@@ -73,7 +73,7 @@ async def _goes_on(gen: GenCode, task: Task) -> bool:
             spec = agents.main() if task.agent == "main" else agents.find(task.agent)
             await gen.work.hear(spec, task.id, GO_ON)
             return True
-        request = TaskRequest("", "", resume=task.id, background=task.background)
+        request = TaskRequest("", "", resume=task.id, background=task.terms.background)
         if not await _was_told(gen, task):
             request = replace(request, prompt=GO_ON.text, notice=GO_ON.notice)
         await gen.work.resume(task.id, request)
@@ -86,4 +86,4 @@ async def _goes_on(gen: GenCode, task: Task) -> bool:
 async def _was_told(gen: GenCode, task: Task) -> bool:
     """Whether a task hears of a shutdown anyway, or need not: it had not begun, or has said nothing since."""
     known = told_last(transcript_of(await gen.store.events(task.id)))
-    return task.started_at is None or GO_ON.notice in [each.notice for each in known]
+    return task.run.started_at is None or GO_ON.notice in [each.notice for each in known]

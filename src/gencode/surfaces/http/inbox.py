@@ -157,7 +157,7 @@ class Inbox:
                 ended = isinstance(event.fact, TaskEnded) and task.status is Status.COMPLETED
                 if ended or isinstance(event.fact, CommandEnded):
                     await self._look(task.id)  # what was woken elsewhere may have ended meanwhile
-        elif task.background and task.parent and self._chats.of(task.parent):
+        elif task.terms.background and task.parent and self._chats.of(task.parent):
             await self._look(task.parent)
 
     async def _look(self, session: str) -> None:

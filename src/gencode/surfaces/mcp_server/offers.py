@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gencode.app import GenCode
 from gencode.core.errors import ToolError, UserMistake
-from gencode.core.outcome import page_of, titled
+from gencode.core.outcome import page_of, title_of
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec
 from gencode.core.task import Task
@@ -168,7 +168,7 @@ async def resources(gen: GenCode, cursor: str | None) -> types.ListResourcesResu
 
 def _resource(task: Task, kind: str) -> types.Resource:
     says, media = KINDS[kind]
-    title = visible_line(titled(task.description, task.prompt, task.forked), 80)
+    title = visible_line(title_of(task), 80)
     return types.Resource(
         name=f"{task.id} {kind}",
         title=f"{task.agent}: {title} ({kind})",

@@ -102,7 +102,7 @@ class Verbs:
             async with self._telling(errand.job.task):
                 outcome = await errand.finished()
                 while outcome is None:
-                    if errand.job.task.background:
+                    if errand.job.task.terms.background:
                         return Said(started(self._gen.watch.outcome(errand.job.task)), task=errand.job.task)
                     if errand.rounds and (requests := errand.rounds.requests()):
                         raise MoreNeeded(requests, self._errands.keep(errand))
@@ -126,7 +126,7 @@ class Verbs:
         task = await self._gen.watch.task((await reached(self._gen, _text(given, "task_id"))).id)
         wanted: int = getattr(given, "limit", 0)
         seconds = min(max(wanted, 0), LONGEST_MS) / 1000 if getattr(given, "block", True) else 0.0
-        if seconds and task.background and not task.status.ended:
+        if seconds and task.terms.background and not task.status.ended:
             async with self._telling(task):
                 await self._gen.watch.ended(task.id, seconds)
 

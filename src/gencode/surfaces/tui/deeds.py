@@ -88,7 +88,7 @@ async def _pick_session(app: "TerminalApp", talk: Talk) -> None:
         (
             task.id,
             f"{task.id}  {task.touched_at[:16].replace('T', ' ')}  {task.status:13} "
-            f"{turns(task.turns):9} {visible_line(task.prompt, 100)}",
+            f"{turns(task.totals.turns):9} {visible_line(task.created.prompt, 100)}",
         )
         for task in found[:MOST_SESSIONS]
     ]
