@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 
 from gencode.core.events import MessageAdded, TaskCreated, TaskStarted
 from gencode.core.messages import UserMessage
-from gencode.stores.schema import Transaction, open_pair
 from gencode.stores.sqlite import SqliteStore
+from gencode.stores.sqlite_schema import Transaction, open_pair
 
 BODY = "x" * 800
 

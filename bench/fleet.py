@@ -40,7 +40,7 @@ from gencode.questions.question_desk import QuestionDesk
 from gencode.runtime.asking import Answer
 from gencode.runtime.ports import Lease, Store, Wish
 from gencode.settings import gen_home
-from gencode.stores.opening import open_postgres
+from gencode.stores.open_store import open_postgres
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.sqlite import SqliteStore
 

@@ -20,7 +20,7 @@ import gencode
 from gencode import GenCode
 from gencode.app import forgetful
 from gencode.core.messages import AssistantMessage, ToolCall, Usage, UserMessage
-from gencode.providers.prices import PRICES
+from gencode.providers.model_catalog import PRICES
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
 
 SOURCE = Path(gencode.__file__).parent
@@ -36,7 +36,11 @@ QUESTIONS = (
         "Stopped",
         "runtime/stop.py delegation/supervisor.py runtime/loop.py",
     ),
-    ("How is a task written to disk?", "INSERT", "stores/sqlite.py stores/schema.py stores/facts.py"),
+    (
+        "How is a task written to disk?",
+        "INSERT",
+        "stores/sqlite.py stores/sqlite_schema.py stores/journal_rules.py",
+    ),
     ("Where does the system prompt come from?", "system_prompt", "runtime/prompt.py delegation/seating.py"),
     (
         "How are agents read from files?",
@@ -52,7 +56,7 @@ QUESTIONS = (
     (
         "How is a failed request asked again?",
         "retryable",
-        "providers/retry.py providers/cooldown.py providers/trouble.py",
+        "providers/retry.py providers/request_queue.py providers/provider_errors.py",
     ),
 )
 ANSWER = (

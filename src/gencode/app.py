@@ -57,7 +57,7 @@ from gencode.permissions.project_files import SETTINGS
 from gencode.permissions.started_files import StartedFiles, started_by
 from gencode.permissions.trust import FolderTrust, standing
 from gencode.places import database, outputs, workspace_at
-from gencode.providers.vendors import Switchboard
+from gencode.providers.vendors import ProviderFactory
 from gencode.questions.ask_parent import AskParent
 from gencode.runtime.asking import Asker
 from gencode.runtime.bus import Bus, Listener
@@ -81,9 +81,9 @@ from gencode.settings import (
     server_tables,
 )
 from gencode.stores.memory import MemoryStore
-from gencode.stores.opening import open_store
-from gencode.stores.schema import VERSION
-from gencode.stores.schema import migrate as migrate
+from gencode.stores.open_store import open_store
+from gencode.stores.sqlite_schema import VERSION
+from gencode.stores.sqlite_schema import migrate as migrate
 from gencode.telemetry.otel_setup import Telemetry
 from gencode.tools.catalog import TOOLS as TOOLS
 from gencode.tools.catalog import Plugins, on_request
@@ -102,7 +102,7 @@ forgetful: Callable[[], Store] = MemoryStore
 
 def database_users(path: Path) -> list[str]:
     """The other processes that have a database open, as far as this system tells."""
-    from gencode.stores.upgrade import users_of
+    from gencode.stores.sqlite_upgrade import users_of
 
     return users_of(path)
 
@@ -210,7 +210,7 @@ class GenCode:
         above = [standing(each, gen_home()) for each in folders_above(self.workspace.root)]
         self.library = Library(gen_home(), [around.project, *above], as_task_call, self.settings.agents)
         """The agents and skills there are, as their files are now."""
-        self.switchboard = Switchboard(told.prices, store=self.store, rates=told.fleet_rates)
+        self.switchboard = ProviderFactory(told.prices, store=self.store, rates=told.fleet_rates)
         self.models = ModelRegistry(self.switchboard.makers(), self.switchboard.tiers(told.models))
         self.plugins = Plugins()
         skill = skill_tool(lambda: self.library.skills, delegates=True)

@@ -40,11 +40,11 @@ from gencode.runtime.away.mirror import Unreachable
 from gencode.runtime.away.parcel import Unfit
 from gencode.runtime.fleet import Dispatch, Lack, Outlook, WorkerCard, lacking
 from gencode.runtime.ports import Handover, Lease
-from gencode.stores.opening import open_postgres as open_postgres
+from gencode.stores.open_store import open_postgres as open_postgres
 from gencode.stores.pg_copy import copy_to as copy_to
 from gencode.stores.pg_fleet import CLOSED_SECONDS, FleetStore
+from gencode.stores.pg_fleet_status import fleet_status as fleet_status
 from gencode.stores.pg_schema import migrate_url
-from gencode.stores.pg_survey import survey as survey
 
 log = logging.getLogger(__name__)
 

@@ -26,6 +26,7 @@ from gencode.runtime.asking import (
     kept_there,
     silence,
 )
+from gencode.stores.question_rules import NOT_OURS, TOO_LONG
 from tests.waiting import until
 
 OWNER = "worker"
@@ -95,7 +96,7 @@ async def test_an_answer_never_meets_a_question_that_came_later(store: Any) -> N
     assert await store.questions.withdraw(first) is None
     second = await store.questions.put(post(about(task)))
     assert second != first
-    with pytest.raises(UserMistake, match="nobody asks it any more"):
+    with pytest.raises(UserMistake, match="is not pending any more"):
         await store.questions.answer(first, Answer(True), "me")
     assert await store.questions.answers([first, second]) == {second: None}
     assert await numbers(store, ME) == [second]
@@ -144,13 +145,13 @@ async def test_what_is_asked_at_home_is_shown_to_those_who_follow_the_conversati
 async def test_a_question_is_gone_with_the_run_that_asked_it(store: Any) -> None:
     task = await running(store)
     await store.questions.here(ME, 60.0)
-    with pytest.raises(Unasked, match="not run here any more"):
+    with pytest.raises(Unasked, match=NOT_OURS):
         await store.questions.put(post(about(task), owner="a worker that was fenced"))
     number = await store.questions.put(post(about(task)))
     assert await numbers(store, ME) == [number]
     await store.take(task, "another", instead_of=OWNER)
     assert await numbers(store, ME) == []
-    with pytest.raises(UserMistake, match="nobody asks it any more"):
+    with pytest.raises(UserMistake, match="is not pending any more"):
         await store.questions.answer(number, Answer(True), "me")
 
 
@@ -159,7 +160,7 @@ async def test_a_question_is_gone_at_once_with_a_process_that_died(store: Any) -
     await store.questions.here(ME, 60.0)
     number = await store.questions.put(post(about(await running(store, dead)), owner=dead))
     assert (await numbers(store, ME), list(await store.questions.waiting(""))) == ([], [])
-    with pytest.raises(UserMistake, match="nobody asks it any more"):
+    with pytest.raises(UserMistake, match="is not pending any more"):
         await store.questions.answer(number, Answer(True), "me")
 
 
@@ -170,7 +171,7 @@ async def test_a_question_that_nobody_answers_is_a_no_and_too_long_ones_are_not_
         assert await desk.ask(about(task)) == silence(0.3)
         assert list(await store.questions.waiting("")) == []
         long = replace(about(task), call=ToolCall("c1", "Bash", {"command": "x" * 400_000}))
-        assert await desk.ask(long) == unasked("It is too long to be asked")
+        assert await desk.ask(long) == unasked(TOO_LONG)
         shown = replace(about(task), preview="line\n" * 100_000)
         assert await desk.ask(shown) == silence(0.3)
         await store.questions.gone(ME.name)
@@ -307,7 +308,7 @@ async def test_who_answers_where_the_task_is_not_run_any_more_is_told_so(store: 
         with pytest.raises(UserMistake, match="its agent has ended: this answer does not count") as told:
             await desk.answer(waiting.number, Answer(True))
         assert late == [str(told.value)]
-        assert await asked == unasked("The task is not run here any more")
+        assert await asked == unasked(NOT_OURS)
 
 
 async def test_an_answer_from_elsewhere_that_says_too_much_leaves_the_question_to_the_person_here(

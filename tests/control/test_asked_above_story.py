@@ -27,7 +27,7 @@ from tests.contracts.provider import Play
 from tests.contracts.questions import until
 from tests.control.minds import MODEL, Told, answer, inquiry, say, thinking
 from tests.control.words import heard, numbered, results, said
-from tests.stores.looking import rows
+from tests.stores.other_program import rows
 from tests.surfaces.running import start
 
 ANSWERED = "The agent main answered; the answer is the message after this one."

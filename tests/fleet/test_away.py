@@ -18,7 +18,7 @@ from gencode.core.task import transcript_of
 from gencode.delegation.lodged import LOST, copies_told
 from gencode.runtime.worktrees.leftovers import leftovers
 from gencode.stores.pg_fleet import FleetStore
-from gencode.stores.pg_survey import survey
+from gencode.stores.pg_fleet_status import fleet_status
 from tests.fleet.country import Country, call, detached, results, said, says, told
 from tests.fleet.driving import ended
 from tests.postgres import Postgres
@@ -164,7 +164,7 @@ async def test_what_nobody_waited_for_is_kept_until_a_person_takes_it_over(count
     taken = typed("task", "merge", found.id, "--json", cwd=country.folder, GEN_DATABASE_URL=country.url)
     assert (taken.code, taken.json["state"]) == (0, "applied")
     assert (country.folder / "sub" / "late.bin").read_text() == "late\n"
-    assert found.id not in [work.task for work in (await survey(country.url)).returned]
+    assert found.id not in [work.task for work in (await fleet_status(country.url)).returned]
     async with country.gen() as gen:
         taken_over = (await gen.find(found.id)).result
         copied = (await gen.fork(found.id, "another way")).agent_id
@@ -235,7 +235,7 @@ async def test_without_git_a_task_waits_for_a_worker_that_shares_its_folder(coun
         task = await detached(gen)
         await asyncio.sleep(1.5)
         assert (await gen.find(task)).status is Status.PENDING
-        [stuck] = (await survey(country.url, 0)).stuck
+        [stuck] = (await fleet_status(country.url, 0)).stuck
         assert stuck.task == task
         assert stuck.outlook.why == (
             f"only a worker that shares its folder can run it, because {plain} is not in a git repository, "

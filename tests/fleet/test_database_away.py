@@ -26,7 +26,7 @@ from gencode.runtime.ports import TaskQuery
 from gencode.runtime.stop import Stop
 from gencode.settings import gen_home
 from gencode.stores.pg_fleet import FleetStore
-from gencode.stores.pg_link import Connection
+from gencode.stores.pg_pool import Connection
 from gencode.testing import reported
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, ended, submit

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gencode.core.status import Status
-from gencode.stores.pg_survey import survey
+from gencode.stores.pg_fleet_status import fleet_status
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, Process, ended, submit
 from tests.postgres import Postgres
@@ -35,7 +35,7 @@ async def test_what_no_worker_can_take_waits_with_a_reason_until_one_comes(plain
     far.mkdir()
     plain.workers.append(Process(far, plain.url, *PATIENT).ready())
     async with plain.open() as gen:
-        [first] = [stuck.task for stuck in (await survey(plain.url, 0)).stuck]
+        [first] = [stuck.task for stuck in (await fleet_status(plain.url, 0)).stuck]
         told = said("task", "list")
         assert "1 task waits for a worker: only a worker that shares its folder can run it" in told
         assert "none says that it works there" in told and way in told

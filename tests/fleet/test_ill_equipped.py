@@ -3,7 +3,7 @@
 import pytest
 
 from gencode.core.status import Status
-from gencode.stores.pg_survey import survey
+from gencode.stores.pg_fleet_status import fleet_status
 from tests.contracts.provider import Play
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, Process, ended, submit
@@ -21,7 +21,7 @@ async def hindered(fleet: Fleet, worker: Process, why: str) -> None:
     """Wait until it is known of everything that waits that this worker cannot run it, and why."""
 
     async def known() -> bool:
-        told = {each.outlook.why.partition(". ")[0] for each in (await survey(fleet.url)).stuck}
+        told = {each.outlook.why.partition(". ")[0] for each in (await fleet_status(fleet.url)).stuck}
         return told == {f"{worker.told['worker']}: {why}"}
 
     await until(known, f"the worker says that {why}")

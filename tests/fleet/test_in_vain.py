@@ -14,7 +14,7 @@ from gencode.core.status import Status
 from gencode.delegation.crash_recovery import close_unclaimed
 from gencode.fleet import Shape, UnclaimedTasks, Worker
 from gencode.stores.pg_fleet import FleetStore
-from gencode.stores.pg_survey import survey
+from gencode.stores.pg_fleet_status import fleet_status
 from tests.fleet.driving import Fleet, ended, submit
 from tests.postgres import Postgres
 from tests.surfaces.running import start
@@ -126,7 +126,7 @@ async def test_what_nobody_waits_for_is_left_to_workers_that_come_by_day_and_is_
     async with narrow.open(task_seconds=1) as gen:
         [task] = await submit(gen, 1, "Explore")
     assert await watching.pass_by(1_000) == []
-    [stuck] = [each for each in (await survey(narrow.url)).stuck if each.task == task]
+    [stuck] = [each for each in (await fleet_status(narrow.url)).stuck if each.task == task]
     assert stuck.outlook.why == "no worker that is there takes tasks of Explore"
     assert await close_unclaimed(store, task, "it is in the way of other tests")
 

@@ -9,7 +9,7 @@ from gencode.core.status import Status
 from gencode.permissions.trust import standing, trust
 from gencode.runtime.fleet import NoWorker
 from gencode.settings import gen_home
-from gencode.stores.pg_survey import survey
+from gencode.stores.pg_fleet_status import fleet_status
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, Process, ended, submit
 from tests.postgres import Postgres
@@ -28,7 +28,7 @@ async def test_a_task_waits_for_a_worker_that_has_its_agent(fleet: Fleet) -> Non
         tasks = await submit(gen, 3, "rare")
 
         async def said_why() -> bool:
-            seen = [each.outlook.reason for each in (await survey(fleet.url)).stuck]
+            seen = [each.outlook.reason for each in (await fleet_status(fleet.url)).stuck]
             return set(seen) == {NoWorker.NO_AGENT}
 
         await until(said_why, "the worker has said what is missing")

@@ -202,7 +202,7 @@ async def test_the_question_of_a_worker_that_died_disappears(fleet: Fleet) -> No
         [waiting] = await gen.store.questions.waiting("")
         first.send(signal.SIGKILL)
         await until(lambda: not person.waiting(), "nobody asks it any more")
-        with pytest.raises(UserMistake, match="nobody asks it any more"):
+        with pytest.raises(UserMistake, match="is not pending any more"):
             await gen.store.questions.answer(waiting.number, Answer(True), "me")
 
 
@@ -281,5 +281,5 @@ def test_without_a_shared_database_nothing_of_it_is_loaded(tmp_path: Path) -> No
     loaded = told.stdout.splitlines()
     ours = [name for name in loaded if name.startswith(("gencode.stores.pg_", "asyncpg", "pgqueuer"))]
     more = {"gencode.fleet", "gencode.questions.question_desk"}
-    pace = {"gencode.runtime.pace", "gencode.providers.pacing"}
+    pace = {"gencode.runtime.pace", "gencode.providers.database_pacing"}
     assert (ours, (more | pace).intersection(loaded)) == ([], set())

@@ -68,7 +68,7 @@ NO_SENTENCES = {
 }
 """Names of more than one word, by the module that compares them."""
 
-A_MODEL = ("gencode.providers.offline", "gencode.testing")
+A_MODEL = ("gencode.providers.offline", "gencode.offline_search", "gencode.testing")
 """What plays a model reads the words that a model reads, and questions in the words of people."""
 
 

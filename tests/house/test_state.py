@@ -13,7 +13,7 @@ GROWING = {
 """Whatever of these a module makes empty is there to be filled."""
 
 OF_A_LOOP = {
-    "gencode.providers.http": "the connections of an event loop, without cookies; keys go with each request",
+    "gencode.providers.endpoint": "the connections of an event loop, without cookies; requests carry keys",
     "gencode.providers.local": "the models in memory of an event loop",
     "gencode.providers.pydantic_ai": "the connections of an event loop",
     "gencode.tools.file_search": "how many searches run at once in an event loop",

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from gencode.providers.anthropic import AnthropicProvider
-from gencode.providers.http import PATIENCE, Patience
+from gencode.providers.endpoint import DEFAULT_TIMEOUTS, HttpTimeouts
 from gencode.providers.openai import OpenAIProvider
 from gencode.runtime.ports import Provider, Request, TextPart
 from tests.contracts.provider import KEY, Play, Stage, Staged
@@ -144,12 +144,12 @@ def begun(dialect: str, play: Play) -> list[bytes]:
     return whole[: last + 1]
 
 
-def provider_at(dialect: str, url: str, patience: Patience = PATIENCE) -> Provider:
+def provider_at(dialect: str, url: str, timeouts: HttpTimeouts = DEFAULT_TIMEOUTS) -> Provider:
     """The provider that speaks a dialect, for the model `some-model`."""
     if dialect == "anthropic":
-        return AnthropicProvider("some-model", key=KEY, base_url=url, patience=patience)
+        return AnthropicProvider("some-model", key=KEY, base_url=url, timeouts=timeouts)
     api = "chat" if dialect == "chat" else "responses"
-    return OpenAIProvider("some-model", key=KEY, base_url=url, api=api, patience=patience)
+    return OpenAIProvider("some-model", key=KEY, base_url=url, api=api, timeouts=timeouts)
 
 
 async def seen(dialect: str, request: Request, model: str = "some-model", **more: Any) -> dict[str, Any]:

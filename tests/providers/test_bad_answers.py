@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gencode.core.errors import ProviderError
-from gencode.providers.http import Patience
+from gencode.providers.endpoint import HttpTimeouts
 from gencode.runtime.ports import Part
 from tests.contracts.provider import KEY, Play, request, told
 from tests.providers.dialects import DIALECTS, begun, name_of, provider_at
@@ -22,9 +22,9 @@ from tests.providers.fake_server import (
 )
 from tests.providers.fake_server import hang_up as close_at_once
 
-SHORT = Patience(first_byte=0.2)
-LONG = Patience(first_byte=60, between_bytes=60)
-SILENCE = Patience(first_byte=60, between_bytes=1)
+SHORT = HttpTimeouts(first_byte=0.2)
+LONG = HttpTimeouts(first_byte=60, between_bytes=60)
+SILENCE = HttpTimeouts(first_byte=60, between_bytes=1)
 HALF = Play(("half ", "an answer "))
 PAGE = b"<!DOCTYPE html>\n<html><title>Welcome to the hotel</title></html>"
 
@@ -34,12 +34,12 @@ def dialect(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-async def trouble(dialect: str, act: Act, patience: Patience = LONG) -> tuple[ProviderError, str]:
+async def trouble(dialect: str, act: Act, timeouts: HttpTimeouts = LONG) -> tuple[ProviderError, str]:
     """The error that an answer leads to, and the text heard before it."""
     heard: list[Part] = []
     async with fake_server(act) as server:
         with pytest.raises(ProviderError) as raised:
-            async for part in provider_at(dialect, server.url, patience).stream(request()):
+            async for part in provider_at(dialect, server.url, timeouts).stream(request()):
                 heard.append(part)
     assert name_of(dialect) in str(raised.value)
     assert KEY not in str(raised.value)
@@ -148,7 +148,7 @@ async def test_a_server_that_never_answers_is_given_up(dialect: str) -> None:
 
 
 async def test_a_server_that_accepts_and_says_nothing_is_given_up(dialect: str) -> None:
-    error, _ = await trouble(dialect, streamed(then=say_nothing), Patience(first_byte=1))
+    error, _ = await trouble(dialect, streamed(then=say_nothing), HttpTimeouts(first_byte=1))
     assert "accepted the request, then sent nothing for 1 s" in str(error)
     assert error.retryable
 
@@ -185,10 +185,10 @@ REFUSALS = [
     ("403 Forbidden", "refused the API key (HTTP 403: no)", False),
     ("400 Bad Request", "refused the request (HTTP 400: no)", False),
     ("413 Too Large", "refused the request (HTTP 413: no)", False),
-    ("429 Too Many", "has had too many requests (HTTP 429: no)", True),
-    ("500 Oops", "cannot answer just now (HTTP 500: no)", True),
-    ("503 Busy", "cannot answer just now (HTTP 503: no)", True),
-    ("529 Overloaded", "cannot answer just now (HTTP 529: no)", True),
+    ("429 Too Many", "too many requests (HTTP 429: no)", True),
+    ("500 Oops", "is temporarily unavailable (HTTP 500: no)", True),
+    ("503 Busy", "is temporarily unavailable (HTTP 503: no)", True),
+    ("529 Overloaded", "is temporarily unavailable (HTTP 529: no)", True),
 ]
 
 
@@ -250,7 +250,7 @@ async def test_errors_are_understood_in_every_form(body: str, said: str) -> None
 
 async def test_an_error_without_words_is_told_by_its_status() -> None:
     error, _ = await trouble("chat", reply(b"", "502 Bad Gateway"))
-    assert str(error) == "openai/some-model cannot answer just now (HTTP 502)."
+    assert str(error) == "openai/some-model is temporarily unavailable (HTTP 502)."
 
 
 async def test_a_redirect_is_never_followed_because_the_key_would_go_with_it() -> None:

@@ -8,9 +8,9 @@ from gencode.core.errors import ProviderError
 from gencode.core.messages import UserMessage
 from gencode.core.spec import AgentSpec, Effort
 from gencode.providers.anthropic import AnthropicProvider
-from gencode.providers.cooldown import Cooldown
 from gencode.providers.pydantic_ai import PydanticAIProvider
-from gencode.providers.retry import Retrying
+from gencode.providers.request_queue import RequestQueue
+from gencode.providers.retry import RetryingProvider
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.models import ModelRegistry
 from gencode.runtime.ports import Request
@@ -82,8 +82,12 @@ async def test_models_that_decide_how_much_to_think_are_told_how_hard(model: str
 @pytest.mark.parametrize(
     "model",
     [
-        *("claude-3-7-sonnet-latest", "claude-sonnet-4-20250514", "claude-opus-4-1", "claude-haiku-4-5"),
-        *("claude-opus-4-5-20251101", "glm-5"),
+        "claude-3-7-sonnet-latest",
+        "claude-sonnet-4-20250514",
+        "claude-opus-4-1",
+        "claude-haiku-4-5",
+        "claude-opus-4-5-20251101",
+        "glm-5",
     ],
 )
 @pytest.mark.parametrize(("effort", "budget"), [("low", 4096), ("medium", 8192), ("high", 16384)])
@@ -148,20 +152,20 @@ async def test_a_model_that_does_not_know_it_leads_to_a_way_out_and_is_not_asked
     dialect: str, complaint: dict[str, Any], status: str
 ) -> None:
     async with fake_server(in_json(complaint, status)) as server:
-        provider = Retrying(provider_at(dialect, server.url), Cooldown())
+        provider = RetryingProvider(provider_at(dialect, server.url), RequestQueue())
         with pytest.raises(ProviderError) as raised:
             await anext(provider.stream(asked("high")))
         assert len(server.asked) == 1
     assert str(raised.value).startswith(f"{name_of(dialect)} refused the request (HTTP {status[:3]}: ")
     assert str(raised.value).endswith(
-        f"It was asked to think, with {PARAMETERS[dialect]}: where a model does not know that, "
-        "leave effort out of the agent's file."
+        f"Thinking was requested with {PARAMETERS[dialect]}; if the model does not support that, "
+        "remove effort from the agent's file."
     )
 
 
 async def test_a_refusal_without_words_leads_to_it_too() -> None:
     async with fake_server(reply(b"", "400 Bad Request")) as server:
-        with pytest.raises(ProviderError, match="with reasoning_effort: low: where"):
+        with pytest.raises(ProviderError, match="with reasoning_effort: low;"):
             await anext(provider_at("chat", server.url).stream(asked("low")))
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from gencode.app import GenCode
 from gencode.core.errors import ProviderError
-from gencode.providers.cooldown import FIRST, LONGEST_HOLD, MORE, Cooldown
-from gencode.providers.retry import Retrying
+from gencode.providers.request_queue import FIRST, LONGEST_HOLD, MORE, RequestQueue
+from gencode.providers.retry import RetryingProvider
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.ports import EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, call, says
-from tests.providers.hurried import hurried
-from tests.providers.told import Told, heard
+from tests.providers.obedient_provider import Told, heard
+from tests.providers.virtual_clock import hurried
 
 AGENTS = 100
 
@@ -44,7 +44,7 @@ class Slow:
         return [(at - began, self.asked_at.count(at)) for at in sorted(set(self.asked_at))]
 
 
-async def crowd(provider: Retrying, agents: int = AGENTS, *, sent: bool = False) -> None:
+async def crowd(provider: RetryingProvider, agents: int = AGENTS, *, sent: bool = False) -> None:
     """So many ask at once, and all are answered."""
     said = await asyncio.gather(*(heard(provider, sent=sent) for _ in range(agents)))
     assert said == ["yes"] * agents
@@ -52,14 +52,14 @@ async def crowd(provider: Retrying, agents: int = AGENTS, *, sent: bool = False)
 
 def test_a_crowd_of_a_program_waits_until_two_of_its_first_are_answered() -> None:
     model = Slow()
-    hurried(crowd(Retrying(model, Cooldown())))
+    hurried(crowd(RetryingProvider(model, RequestQueue())))
     assert model.waves() == [(0, FIRST), (10, AGENTS - FIRST)]
 
 
 def test_nobody_waits_at_a_model_that_has_answered_in_the_last_minute() -> None:
     async def twice(rest: float) -> list[tuple[float, int]]:
         model = Slow()
-        provider = Retrying(model, Cooldown())
+        provider = RetryingProvider(model, RequestQueue())
         await crowd(provider, 2)
         await asyncio.sleep(rest)
         model.asked_at.clear()
@@ -72,26 +72,26 @@ def test_nobody_waits_at_a_model_that_has_answered_in_the_last_minute() -> None:
 
 def test_nobody_waits_whom_an_agent_has_sent() -> None:
     model = Slow()
-    hurried(crowd(Retrying(model, Cooldown()), sent=True))
+    hurried(crowd(RetryingProvider(model, RequestQueue()), sent=True))
     assert model.waves() == [(0, AGENTS)]
 
 
 def test_those_who_wait_go_after_a_while_where_the_first_have_no_answer_yet() -> None:
     model = Slow(seconds=600)
-    hurried(crowd(Retrying(model, Cooldown())))
+    hurried(crowd(RetryingProvider(model, RequestQueue())))
     assert model.waves() == [(0, FIRST), (LONGEST_HOLD, AGENTS - FIRST)]
 
 
 def test_for_each_one_that_is_answered_some_more_ask() -> None:
     model = Slow(seconds=600, soon=2)
-    hurried(crowd(Retrying(model, Cooldown())))
+    hurried(crowd(RetryingProvider(model, RequestQueue())))
     assert model.waves() == [(0, FIRST), (1, 2 * MORE), (LONGEST_HOLD, AGENTS - FIRST - 2 * MORE)]
 
 
 def test_nobody_waits_for_those_whom_an_agent_has_sent() -> None:
     async def story() -> float:
         loop = asyncio.get_running_loop()
-        provider = Retrying(Slow(seconds=600), Cooldown())
+        provider = RetryingProvider(Slow(seconds=600), RequestQueue())
         sent = [asyncio.create_task(heard(provider, sent=True)) for _ in range(AGENTS)]
         await asyncio.sleep(5)
         asked = asyncio.create_task(heard(provider))
@@ -104,10 +104,10 @@ def test_nobody_waits_for_those_whom_an_agent_has_sent() -> None:
 def test_whom_an_agent_has_sent_does_not_wait_after_a_storm_that_is_forgotten() -> None:
     async def story() -> list[tuple[float, int]]:
         refused = iter([False])
-        cooldown, model = Cooldown(), Slow()
-        assert await heard(Retrying(Told(lambda _: next(refused, True)), cooldown)) == "yes"
+        queue, model = RequestQueue(), Slow()
+        assert await heard(RetryingProvider(Told(lambda _: next(refused, True)), queue)) == "yes"
         await asyncio.sleep(600)
-        await crowd(Retrying(model, cooldown), sent=True)
+        await crowd(RetryingProvider(model, queue), sent=True)
         return model.waves()
 
     assert hurried(story()) == [(0, AGENTS)]
@@ -134,7 +134,7 @@ async def test_it_is_known_which_requests_come_from_those_whom_an_agent_has_sent
 
 def test_others_ask_in_the_place_of_those_who_fail() -> None:
     model = Slow(fails=FIRST)
-    hurried(crowd(Retrying(model, Cooldown())))
+    hurried(crowd(RetryingProvider(model, RequestQueue())))
     assert model.waves()[:2] == [(0, FIRST), (10, FIRST)]
     assert len(model.asked_at) == AGENTS + FIRST
 
@@ -144,7 +144,7 @@ def test_others_ask_in_the_place_of_those_who_are_stopped_and_nobody_for_whoever
 ):
     async def story() -> list[tuple[float, int]]:
         model = Slow()
-        provider = Retrying(model, Cooldown())
+        provider = RetryingProvider(model, RequestQueue())
         agents = [asyncio.create_task(heard(provider)) for _ in range(AGENTS)]
         await asyncio.sleep(5)
         for stopped in agents[20:40]:
@@ -159,7 +159,7 @@ def test_others_ask_in_the_place_of_those_who_are_stopped_and_nobody_for_whoever
 def test_one_that_is_stopped_at_the_moment_of_its_turn_gives_it_to_another() -> None:
     async def story() -> list[tuple[float, int]]:
         model = Slow()
-        provider = Retrying(model, Cooldown())
+        provider = RetryingProvider(model, RequestQueue())
         agents = [asyncio.create_task(heard(provider)) for _ in range(FIRST + 2)]
         await asyncio.sleep(5)
         agents[0].cancel()

@@ -11,11 +11,11 @@ import pytest
 
 from gencode import GenCode
 from gencode.core.errors import ProviderError, UserMistake
-from gencode.providers.http import address
+from gencode.providers.endpoint import api_url
 from gencode.providers.openai import OpenAIProvider
+from gencode.providers.provider_errors import SHOWN
 from gencode.providers.pydantic_ai import PydanticAIProvider
-from gencode.providers.trouble import SHOWN
-from gencode.providers.vendors import Switchboard
+from gencode.providers.vendors import ProviderFactory
 from tests.contracts.provider import KEY, Play, parts_of
 from tests.providers.dialects import DIALECTS, provider_at
 from tests.providers.fake_server import Act, events, fake_server, in_json, reply, streamed
@@ -79,12 +79,12 @@ async def test_a_key_in_the_query_of_a_base_url_is_sent_and_not_shown() -> None:
 @pytest.mark.parametrize("base", ["localhost:1/v1?key=hunter2", "me:hunter2@localhost:1", "ftp://x/?hunter2"])
 def test_an_address_that_is_none_is_told_without_its_secrets(base: str) -> None:
     with pytest.raises(UserMistake, match="is not an address like") as raised:
-        address(base, "/messages")
+        api_url(base, "/messages")
     assert "hunter2" not in str(raised.value)
 
 
 def test_a_list_of_models_shows_addresses_without_their_secrets() -> None:
-    board = Switchboard({}, {"OPENAI_BASE_URL": "https://me:hunter2@h.example/v1?key=hunter2"})
+    board = ProviderFactory({}, {"OPENAI_BASE_URL": "https://me:hunter2@h.example/v1?key=hunter2"})
     assert board.about("openai") == "at h.example/v1; OPENAI_API_KEY is not set"
 
 
@@ -136,12 +136,12 @@ ASK = """
 import asyncio, sys
 from gencode.core.errors import UserMistake
 from gencode.core.messages import UserMessage
-from gencode.providers.vendors import Switchboard
+from gencode.providers.vendors import ProviderFactory
 from gencode.runtime.ports import Request
 
 async def ask(vendor):
     request = Request("m", "", [UserMessage("Go.")], ())
-    async for part in Switchboard({}).makers()[vendor]("some-model").stream(request):
+    async for part in ProviderFactory({}).makers()[vendor]("some-model").stream(request):
         print(getattr(part, "text", ""), end="")
 
 try:

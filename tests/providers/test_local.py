@@ -86,7 +86,7 @@ async def test_what_came_before_an_error_is_given_and_the_error_names_the_model(
             for child in children(os.getpid()):
                 os.kill(child, signal.SIGKILL)
     assert told(heard).startswith("some ")
-    assert str(raised.value) == f"local/{file} broke down while it answered: its process ended."
+    assert str(raised.value).startswith(f"local/{file} crashed")
     assert not raised.value.retryable
     async with aclosing(provider.stream(request())) as parts:
         assert await anext(parts) == TextPart("some ")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from gencode.core.errors import ProviderError
 from gencode.core.messages import ToolCall, Usage
-from gencode.providers.reply import DEEPEST, TOO_DEEP
-from gencode.providers.sse import EventSplitter
+from gencode.providers.endpoint import EventSplitter
+from gencode.providers.reply_stream import DEEPEST, TOO_DEEP
 from gencode.runtime.ports import CallPart, EndPart, Part, TextPart
 from tests.contracts.provider import Play, parts_of, request, told
 from tests.providers.dialects import (
@@ -151,9 +151,22 @@ def nested(depth: int, open_with: str = "[", close_with: str = "]") -> str:
 @pytest.mark.parametrize(
     "arguments",
     [
-        *('{"a": 1e999}', '{"a": NaN}', '{"a": -Infinity}', '{"a": 1', "[1]", "a=1", "null", '"a"'),
-        *('{"a": "\\ud83d"}', "{'a': 1}", '{"a": 1}{"a": 2}', '{"a": 1,}'),
-        *(nested(DEEPEST + 1), nested(950), nested(5000), nested(DEEPEST + 1, '{"b":', "}")),
+        '{"a": 1e999}',
+        '{"a": NaN}',
+        '{"a": -Infinity}',
+        '{"a": 1',
+        "[1]",
+        "a=1",
+        "null",
+        '"a"',
+        '{"a": "\\ud83d"}',
+        "{'a': 1}",
+        '{"a": 1}{"a": 2}',
+        '{"a": 1,}',
+        nested(DEEPEST + 1),
+        nested(950),
+        nested(5000),
+        nested(DEEPEST + 1, '{"b":', "}"),
     ],
     ids=lambda text: text[:20],
 )
@@ -168,12 +181,12 @@ async def test_arguments_that_cannot_be_used_are_kept_for_the_model_to_see(
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(
-            nested(DEEPEST),
-            json.dumps({"a": [[{"b": []}]] * DEEPEST}),
-            '{"a": 1e308, "b": 123456789012345678901}',
-        ),
-        *('{"a": "\\ud83d\\ude00"}', '{"a": 1, "a": 2}', ' \n{"a":\t1}\n'),
+        nested(DEEPEST),
+        json.dumps({"a": [[{"b": []}]] * DEEPEST}),
+        '{"a": 1e308, "b": 123456789012345678901}',
+        '{"a": "\\ud83d\\ude00"}',
+        '{"a": 1, "a": 2}',
+        ' \n{"a":\t1}\n',
     ],
     ids=lambda text: text[:20],
 )

@@ -17,8 +17,8 @@ from gencode.core.messages import (
     ToolResult,
     UserMessage,
 )
-from gencode.providers.cooldown import Cooldown
-from gencode.providers.retry import Retrying
+from gencode.providers.request_queue import RequestQueue
+from gencode.providers.retry import RetryingProvider
 from gencode.runtime.ports import Request
 from gencode.stores.memory import MemoryStore
 from gencode.surfaces.talk import Talk
@@ -109,7 +109,9 @@ NOT_TAKEN = {"error": {"message": "Could not process image", "type": "invalid_re
 async def test_a_refusal_of_the_request_itself_is_known(dialect: str, status: str, unfit: bool) -> None:
     async with fake_server(in_json(NOT_TAKEN, status)) as server:
         with pytest.raises(ProviderError) as raised:
-            async for _ in Retrying(provider_at(dialect, server.url), Cooldown()).stream(request()):
+            async for _ in RetryingProvider(provider_at(dialect, server.url), RequestQueue()).stream(
+                request()
+            ):
                 pass
     assert (raised.value.unfit, raised.value.retryable) == (unfit, False)
 

@@ -22,7 +22,7 @@ from gencode.core.messages import (
     Usage,
     UserMessage,
 )
-from gencode.providers.http import Patience
+from gencode.providers.endpoint import HttpTimeouts
 from gencode.providers.pydantic_ai import PydanticAIProvider
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart
 from tests.contracts.provider import *  # noqa: F403  (the contract's tests run here)
@@ -58,12 +58,12 @@ HISTORY: tuple[Message, ...] = (
 )
 
 
-def openai_at(url: str, patience: Patience | None = None) -> PydanticAIProvider:
+def openai_at(url: str, timeouts: HttpTimeouts | None = None) -> PydanticAIProvider:
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
     model = OpenAIChatModel("some-model", provider=OpenAIProvider(base_url=f"{url}/v1", api_key=KEY))
-    return PydanticAIProvider(model, patience=patience or Patience())
+    return PydanticAIProvider(model, timeouts=timeouts or HttpTimeouts())
 
 
 @pytest.fixture
@@ -97,11 +97,11 @@ class Played:
             yield piece
 
 
-async def failure(act: Act, patience: Patience | None = None) -> tuple[ProviderError, int]:
+async def failure(act: Act, timeouts: HttpTimeouts | None = None) -> tuple[ProviderError, int]:
     """The error an answer leads to, and how often was asked."""
     async with fake_server(act) as server:
         with pytest.raises(ProviderError) as raised:
-            await parts_of(openai_at(server.url, patience))
+            await parts_of(openai_at(server.url, timeouts))
         return raised.value, len(server.asked)
 
 
@@ -340,7 +340,7 @@ async def test_a_bad_answer_is_an_error_that_names_the_model(act: Act) -> None:
 
 
 async def test_a_provider_that_never_answers_is_given_up() -> None:
-    error, _ = await failure(say_nothing, Patience(first_byte=0.2, between_bytes=0.2))
+    error, _ = await failure(say_nothing, HttpTimeouts(first_byte=0.2, between_bytes=0.2))
     assert error.retryable
     assert str(error).startswith("pydantic-ai/openai:some-model ")
 

@@ -9,12 +9,12 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.errors import ProviderError
 from gencode.core.messages import ToolCall, UserMessage
-from gencode.providers.cooldown import Cooldown
-from gencode.providers.retry import Patience, Retrying
+from gencode.providers.request_queue import RequestQueue
+from gencode.providers.retry import RetryingProvider, RetryPolicy
 from gencode.runtime.ports import AgainPart, CallPart, EndPart, Part, Request, TextPart, WaitPart
 from gencode.stores.memory import MemoryStore
 
-QUICK = Patience(tries=4, first=0.001, longest=0.01, whole=5)
+QUICK = RetryPolicy(tries=4, first=0.001, longest=0.01, whole=5)
 ASKED = Request("m", "", (UserMessage("go"),), ())
 GOOD: Sequence[Part] = (TextPart("yes"), EndPart("m"))
 
@@ -39,7 +39,7 @@ class Moody:
             raise mood[1]
 
 
-async def heard(provider: Retrying) -> list[Part]:
+async def heard(provider: RetryingProvider) -> list[Part]:
     """The parts of a reply, without those that tell of waits."""
     parts = [part async for part in provider.stream(ASKED)]
     return [part for part in parts if not isinstance(part, WaitPart)]
@@ -47,7 +47,7 @@ async def heard(provider: Retrying) -> list[Part]:
 
 async def test_trouble_that_passes_is_waited_out() -> None:
     moody = Moody(((), busy()), ((), busy()), (GOOD, None))
-    assert await heard(Retrying(moody, Cooldown(), QUICK)) == list(GOOD)
+    assert await heard(RetryingProvider(moody, RequestQueue(), QUICK)) == list(GOOD)
     assert moody.asked == 3
 
 
@@ -65,27 +65,31 @@ async def test_a_provider_of_ones_own_is_asked_again_where_its_errors_say_that_t
 async def test_a_reply_that_broke_off_is_void_and_asked_for_anew() -> None:
     half = (TextPart("ye"), CallPart(ToolCall("c", "Read", {})))
     moody = Moody((half, ProviderError("m broke off", retryable=True)), (GOOD, None))
-    assert await heard(Retrying(moody, Cooldown(), QUICK)) == [*half, AgainPart("m broke off"), *GOOD]
+    assert await heard(RetryingProvider(moody, RequestQueue(), QUICK)) == [
+        *half,
+        AgainPart("m broke off"),
+        *GOOD,
+    ]
 
 
 async def test_trouble_that_does_not_pass_is_raised_at_once() -> None:
     moody = Moody(((), ProviderError("wrong key")))
     with pytest.raises(ProviderError, match=r"^wrong key$"):
-        await heard(Retrying(moody, Cooldown(), QUICK))
+        await heard(RetryingProvider(moody, RequestQueue(), QUICK))
     assert moody.asked == 1
 
 
 async def test_the_number_of_tries_is_bounded_and_said() -> None:
     moody = Moody(((), busy()))
     with pytest.raises(ProviderError, match=r"^m is busy \(tried 4 times\)$"):
-        await heard(Retrying(moody, Cooldown(), QUICK))
+        await heard(RetryingProvider(moody, RequestQueue(), QUICK))
     assert moody.asked == 4
 
 
 async def test_the_number_of_tries_stands_inside_the_sentence() -> None:
     moody = Moody(((), ProviderError("m is busy (HTTP 503).", retryable=True)))
     with pytest.raises(ProviderError, match=r"^m is busy \(HTTP 503\) \(tried 4 times\)\.$"):
-        await heard(Retrying(moody, Cooldown(), QUICK))
+        await heard(RetryingProvider(moody, RequestQueue(), QUICK))
 
 
 @pytest.mark.parametrize(
@@ -104,21 +108,21 @@ async def test_how_long_the_provider_asks_to_wait_is_said_when_that_is_too_long(
 ) -> None:
     moody = Moody(((), busy(retry_after=seconds)))
     with pytest.raises(ProviderError) as caught:
-        await heard(Retrying(moody, Cooldown(), QUICK))
+        await heard(RetryingProvider(moody, RequestQueue(), QUICK))
     assert str(caught.value) == f"m is busy. The provider asks to wait {words}; try again then."
 
 
 async def test_a_pause_longer_than_the_whole_patience_is_not_begun() -> None:
     moody = Moody(((), busy(retry_after=3600)))
     with pytest.raises(ProviderError, match="m is busy"):
-        await heard(Retrying(moody, Cooldown(), QUICK))
+        await heard(RetryingProvider(moody, RequestQueue(), QUICK))
     assert moody.asked == 1
 
 
 async def test_what_the_provider_asks_for_is_waited_at_least() -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
-    await heard(Retrying(Moody(((), busy(retry_after=0.05)), (GOOD, None)), Cooldown(), QUICK))
+    await heard(RetryingProvider(Moody(((), busy(retry_after=0.05)), (GOOD, None)), RequestQueue(), QUICK))
     assert loop.time() - began >= 0.05
 
 
@@ -138,8 +142,8 @@ async def test_a_hundred_agents_that_hit_a_limit_together_do_not_storm() -> None
             for part in GOOD:
                 yield part
 
-    server, cooldown = Closed(), Cooldown()
-    patience = Patience(tries=100, first=0.01, longest=0.05, whole=10)
-    answers = await asyncio.gather(*(heard(Retrying(server, cooldown, patience)) for _ in range(100)))
+    server, queue = Closed(), RequestQueue()
+    policy = RetryPolicy(tries=100, first=0.01, longest=0.05, whole=10)
+    answers = await asyncio.gather(*(heard(RetryingProvider(server, queue, policy)) for _ in range(100)))
     assert [[part for part in parts if part in GOOD] for parts in answers] == [list(GOOD)] * 100
     assert server.asked <= 2 * 100 + 2

@@ -15,7 +15,7 @@ from gencode.core.messages import (
     ToolResult,
     UserMessage,
 )
-from gencode.providers.openai_chat import ALOUD
+from gencode.providers.openai import ALOUD
 from gencode.runtime.ports import CallPart, Request, TextPart, ThinkingPart
 from tests.contracts.provider import Play, parts_of
 from tests.providers.dialects import chat, chat_call, chat_chunk, provider_at, seen

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gencode.core.errors import ProviderError
-from gencode.providers.cooldown import Cooldown
-from gencode.providers.retry import Retrying
+from gencode.providers.request_queue import RequestQueue
+from gencode.providers.retry import RetryingProvider
 from tests.contracts.provider import request
 from tests.providers.dialects import DIALECTS, provider_at
 from tests.providers.fake_server import fake_server, in_json
@@ -39,7 +39,9 @@ OTHERS: dict[str, dict[str, Any]] = {
 async def refused(dialect: str, error: dict[str, Any], status: str) -> ProviderError:
     async with fake_server(in_json({"error": error}, status)) as server:
         with pytest.raises(ProviderError) as raised:
-            async for _ in Retrying(provider_at(dialect, server.url), Cooldown()).stream(request()):
+            async for _ in RetryingProvider(provider_at(dialect, server.url), RequestQueue()).stream(
+                request()
+            ):
                 pass
     return raised.value
 

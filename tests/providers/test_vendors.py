@@ -11,11 +11,11 @@ import pytest
 from gencode.core.errors import UserMistake
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Usage, UserMessage
 from gencode.core.prices import Price
+from gencode.providers.model_catalog import PRICES, PricedProvider, price_of
 from gencode.providers.ollama import tool_model
 from gencode.providers.openai import reasons
-from gencode.providers.prices import PRICES, Priced, price_of
 from gencode.providers.scripted import ScriptedProvider
-from gencode.providers.vendors import VENDORS, Switchboard
+from gencode.providers.vendors import VENDORS, ProviderFactory
 from gencode.runtime.ports import EndPart, Request, TextPart
 from tests.contracts.provider import Play, parts_of, told
 from tests.providers.dialects import DIALECTS
@@ -38,14 +38,14 @@ BY_NAME = {vendor.name: vendor for vendor in VENDORS}
     ],
 )
 async def test_the_usual_model_follows_the_keys(environ: dict[str, str], usual: tuple[str, str]) -> None:
-    assert await Switchboard({}, environ).usual() == usual
+    assert await ProviderFactory({}, environ).usual() == usual
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai", "gemini", "openrouter", "deepseek"])
 def test_a_missing_key_is_named(name: str) -> None:
     vendor = BY_NAME[name]
     with pytest.raises(UserMistake, match=f"{name} needs a key: set {vendor.key}"):
-        Switchboard({}, {}).makers()[name]("m")
+        ProviderFactory({}, {}).makers()[name]("m")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_missing_key_is_named(name: str) -> None:
     ],
 )
 def test_local_servers_and_own_addresses_need_no_key(name: str, environ: dict[str, str]) -> None:
-    assert isinstance(Switchboard({}, environ).makers()[name]("m"), Priced)
+    assert isinstance(ProviderFactory({}, environ).makers()[name]("m"), PricedProvider)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_the_responses_api_is_for_models_that_think_at_openai_and_for_whoever_na
 async def test_an_address_that_ends_in_an_api_is_asked_through_it() -> None:
     async with fake_server(streamed(*DIALECTS["responses"](Play(("hi",))))) as server:
         environ = {"OPENAI_BASE_URL": f"{server.url}/v1/responses"}
-        assert told(await parts_of(Switchboard({}, environ).makers()["openai"]("m"))) == "hi"
+        assert told(await parts_of(ProviderFactory({}, environ).makers()["openai"]("m"))) == "hi"
         assert server.last.path == "/v1/responses"
 
 
@@ -90,7 +90,7 @@ async def test_deepseek_gets_its_thoughts_back() -> None:
     history = [UserMessage("Go."), call, ToolMessage((ToolResult("c1", "lookup", "row"),))]
     async with fake_server(streamed(*DIALECTS["chat"](Play(("hi",))))) as server:
         environ = {"DEEPSEEK_BASE_URL": server.url}
-        provider = Switchboard({}, environ).makers()["deepseek"]("m")
+        provider = ProviderFactory({}, environ).makers()["deepseek"]("m")
         parts = [part async for part in provider.stream(Request("m", "", history, ()))]
         assert parts[0] == TextPart("hi")
         assert server.last.body["messages"][1]["reasoning_content"] == ""
@@ -99,8 +99,14 @@ async def test_deepseek_gets_its_thoughts_back() -> None:
 @pytest.mark.parametrize(
     ("model", "thinks"),
     [
-        *(("o3-mini", True), ("gpt-5.4", True), ("openai/gpt-5", True), ("codex-mini-latest", True)),
-        *(("gpt-4o", False), ("gpt-5-chat-latest", False), ("qwen3", False), ("olmo-2", False)),
+        ("o3-mini", True),
+        ("gpt-5.4", True),
+        ("openai/gpt-5", True),
+        ("codex-mini-latest", True),
+        ("gpt-4o", False),
+        ("gpt-5-chat-latest", False),
+        ("qwen3", False),
+        ("olmo-2", False),
     ],
 )
 def test_models_of_openai_that_think_are_known_by_their_names(model: str, thinks: bool) -> None:
@@ -108,7 +114,7 @@ def test_models_of_openai_that_think_are_known_by_their_names(model: str, thinks
 
 
 def test_every_word_before_a_model_is_explained() -> None:
-    board = Switchboard({}, {"OPENAI_API_KEY": "k"})
+    board = ProviderFactory({}, {"OPENAI_API_KEY": "k"})
     told = {name: board.about(name) for name in board.makers()}
     assert told["openai"] == "at https://api.openai.com/v1; OPENAI_API_KEY is set"
     assert told["ollama"] == "at http://127.0.0.1:11434/v1, without a key"
@@ -140,7 +146,7 @@ def test_a_dated_name_costs_what_its_model_costs_and_the_users_price_wins() -> N
 def test_how_long_a_reply_can_be_is_known_by_the_name_of_the_model_or_said(
     model: str, reply: int | None
 ) -> None:
-    assert Switchboard({"vllm/mine": Price(reply=2_048)}, {}).price(model).reply == reply
+    assert ProviderFactory({"vllm/mine": Price(reply=2_048)}, {}).price(model).reply == reply
 
 
 def test_cached_input_is_cheaper_and_an_unknown_price_is_unknown() -> None:
@@ -153,7 +159,7 @@ def test_cached_input_is_cheaper_and_an_unknown_price_is_unknown() -> None:
 @pytest.mark.parametrize(("price", "usd"), [(Price(2.0, 10.0), 12.0), (Price(), None)])
 async def test_a_reply_carries_what_it_cost(price: Price, usd: float | None) -> None:
     turn = {"text": "hi", "usage": {"inputTokens": 1_000_000, "outputTokens": 1_000_000}}
-    provider = Priced(ScriptedProvider.of({"*": [turn]}), price)
+    provider = PricedProvider(ScriptedProvider.of({"*": [turn]}), price)
     parts = [part async for part in provider.stream(Request("m", "", (), ()))]
     assert parts[-1] == EndPart("scripted", "end_turn", Usage(1_000_000, 1_000_000, 0, usd))
 

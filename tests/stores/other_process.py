@@ -14,8 +14,8 @@ from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.events import MessageAdded, TaskCreated
 from gencode.core.messages import UserMessage
 from gencode.runtime.ports import Wish
-from gencode.stores.schema import migrate
 from gencode.stores.sqlite import SqliteStore
+from gencode.stores.sqlite_schema import migrate
 
 
 def wait_for_go() -> None:

@@ -12,10 +12,10 @@ from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import replay
 from gencode.runtime.ports import Ownership, TaskQuery, Wish
-from gencode.stores.schema import MIGRATIONS, VERSION, Migration, migrate
 from gencode.stores.sqlite import SqliteStore
+from gencode.stores.sqlite_schema import MIGRATIONS, VERSION, Migration, migrate
 from tests.contracts.store import everything, said
-from tests.stores.looking import rows
+from tests.stores.other_program import rows
 
 AT = "2026-01-01T00:00:00.000000Z"
 LIFE = (

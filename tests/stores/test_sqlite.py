@@ -20,10 +20,10 @@ from gencode.core.rules import Mode, Policy
 from gencode.core.status import Status
 from gencode.core.task import replay
 from gencode.runtime.ports import Store, TaskQuery
-from gencode.stores import together as room
-from gencode.stores.schema import VERSION, Durability
+from gencode.stores import group_commit
 from gencode.stores.sqlite import ASKED, LETTERS, SqliteStore
-from gencode.stores.steps import SNAPSHOT_EVERY
+from gencode.stores.sqlite_schema import VERSION, Durability
+from gencode.stores.sqlite_writes import SNAPSHOT_EVERY
 from tests.contracts.agenda import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.changes import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.changes_of_others import *  # noqa: F403  (the contract's tests run here)
@@ -36,7 +36,7 @@ from tests.contracts.store import OpenStore, everything, said
 from tests.contracts.unknown_kind import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.unknown_kind import WriteFact
 from tests.contracts.wishes import *  # noqa: F403  (the contract's tests run here)
-from tests.stores.looking import ended_task, rows
+from tests.stores.other_program import ended_task, rows
 
 
 @pytest.fixture(params=["normal", "power"])
@@ -241,11 +241,11 @@ async def test_a_lock_of_another_process_never_blocks_the_loop(store: SqliteStor
 async def test_a_lock_that_is_never_given_back_is_told(
     store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "PATIENCE", 0.01)
+    monkeypatch.setattr(group_commit, "PATIENCE", 0.01)
     lease = await store.create(TaskCreated(), "me")
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreTrouble, match="Another program has held the database"):
+        with pytest.raises(StoreTrouble, match="Another program"):
             await store.append(lease, [said("too long")])
     assert len(await store.append(lease, [said("now")])) == 1
 
@@ -258,8 +258,8 @@ async def test_a_hold_that_cannot_be_written_is_not_taken_and_can_be_taken_later
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with monkeypatch.context() as short:
-            short.setattr(room, "PATIENCE", 0.01)
-            with pytest.raises(StoreTrouble, match="Another program has held the database"):
+            short.setattr(group_commit, "PATIENCE", 0.01)
+            with pytest.raises(StoreTrouble, match="Another program"):
                 await store.ledger.hold(call)
         waiting = asyncio.create_task(store.ledger.hold(call))
         await asyncio.sleep(0.05)

@@ -13,7 +13,7 @@ from gencode.runtime.owner import fate
 from gencode.stores.sqlite import SqliteStore
 from tests.contracts.questions import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.questions import ME, about, name_of_one_that_died, post, running
-from tests.stores.looking import rows
+from tests.stores.other_program import rows
 
 
 async def test_nobody_is_there_whose_process_died(store: SqliteStore) -> None:

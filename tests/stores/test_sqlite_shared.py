@@ -9,8 +9,8 @@ from pathlib import Path
 from gencode.core.events import TaskCreated
 from gencode.core.task import replay
 from gencode.runtime.ports import TaskQuery, Wish
-from gencode.stores.schema import VERSION
 from gencode.stores.sqlite import SqliteStore
+from gencode.stores.sqlite_schema import VERSION
 from tests.contracts.store import everything
 
 ROOT = Path(__file__).parents[2]

@@ -14,12 +14,12 @@ from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.ids import new_id
 from gencode.core.task import Task, replay
 from gencode.runtime.ports import TaskQuery
-from gencode.stores.folding import unreadable
-from gencode.stores.schema import VERSION, migrate, open_pair
 from gencode.stores.sqlite import SqliteChanges, SqliteStore
+from gencode.stores.sqlite_schema import VERSION, migrate, open_pair
+from gencode.stores.task_fold import unreadable
 from tests.contracts.changes import SOON
 from tests.contracts.store import everything, said
-from tests.stores.looking import ended_task, rows
+from tests.stores.other_program import ended_task, rows
 
 NOBODY = 65534
 

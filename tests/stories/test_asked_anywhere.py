@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.stores.looking import rows
+from tests.stores.other_program import rows
 from tests.surfaces.running import gen as command
 from tests.waiting import until
 

@@ -20,8 +20,8 @@ from gencode.core.events import CostEstimated, Event, TranscriptCompacted
 from gencode.core.messages import Message, ToolMessage, Usage, UserMessage, is_summed_up
 from gencode.core.status import Status
 from gencode.core.task import transcript_of, whole_transcript
-from gencode.providers.cooldown import Cooldown
-from gencode.providers.retry import Patience, Retrying
+from gencode.providers.request_queue import RequestQueue
+from gencode.providers.retry import RetryingProvider, RetryPolicy
 from gencode.providers.scripted import ScriptedProvider
 from gencode.runtime.forms import form_in
 from gencode.runtime.ports import Part, Provider, Request
@@ -113,7 +113,7 @@ async def test_a_summary_is_paid_from_the_budget_and_written_by_the_harness_when
 async def test_a_summary_that_fails_is_written_by_the_harness(long_file: Path) -> None:
     agents = {"*": [*reading(3), says("done")], "summary": [says("half", error="overloaded")]}
     heard = Overhearing(ScriptedProvider.of(agents))
-    model = Retrying(heard, Cooldown(), Patience(tries=3, first=0.01))
+    model = RetryingProvider(heard, RequestQueue(), RetryPolicy(tries=3, first=0.01))
     async with GenCode.open(long_file, model=model, store=MemoryStore(), settings=SMALL) as gen:
         outcome = await gen.task("general-purpose", "the task")
         (fact,) = facts(await gen.store.events(outcome.agent_id))

@@ -14,7 +14,7 @@ from msgspec import Struct
 from gencode.core.outcome import Outcome
 from gencode.permissions.explanation import Explanation
 from gencode.runtime.away.homecoming import Arrival
-from gencode.stores.pg_copy import Copy
+from gencode.stores.pg_copy import CopyReport
 from gencode.surfaces.agent_pages import AgentPage, LintedFile
 from gencode.surfaces.commands.ask import Answer
 from gencode.surfaces.commands.permissions import Verdict
@@ -103,7 +103,7 @@ SHAPES: dict[str, Any] = {
     "gen worker": Begun,
     "gen serve": Opened,
     "gen migrate": Migrated,
-    "gen migrate --to": Copy,
+    "gen migrate --to": CopyReport,
     "gen demo": Tour,
     "gen completions": Completions,
 }

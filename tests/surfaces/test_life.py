@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gencode.places import database
-from tests.stores.looking import rows
+from tests.stores.other_program import rows
 from tests.surfaces.running import SECONDS, Ended, gen, script, start
 from tests.waiting import Gate, wait_until
 

@@ -23,7 +23,7 @@ from gencode.surfaces.notices import Notice
 from gencode.surfaces.talk import Talk
 from gencode.surfaces.transcripts import Reply, hear
 from gencode.testing import call, says, scripted
-from tests.stores.looking import rows
+from tests.stores.other_program import rows
 from tests.waiting import Gate, until
 
 Turns = Sequence[dict[str, Any]]

@@ -1,1 +1,1 @@
-"""A rack of models; one file is one way to get an answer."""
+"""Model providers: one file for each way to get an answer, and what they share."""

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: tool use, thinking that is sent back signed, and a cached prefix."""
+"""Anthropic's Messages API: tool use, signed thinking, and prompt caching."""
 
 import re
 from collections.abc import AsyncGenerator, Sequence
@@ -19,12 +19,20 @@ from gencode.core.messages import (
     pictures_in,
 )
 from gencode.core.spec import Effort
-from gencode.providers.http import PATIENCE, Endpoint, Patience, address
-from gencode.providers.limits import longest_reply
-from gencode.providers.reply import TOO_DEEP, counted, heard, is_deep, whole_call
-from gencode.providers.sse import to_json, understood, with_items
-from gencode.providers.trouble import Speaker
-from gencode.providers.turns import NO_OUTPUT, Conversations, Toolboxes, Turn, calls_in, wire_name
+from gencode.providers.endpoint import DEFAULT_TIMEOUTS, HttpTimeouts, ModelEndpoint, api_url
+from gencode.providers.model_catalog import longest_reply
+from gencode.providers.provider_errors import ModelErrors
+from gencode.providers.reply_stream import TOO_DEEP, decoded, is_deep, stream_reply, usage_of, whole_call
+from gencode.providers.request_encoding import (
+    NO_OUTPUT,
+    ApiTurn,
+    ToolEncoder,
+    TranscriptEncoder,
+    api_name,
+    calls_in,
+    to_json,
+    with_items,
+)
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 
 NAME = "anthropic"
@@ -44,14 +52,14 @@ _ADAPTS = re.compile(r"claude(?!-[123]|-instant|-(?:opus|sonnet|haiku)-4(?![-.][
 """Models that decide by themselves how much to think and are told how hard; all others want a budget."""
 
 
-class _Tokens(Struct):
+class _MessagesUsage(Struct):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
 
 
-class _Block(Struct):
+class _MessagesBlock(Struct):
     type: str = ""
     text: str | None = None
     thinking: str | None = None
@@ -62,7 +70,7 @@ class _Block(Struct):
     input: Any = None
 
 
-class _Delta(Struct):
+class _MessagesDelta(Struct):
     text: str | None = None
     thinking: str | None = None
     signature: str | None = None
@@ -70,30 +78,30 @@ class _Delta(Struct):
     stop_reason: str | None = None
 
 
-class _Whole(Struct):
+class _MessagesReply(Struct):
     model: str | None = None
-    content: list[_Block] = []
+    content: list[_MessagesBlock] = []
     stop_reason: str | None = None
-    usage: _Tokens | None = None
+    usage: _MessagesUsage | None = None
     error: Any = None
 
 
-class _Event(Struct):
+class _MessagesEvent(Struct):
     type: str = ""
     index: int = 0
-    message: _Whole | None = None
-    content_block: _Block | None = None
-    delta: _Delta | None = None
-    usage: _Tokens | None = None
+    message: _MessagesReply | None = None
+    content_block: _MessagesBlock | None = None
+    delta: _MessagesDelta | None = None
+    usage: _MessagesUsage | None = None
     error: Any = None
 
 
-_events = msgspec.json.Decoder(_Event)
-_wholes = msgspec.json.Decoder(_Whole)
+_events = msgspec.json.Decoder(_MessagesEvent)
+_wholes = msgspec.json.Decoder(_MessagesReply)
 
 
 class AnthropicProvider:
-    """Speaks with one model of the Messages API."""
+    """A provider for one model of the Messages API."""
 
     def __init__(
         self,
@@ -101,23 +109,25 @@ class AnthropicProvider:
         *,
         key: str,
         base_url: str = "https://api.anthropic.com",
-        patience: Patience = PATIENCE,
+        timeouts: HttpTimeouts = DEFAULT_TIMEOUTS,
     ) -> None:
         key = key.strip()
         headers = {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
-        url = address(base_url, "/messages")
+        url = api_url(base_url, "/messages")
         self._model = model
-        self._endpoint = Endpoint(f"{NAME}/{model}", url, headers, secret=key, patience=patience)
-        self._conversations = Conversations(_role_of, _encoded, OPEN_TURNS)
-        self._toolboxes = Toolboxes(_encoded_tools)
+        self._endpoint = ModelEndpoint(f"{NAME}/{model}", url, headers, secret=key, timeouts=timeouts)
+        self._transcripts = TranscriptEncoder(_role_of, _encoded, OPEN_TURNS)
+        self._tool_encoder = ToolEncoder(_encoded_tools)
 
     def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Ask, and give the parts of the reply as they come."""
         body, thinking = self._body(request), _thinking_words(self._model, request)
-        return heard(self._endpoint, body, _Reply(self._model, self._endpoint.speaker), thinking)
+        return stream_reply(
+            self._endpoint, body, _MessagesParser(self._model, self._endpoint.errors), thinking
+        )
 
     def _body(self, request: Request) -> bytes:
-        settled, last = self._conversations.told(request.task, request.messages)
+        settled, last = self._transcripts.settled_and_last(request.task, request.messages)
         marked = {len(last) - 1, len(last) - 3}
         turns = [_encoded(turn, mark=place in marked) for place, turn in enumerate(last)]
         most = longest_reply(self._model) or _USUAL_LIMIT
@@ -133,7 +143,7 @@ class AnthropicProvider:
         if request.system.strip():
             body["system"] = [{"type": "text", "text": request.system, "cache_control": CACHE}]
         if request.tools:
-            body["tools"] = Raw(self._toolboxes.told(request.tools))
+            body["tools"] = Raw(self._tool_encoder.encode(request.tools))
         elif used := _names_used(request.messages):
             # The API wants every tool that the history speaks of; none of them may be called now.
             body["tools"] = [{"name": name, "input_schema": {"type": "object"}} for name in used]
@@ -145,31 +155,31 @@ class AnthropicProvider:
             return {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}
         budget = min(BUDGETS[effort], max_tokens - SMALLEST_BUDGET)
         if budget < SMALLEST_BUDGET:
-            raise self._endpoint.speaker.trouble(
+            raise self._endpoint.errors.error(
                 f"cannot think within {max_tokens} tokens, it needs {2 * SMALLEST_BUDGET}; "
                 "raise the limit or leave effort out of the agent's file."
             )
         return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
-class _Reply:
-    """One reply on its way in."""
+class _MessagesParser:
+    """Parses one reply of the Messages API."""
 
-    def __init__(self, model: str, speaker: Speaker) -> None:
+    def __init__(self, model: str, errors: ModelErrors) -> None:
         self.over = False
         self._model = model
-        self._speaker = speaker
+        self._errors = errors
         self._stop = ""
-        self._tokens: _Tokens | None = None
-        self._blocks: dict[int, tuple[_Block, list[str]]] = {}
+        self._tokens: _MessagesUsage | None = None
+        self._blocks: dict[int, tuple[_MessagesBlock, list[str]]] = {}
         self._rest: list[Part] = []
 
     def take(self, raw: bytes, parts: list[Part]) -> None:
         """Understand one event and add the parts it brings."""
-        event = understood(_events, raw, self._speaker)
+        event = decoded(_events, raw, self._errors)
         delta = event.delta
         if event.error is not None:
-            raise self._speaker.outburst(event.error)
+            raise self._errors.stream_error(event.error)
         if event.type == "content_block_delta" and delta is not None:
             if delta.text:
                 parts.append(TextPart(delta.text))
@@ -202,11 +212,11 @@ class _Reply:
 
     def read(self, whole: bytes) -> None:
         """Understand an answer that was not streamed."""
-        message = understood(_wholes, whole, self._speaker)
+        message = decoded(_wholes, whole, self._errors)
         if message.error is not None:
-            raise self._speaker.outburst(message.error)
+            raise self._errors.stream_error(message.error)
         if not message.content and message.stop_reason is None:
-            raise self._speaker.babble(whole)
+            raise self._errors.not_a_reply(whole)
         self._head(message)
         self._stop = message.stop_reason or ""
         for index, block in enumerate(message.content):
@@ -217,21 +227,21 @@ class _Reply:
         """How the reply ended and what it cost."""
         return EndPart(f"{NAME}/{self._model}", self._stop or "end_turn", _usage(self._tokens))
 
-    def _head(self, message: _Whole) -> None:
+    def _head(self, message: _MessagesReply) -> None:
         self._model = message.model or self._model
         self._count(message.usage)
 
-    def _count(self, tokens: _Tokens | None) -> None:
+    def _count(self, tokens: _MessagesUsage | None) -> None:
         if tokens is None:
             return
         if self._tokens is None:
             self._tokens = tokens
             return
-        for field in _Tokens.__struct_fields__:
+        for field in _MessagesUsage.__struct_fields__:
             if (count := getattr(tokens, field)) is not None:
                 setattr(self._tokens, field, count)
 
-    def _open(self, index: int, block: _Block, parts: list[Part]) -> None:
+    def _open(self, index: int, block: _MessagesBlock, parts: list[Part]) -> None:
         if block.type == "tool_use":
             self._blocks[index] = block, []
         elif block.type == "text" and block.text:
@@ -247,7 +257,7 @@ class _Reply:
             parts.append(CallPart(_call(block, "".join(pieces))))
 
 
-def _call(block: _Block, text: str) -> ToolCall:
+def _call(block: _MessagesBlock, text: str) -> ToolCall:
     call = whole_call(block.id or "", block.name or "", text)
     # Some servers send the input with the block's start and nothing after it.
     early: object = block.input
@@ -257,11 +267,11 @@ def _call(block: _Block, text: str) -> ToolCall:
     return call
 
 
-def _usage(tokens: _Tokens | None) -> Usage | None:
+def _usage(tokens: _MessagesUsage | None) -> Usage | None:
     if tokens is None:
         return None
     read, written = tokens.cache_read_input_tokens or 0, tokens.cache_creation_input_tokens or 0
-    return counted((tokens.input_tokens or 0) + read + written, tokens.output_tokens or 0, read)
+    return usage_of((tokens.input_tokens or 0) + read + written, tokens.output_tokens or 0, read)
 
 
 def _thinking_words(model: str, request: Request) -> str | None:
@@ -281,14 +291,14 @@ def _role_of(message: Message) -> str:
     return "user" if message.text.strip() else ""
 
 
-def _encoded(turn: Turn, mark: bool = False) -> bytes:
+def _encoded(turn: ApiTurn, mark: bool = False) -> bytes:
     blocks = _said(turn) if turn.role == "assistant" else _heard(turn)
     if mark and blocks[-1]["type"] in ("text", "tool_result", "tool_use"):
         blocks[-1]["cache_control"] = CACHE
     return to_json({"role": turn.role, "content": blocks})
 
 
-def _heard(turn: Turn) -> list[dict[str, Any]]:
+def _heard(turn: ApiTurn) -> list[dict[str, Any]]:
     """A user's turn; results come first, as the API wants them."""
     results: list[dict[str, Any]] = []
     texts: list[dict[str, Any]] = []
@@ -306,7 +316,7 @@ def _result(result: ToolResult) -> dict[str, Any]:
     content: object = (
         [{"type": "text", "text": text}, *map(_picture, result.images)] if result.images else text
     )
-    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": wire_name(result.call), "content": content}
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": api_name(result.call), "content": content}
     return {**block, "is_error": True} if result.error else block
 
 
@@ -315,7 +325,7 @@ def _picture(image: Image) -> dict[str, Any]:
     return {"type": "image", "source": source}
 
 
-def _said(turn: Turn) -> list[dict[str, Any]]:
+def _said(turn: ApiTurn) -> list[dict[str, Any]]:
     """A model's turn. Thinking goes back only to who signed it, and never as the whole of a turn."""
     blocks: list[dict[str, Any]] = []
     for message in turn.messages:
@@ -326,7 +336,7 @@ def _said(turn: Turn) -> list[dict[str, Any]]:
         if message.text.strip():
             blocks.append({"type": "text", "text": message.text})
     for call in calls_in(turn.messages):
-        named = {"id": wire_name(call.id), "name": wire_name(call.name)}
+        named = {"id": api_name(call.id), "name": api_name(call.name)}
         blocks.append({"type": "tool_use", **named, "input": call.input})
     return blocks
 
@@ -338,7 +348,7 @@ def _thought(text: str, signature: str) -> dict[str, Any]:
 
 
 def _names_used(messages: Sequence[Message]) -> list[str]:
-    return sorted({wire_name(call.name) for call in calls_in(messages)})
+    return sorted({api_name(call.name) for call in calls_in(messages)})
 
 
 def _encoded_tools(tools: Sequence[ToolSchema]) -> bytes:

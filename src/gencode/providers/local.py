@@ -1,4 +1,4 @@
-"""Experimental: a GGUF file of the user's, run on this machine by xllamacpp: the extra `local`.
+"""Runs a local GGUF model with xllamacpp (experimental, the extra `local`).
 
 The model runs in a process of its own. Loading it holds Python's lock for as long as that takes, so that no
 thread could keep the agents going; and a file that crashes the library takes only that process with it. The
@@ -25,9 +25,9 @@ from msgspec import Struct
 
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.extras import installing
-from gencode.providers.http import Patience
+from gencode.providers.endpoint import HttpTimeouts
 from gencode.providers.openai import OpenAIProvider
-from gencode.providers.trouble import excerpt
+from gencode.providers.provider_errors import excerpt
 from gencode.runtime.ports import Part, Request
 
 NAME = "local"
@@ -35,7 +35,7 @@ CONTEXT = 32768
 """How many tokens the conversations that run side by side may hold together."""
 REMEMBERED_MIB = 1024
 """How much of the conversations that wait is kept in memory, so that they need not be read again."""
-PATIENCE = Patience(first_byte=1800.0, between_bytes=600.0)
+TIMEOUTS = HttpTimeouts(first_byte=1800.0, between_bytes=600.0)
 """A processor reads a long conversation for minutes before it says a word."""
 TRIES = 3
 """Its server closes a connection after every reply, without a word, and we may find out only by asking."""
@@ -43,8 +43,19 @@ LAST_WAIT = 2.0
 BREAKDOWN_WAIT = 0.1
 PASSED_ON = frozenset(
     {
-        *("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME"),
-        *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+        "PATH",
+        "HOME",
+        "LANG",
+        "LC_ALL",
+        "LC_CTYPE",
+        "TMPDIR",
+        "VIRTUAL_ENV",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "LD_LIBRARY_PATH",
+        "DYLD_LIBRARY_PATH",
+        "CUDA_VISIBLE_DEVICES",
+        "HIP_VISIBLE_DEVICES",
     }
 )
 """What the process gets of our environment: no key is among it."""
@@ -52,8 +63,8 @@ PASSED_ON = frozenset(
 _REASON = re.compile(rb"error loading model: (?P<why>.+)")
 
 
-class _Order(Struct):
-    """What the process is told on its first line of input, where no other process can read it."""
+class _ServerConfig(Struct):
+    """The configuration of the model's process, sent on its input, where no other process can read it."""
 
     file: str
     name: str
@@ -62,21 +73,21 @@ class _Order(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class _Running:
+class _RunningModel:
     process: asyncio.subprocess.Process
     voice: OpenAIProvider
 
 
 class LocalProvider:
-    """Runs one GGUF file; up to `at_once` conversations side by side, the others wait their turn."""
+    """Runs one GGUF file; up to `at_once` conversations run side by side, the others wait."""
 
     def __init__(self, path: str, *, at_once: int = 4) -> None:
         if find_spec("xllamacpp") is None:
             raise UserMistake(f"A local model needs a package that is not installed: {installing('local')}")
-        self._order = _Order(str(_checked(path)), path, secrets.token_urlsafe(24), at_once)
+        self._order = _ServerConfig(str(_checked(path)), path, secrets.token_urlsafe(24), at_once)
         self._name = f"{NAME}/{path}"
-        self._running: _Running | None = None
-        self._starting: asyncio.Task[_Running] | None = None
+        self._running: _RunningModel | None = None
+        self._starting: asyncio.Task[_RunningModel] | None = None
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Ask, and give the parts of the reply as they come; the first request loads the file."""
@@ -93,11 +104,11 @@ class LocalProvider:
                 if not error.retryable:
                     raise
                 if await _has_ended(running.process):
-                    raise self._trouble("broke down while it answered: its process ended.") from None
+                    raise self._trouble("crashed during its answer: its process has ended.") from None
                 if said or not tries_left:
                     raise
 
-    async def _up(self) -> _Running:
+    async def _up(self) -> _RunningModel:
         """The running model; whoever comes while it is being loaded waits for it."""
         running = self._running
         if running is None or running.process.returncode is not None:
@@ -107,16 +118,19 @@ class LocalProvider:
             self._running = running
         return running
 
-    async def _start(self) -> _Running:
+    async def _start(self) -> _RunningModel:
         key = object()
         _open[key] = self._held(key)
         return await anext(_open[key])
 
-    async def _held(self, key: object) -> AsyncGenerator[_Running, None]:
+    async def _held(self, key: object) -> AsyncGenerator[_RunningModel, None]:
         """Keeps the process until the loop ends: asyncio closes every generator before it closes the loop."""
         with TemporaryFile() as log:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", __name__),
+                sys.executable,
+                "-P",
+                "-m",
+                __name__,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
@@ -127,20 +141,20 @@ class LocalProvider:
                 address = await _address(process, self._order)
                 if not address:
                     raise self._trouble(f"cannot be loaded: {_reason(log)}")
-                yield _Running(process, self._voice(address))
+                yield _RunningModel(process, self._voice(address))
             finally:
                 _open.pop(key, None)
                 await _end(process)
 
     def _voice(self, address: str) -> OpenAIProvider:
         order = self._order
-        return OpenAIProvider(order.name, key=order.key, base_url=address, name=NAME, patience=PATIENCE)
+        return OpenAIProvider(order.name, key=order.key, base_url=address, name=NAME, timeouts=TIMEOUTS)
 
     def _trouble(self, text: str) -> ProviderError:
         return ProviderError(f"{self._name} {text}")
 
 
-_open: dict[object, AsyncGenerator[_Running, None]] = {}
+_open: dict[object, AsyncGenerator[_RunningModel, None]] = {}
 
 
 def _checked(path: str) -> Path:
@@ -157,7 +171,7 @@ def _checked(path: str) -> Path:
     return file
 
 
-async def _address(process: asyncio.subprocess.Process, order: _Order) -> str:
+async def _address(process: asyncio.subprocess.Process, order: _ServerConfig) -> str:
     """Where the process answers, as soon as it does; nothing if it ended instead."""
     assert process.stdin is not None and process.stdout is not None  # noqa: S101 (both are pipes)
     with suppress(ConnectionError):
@@ -193,7 +207,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 def main() -> None:
     """The process of a model: load it, tell where it answers, and serve until our input ends."""
-    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=_Order)
+    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=_ServerConfig)
     xllamacpp = importlib.import_module("xllamacpp")
     params = xllamacpp.CommonParams()
     params.model.path = order.file

@@ -1,4 +1,4 @@
-"""providers: the offline model, the default when no other one is configured: a search, no language model.
+"""The offline model: answers by searching files, without a language model; the default without a key.
 
 Stateless: everything it knows is the list of messages. Each call's id says what the call was for, so the
 next turn can go on from the transcript alone; two runs over the same files say the same.
@@ -14,12 +14,12 @@ from zlib import crc32
 from gencode.core.errors import ProviderError
 from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from gencode.core.quoting import unquoted
-from gencode.providers.offline_search import answer
-from gencode.providers.offline_search.intents import Greet, ListIt, ReadIt, Refuse, intent_of
-from gencode.providers.offline_search.plan import Found, Planned, Said, next_step
-from gencode.providers.offline_search.query import query_of
-from gencode.providers.offline_search.results import read_lines, read_paths
-from gencode.providers.offline_search.split import split, title
+from gencode.offline_search import answer_text
+from gencode.offline_search.intents import GreetingIntent, ListIntent, ReadIntent, RefusalIntent, intent_of
+from gencode.offline_search.query import query_of
+from gencode.offline_search.question_splitter import split_question, task_title
+from gencode.offline_search.result_parser import read_lines, read_paths
+from gencode.offline_search.search_plan import CallResult, PlannedCall, SearchResult, next_step
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
 
 LONGEST_PROMPT = 20_000
@@ -28,16 +28,16 @@ PIECE = 800
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """One question and what has been done for it so far."""
+class SearchTurn:
+    """One question and the results of the calls made for it so far."""
 
     text: str
     prefix: str
-    got: dict[str, Said]
+    got: dict[str, CallResult]
     tools: AbstractSet[str]
 
 
-Reply = str | list[Planned]
+Reply = str | list[PlannedCall]
 
 
 _ABSENT = "does not exist"
@@ -46,32 +46,32 @@ _GOES_ON = re.compile(r"^\[… .*go on with offset=\d+\]\s*\Z", re.MULTILINE)
 
 
 class OfflineProvider:
-    """Answers with what a search finds."""
+    """A provider that answers with what a search finds."""
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Tool calls, or the final text in a few pieces."""
         if request.sums_up:
-            raise ProviderError(f"{answer.MODEL} searches and writes no summaries.")
+            raise ProviderError(f"{answer_text.MODEL} searches and writes no summaries.")
         turn = turn_of(request)
         reply = await asyncio.to_thread(reply_to, turn)
         if isinstance(reply, str):
             for piece in _pieces(reply):
                 yield TextPart(piece)
-            yield EndPart(model=answer.MODEL, stop="end_turn")
+            yield EndPart(model=answer_text.MODEL, stop="end_turn")
             return
         for planned in reply:
             yield CallPart(ToolCall(f"{turn.prefix}{planned.purpose}", planned.tool, planned.input))
-        yield EndPart(model=answer.MODEL, stop="tool_use")
+        yield EndPart(model=answer_text.MODEL, stop="tool_use")
 
 
-def turn_of(request: Request) -> Turn:
+def turn_of(request: Request) -> SearchTurn:
     """The newest question of a transcript and the results of the calls made for it."""
     messages = list(request.messages)
     start, text = _question_in(messages)
     # By its words and not by its place, which changes when a long conversation is summed up.
     prefix = f"search{crc32(text.encode('utf-8', 'replace')):08x}-"
     asked: dict[str, ToolCall] = {}
-    got: dict[str, Said] = {}
+    got: dict[str, CallResult] = {}
     for message in messages[start + 1 :]:
         if isinstance(message, AssistantMessage):
             asked |= {call.id: call for call in message.calls if call.id.startswith(prefix)}
@@ -79,8 +79,8 @@ def turn_of(request: Request) -> Turn:
             for result in message.results:
                 if result.call in asked:
                     call = asked[result.call]
-                    got[call.id.removeprefix(prefix)] = Said(call.input, result.text, result.error)
-    return Turn(text[:LONGEST_PROMPT], prefix, got, frozenset(tool.name for tool in request.tools))
+                    got[call.id.removeprefix(prefix)] = CallResult(call.input, result.text, result.error)
+    return SearchTurn(text[:LONGEST_PROMPT], prefix, got, frozenset(tool.name for tool in request.tools))
 
 
 def _question_in(messages: Sequence[Message]) -> tuple[int, str]:
@@ -91,23 +91,23 @@ def _question_in(messages: Sequence[Message]) -> tuple[int, str]:
     return place, message.text
 
 
-def reply_to(turn: Turn) -> Reply:
+def reply_to(turn: SearchTurn) -> Reply:
     """What to do or say next."""
     intent = intent_of(turn.text)
     match intent:
-        case Greet():
-            return answer.ABLE
-        case Refuse():
-            return answer.REFUSAL
-        case ReadIt():
+        case GreetingIntent():
+            return answer_text.ABLE
+        case RefusalIntent():
+            return answer_text.REFUSAL
+        case ReadIntent():
             return _read(turn, intent)
-        case ListIt():
+        case ListIntent():
             return _list(turn, intent)
         case _:
             return _delegate(turn) if _delegates(turn) else _search(turn)
 
 
-def _delegates(turn: Turn) -> bool:
+def _delegates(turn: SearchTurn) -> bool:
     """The main agent sends others; it looks itself when every one it sent came back with an error."""
     sent = [said for purpose, said in turn.got.items() if purpose.startswith("task-")]
     if not sent:
@@ -115,14 +115,14 @@ def _delegates(turn: Turn) -> bool:
     return not all(said.error for said in sent) or not turn.tools & {"Grep", "Glob"}
 
 
-def _delegate(turn: Turn) -> Reply:
-    parts = split(turn.text)
+def _delegate(turn: SearchTurn) -> Reply:
+    parts = split_question(turn.text)
     if not turn.got:
         return [
-            Planned(
+            PlannedCall(
                 f"task-{number}",
                 "Task",
-                {"subagent_type": "Explore", "description": title(part), "prompt": part},
+                {"subagent_type": "Explore", "description": task_title(part), "prompt": part},
             )
             for number, part in enumerate(parts)
         ]
@@ -131,26 +131,26 @@ def _delegate(turn: Turn) -> Reply:
         (part, _reported(said) if said else "it did not run", said.error if said else True)
         for part, said in zip(parts, results, strict=True)
     ]
-    return answer.parts_text(told, " | ".join(query_of(part).words for part in parts))
+    return answer_text.parts_text(told, " | ".join(query_of(part).words for part in parts))
 
 
-def _reported(said: Said) -> str:
+def _reported(said: CallResult) -> str:
     """What an agent that was sent has found: the lines that are quoted from it."""
     return said.text if said.error else unquoted(said.text) or said.text
 
 
-def _search(turn: Turn) -> Reply:
+def _search(turn: SearchTurn) -> Reply:
     query = query_of(turn.text)
     if not query.concepts:
-        return answer.ABLE
+        return answer_text.ABLE
     got = {purpose: said for purpose, said in turn.got.items() if not purpose.startswith("task-")}
     step = next_step(query, got, turn.tools)
-    if not isinstance(step, Found):
+    if not isinstance(step, SearchResult):
         return step
-    return answer.found_text(query, step, _trouble(turn, got))
+    return answer_text.found_text(query, step, _trouble(turn, got))
 
 
-def _trouble(turn: Turn, got: dict[str, Said]) -> str:
+def _trouble(turn: SearchTurn, got: dict[str, CallResult]) -> str:
     """What the tools complained about, or which of them is not there; told when nothing was found."""
     if not turn.tools:
         return "there are no tools to search with"
@@ -162,51 +162,51 @@ def _trouble(turn: Turn, got: dict[str, Said]) -> str:
     return wrong[0].strip().split("\n", 1)[0][:300] if wrong else ""
 
 
-def _read(turn: Turn, wanted: ReadIt) -> Reply:
+def _read(turn: SearchTurn, wanted: ReadIntent) -> Reply:
     if "Read" not in turn.tools:
         return f"I cannot read {wanted.path}: there is no tool for it here."
     opened = turn.got.get("open-1") or turn.got.get("open-0")
     if opened is None:
-        return [Planned("open-0", "Read", _lines_of(wanted, wanted.path))]
+        return [PlannedCall("open-0", "Read", _lines_of(wanted, wanted.path))]
     path = str(opened.input["file_path"])
     if not opened.error:
         lines = read_lines(opened.text)
         cut = wanted.last is None and _GOES_ON.search(opened.text) is not None
-        return answer.file_text(path, lines, cut=cut) if lines else opened.text
+        return answer_text.file_text(path, lines, cut=cut) if lines else opened.text
     if _ABSENT not in opened.text:
         return f"I could not read {path}: {opened.text.strip()[:600]}"
     looked = turn.got.get("find-0")
     if looked is None and "Glob" in turn.tools:
         name = wanted.path.rstrip("/").rsplit("/", 1)[-1]
-        return [Planned("find-0", "Glob", {"pattern": f"**/{name}*", "head_limit": 20})]
+        return [PlannedCall("find-0", "Glob", {"pattern": f"**/{name}*", "head_limit": 20})]
     paths = read_paths(looked.text)[0] if looked and not looked.error else []
     exact = [each for each in paths if each.endswith(wanted.path)] or paths
     if len(exact) == 1 and "open-1" not in turn.got:
-        return [Planned("open-1", "Read", _lines_of(wanted, exact[0]))]
+        return [PlannedCall("open-1", "Read", _lines_of(wanted, exact[0]))]
     first = opened.text.strip().split("\n", 1)[0]
-    return answer.list_text(exact, 0, f"files like {wanted.path}") if exact else f"{first[:300]}"
+    return answer_text.list_text(exact, 0, f"files like {wanted.path}") if exact else f"{first[:300]}"
 
 
-def _lines_of(wanted: ReadIt, path: str) -> dict[str, object]:
+def _lines_of(wanted: ReadIntent, path: str) -> dict[str, object]:
     last = wanted.last or wanted.first + FIRST_READ - 1
     return {"file_path": path, "offset": wanted.first, "limit": max(last - wanted.first + 1, 1)}
 
 
-def _list(turn: Turn, wanted: ListIt) -> Reply:
+def _list(turn: SearchTurn, wanted: ListIntent) -> Reply:
     said = turn.got.get("list-0")
     what = f"{wanted.folder}/{wanted.pattern}" if wanted.folder else wanted.pattern
     if said is None and wanted.shallow and "LS" in turn.tools:
-        return [Planned("list-0", "LS", {"path": wanted.folder or "."})]
+        return [PlannedCall("list-0", "LS", {"path": wanted.folder or "."})]
     if said is None and "Glob" in turn.tools:
-        return [Planned("list-0", "Glob", {"pattern": what, "head_limit": 300})]
+        return [PlannedCall("list-0", "Glob", {"pattern": what, "head_limit": 300})]
     if said is None:
         return "I cannot list files: there is no tool for it here."
     if said.error:
         return said.text.strip().split("\n", 1)[0][:300]
     if "pattern" not in said.input:
-        return f"{said.text.rstrip()}\n\n{answer.closing(wanted.folder or 'the working directory')}"
+        return f"{said.text.rstrip()}\n\n{answer_text.closing(wanted.folder or 'the working directory')}"
     paths, more = read_paths(said.text)
-    return answer.list_text(paths, more, what)
+    return answer_text.list_text(paths, more, what)
 
 
 def _pieces(text: str) -> list[str]:

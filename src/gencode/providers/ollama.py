@@ -1,4 +1,4 @@
-"""A look for an Ollama on this machine: quick, and without loading an HTTP client when nobody is there."""
+"""Finds an Ollama on this machine: quickly, and without loading an HTTP client when there is none."""
 
 import asyncio
 from typing import Any

@@ -1,23 +1,149 @@
-"""OpenAI's Chat Completions, as the many servers speak that follow it; the Responses API where asked for."""
+"""OpenAI's Chat Completions API and the many servers that follow it; also selects the Responses API."""
 
 import os
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from gencode.core.messages import Usage
-from gencode.providers.http import PATIENCE, Endpoint, Patience, address
-from gencode.providers.limits import kept_short
-from gencode.providers.openai_chat import ALOUD, SIGNED, chat_conversations
-from gencode.providers.openai_responses import ResponsesReply, responses_conversations, responses_fields
-from gencode.providers.reply import TOO_DEEP, counted, heard, is_deep, whole_call
-from gencode.providers.sse import to_json, understood, with_items
-from gencode.providers.trouble import Speaker
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart
+from gencode.core.messages import (
+    AssistantMessage,
+    Image,
+    Message,
+    ToolMessage,
+    ToolResult,
+    Usage,
+    pictures_in,
+)
+from gencode.providers.endpoint import DEFAULT_TIMEOUTS, HttpTimeouts, ModelEndpoint, api_url
+from gencode.providers.model_catalog import within_longest_reply
+from gencode.providers.openai_responses import ResponsesParser, responses_encoders, responses_fields
+from gencode.providers.provider_errors import ModelErrors
+from gencode.providers.reply_stream import TOO_DEEP, decoded, is_deep, stream_reply, usage_of, whole_call
+from gencode.providers.request_encoding import (
+    NO_OUTPUT,
+    ApiTurn,
+    ToolEncoder,
+    TranscriptEncoder,
+    api_name,
+    calls_in,
+    data_url,
+    joined_text,
+    to_json,
+    with_items,
+)
+from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
+
+SIGNED = "google:"
+"""Marks a signature of Gemini's; it belongs to a call and goes back with it: `google:CALL:SIGNATURE`."""
+ALOUD = "aloud:reasoning_content"
+"""Marks thinking that came under this name: who sends it so wants it back with the calls it led to."""
+
+
+def chat_encoders(name: str, *, wants_thoughts: bool) -> tuple[TranscriptEncoder, ToolEncoder]:
+    """How this dialect encodes what was said and the tools there are."""
+    encode = partial(_encoded, name=name, wants_thoughts=wants_thoughts)
+    return TranscriptEncoder(_role_of, encode, open_turns=1), ToolEncoder(_encoded_tools)
+
+
+def _role_of(message: Message) -> str:
+    if isinstance(message, ToolMessage):
+        return "tool" if message.results else ""
+    if isinstance(message, AssistantMessage):
+        return "assistant" if message.text.strip() or message.calls else ""
+    return "user" if message.text.strip() else ""
+
+
+def _encoded(turn: ApiTurn, name: str, wants_thoughts: bool) -> bytes:
+    if turn.role == "user":
+        return to_json({"role": "user", "content": _heard(turn.messages)})
+    if turn.role == "assistant":
+        message = _said(turn)
+        if "tool_calls" in message and ((thoughts := _thoughts(turn.messages, name)) or wants_thoughts):
+            message["reasoning_content"] = "".join(thoughts)
+        return to_json(message)
+    results = [
+        each for message in turn.messages if isinstance(message, ToolMessage) for each in message.results
+    ]
+    told: list[dict[str, Any]] = [
+        {"role": "tool", "tool_call_id": api_name(each.call), "content": each.text or NO_OUTPUT}
+        for each in results
+    ]
+    if shown := [piece for each in results if each.images for piece in _shown(each)]:
+        told.append({"role": "user", "content": shown})
+    return to_json(told)[1:-1]
+
+
+def _shown(result: ToolResult) -> list[dict[str, Any]]:
+    """The pictures of a result; its own message may hold only text."""
+    whose = f"Shown by {api_name(result.name)}, call {api_name(result.call)}:"
+    return [{"type": "text", "text": whose}, *map(_picture, result.images)]
+
+
+def _heard(messages: Sequence[Message]) -> object:
+    """What was said to the model, with the pictures that were shown with it."""
+    pictures = [*map(_picture, pictures_in(messages))]
+    return [{"type": "text", "text": joined_text(messages)}, *pictures] if pictures else joined_text(messages)
+
+
+def _picture(image: Image) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": data_url(image)}}
+
+
+def _thoughts(messages: Sequence[Message], name: str) -> list[str]:
+    """The thinking that goes back to who sent it."""
+    return [
+        thought.text
+        for message in messages
+        if isinstance(message, AssistantMessage) and message.model.startswith(f"{name}/")
+        for thought in message.thinking
+        if thought.signature == ALOUD
+    ]
+
+
+def _said(turn: ApiTurn) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": joined_text(turn.messages) or None}
+    signatures = _signatures(turn.messages)
+    calls: list[dict[str, Any]] = []
+    for call in calls_in(turn.messages):
+        function = {"name": api_name(call.name), "arguments": to_json(call.input).decode()}
+        told: dict[str, Any] = {"id": api_name(call.id), "type": "function", "function": function}
+        if call.id in signatures:
+            told["extra_content"] = {"google": {"thought_signature": signatures[call.id]}}
+        calls.append(told)
+    return {**message, "tool_calls": calls} if calls else message
+
+
+def _signatures(messages: Sequence[Message]) -> dict[str, str]:
+    signed = [
+        thought.signature.removeprefix(SIGNED).rpartition(":")
+        for message in messages
+        if isinstance(message, AssistantMessage)
+        for thought in message.thinking
+        if thought.signature.startswith(SIGNED)
+    ]
+    return {call: signature for call, _, signature in signed}
+
+
+def _encoded_tools(tools: Sequence[ToolSchema]) -> bytes:
+    return to_json(
+        [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.parameters,
+                },
+            }
+            for tool in tools
+        ]
+    )
+
 
 STOPS = {
     "stop": "end_turn",
@@ -31,58 +157,58 @@ MOST_CALLS = 4096
 _REASONS = re.compile(r"(?:.*/)?(?:o\d|gpt-[5-9](?!.*-chat)|codex)")
 
 
-_Words = str | list[Any] | dict[str, Any] | None
+_ChatText = str | list[Any] | dict[str, Any] | None
 """Text, or pieces of it, or something that only some server knows."""
 
 
-class _Function(Struct, gc=False):
+class _ChatFunction(Struct, gc=False):
     name: str | None = None
     arguments: str | dict[str, Any] | None = None
 
 
-class _CallPiece(Struct, gc=False):
+class _ChatCallPiece(Struct, gc=False):
     index: int | None = None
     id: str | None = None
-    function: _Function | None = None
+    function: _ChatFunction | None = None
     extra_content: Any = None
 
 
-class _Said(Struct, gc=False):
-    content: _Words = None
-    refusal: _Words = None
-    reasoning: _Words = None
-    reasoning_content: _Words = None
-    tool_calls: list[_CallPiece] | None = None
+class _ChatMessage(Struct, gc=False):
+    content: _ChatText = None
+    refusal: _ChatText = None
+    reasoning: _ChatText = None
+    reasoning_content: _ChatText = None
+    tool_calls: list[_ChatCallPiece] | None = None
 
 
-class _Choice(Struct, gc=False):
-    delta: _Said | None = None
-    message: _Said | None = None
+class _ChatChoice(Struct, gc=False):
+    delta: _ChatMessage | None = None
+    message: _ChatMessage | None = None
     finish_reason: str | None = None
 
 
-class _Cached(Struct, gc=False):
+class _ChatCachedTokens(Struct, gc=False):
     cached_tokens: int | float | None = None
 
 
-class _Tokens(Struct, gc=False):
+class _ChatUsage(Struct, gc=False):
     prompt_tokens: int | float | None = None
     completion_tokens: int | float | None = None
-    prompt_tokens_details: _Cached | None = None
+    prompt_tokens_details: _ChatCachedTokens | None = None
 
 
-class _Chunk(Struct, gc=False):
+class _ChatChunk(Struct, gc=False):
     model: str | None = None
-    choices: list[_Choice] | None = None
-    usage: _Tokens | None = None
+    choices: list[_ChatChoice] | None = None
+    usage: _ChatUsage | None = None
     error: Any = None
 
 
-_chunks = msgspec.json.Decoder(_Chunk)
+_chunks = msgspec.json.Decoder(_ChatChunk)
 
 
 class OpenAIProvider:
-    """Speaks with one model of a server that follows OpenAI; `name` is how that server is called here.
+    """A provider for one model of a server that follows OpenAI; `name` is how that server is called here.
 
     One that `wants_thoughts` refuses calls in the history without the thinking before them, be it empty.
     """
@@ -96,34 +222,36 @@ class OpenAIProvider:
         name: str = "openai",
         api: Literal["chat", "responses"] = "chat",
         wants_thoughts: bool = False,
-        patience: Patience = PATIENCE,
+        timeouts: HttpTimeouts = DEFAULT_TIMEOUTS,
     ) -> None:
         key = key.strip()
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        url = address(base_url, "/chat/completions" if api == "chat" else "/responses")
+        url = api_url(base_url, "/chat/completions" if api == "chat" else "/responses")
         self._model = model
         self._name = name
-        self._endpoint = Endpoint(f"{name}/{model}", url, headers, secret=key, patience=patience)
+        self._endpoint = ModelEndpoint(f"{name}/{model}", url, headers, secret=key, timeouts=timeouts)
         self._chat = api == "chat"
         if self._chat:
-            self._conversations, self._toolboxes = chat_conversations(name, wants_thoughts=wants_thoughts)
+            self._transcripts, self._tool_encoder = chat_encoders(name, wants_thoughts=wants_thoughts)
         else:
-            self._conversations, self._toolboxes = responses_conversations(name)
+            self._transcripts, self._tool_encoder = responses_encoders(name)
 
     def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Ask, and give the parts of the reply as they come."""
-        speaker, effort = self._endpoint.speaker, request.effort
+        errors, effort = self._endpoint.errors, request.effort
         if self._chat:
-            reply = _Reply(self._name, self._model, speaker)
-            return heard(self._endpoint, self._body(request), reply, effort and f"reasoning_effort: {effort}")
-        said = self._conversations.encoded(request.task, request.messages)
-        body = responses_fields(self._model, request, self._toolboxes, reasons=reasons(self._model))
-        reply = ResponsesReply(self._name, self._model, speaker)
+            reply = _ChatParser(self._name, self._model, errors)
+            return stream_reply(
+                self._endpoint, self._body(request), reply, effort and f"reasoning_effort: {effort}"
+            )
+        said = self._transcripts.encode(request.task, request.messages)
+        body = responses_fields(self._model, request, self._tool_encoder, reasons=reasons(self._model))
+        reply = ResponsesParser(self._name, self._model, errors)
         whole = with_items(body, "input", said)
-        return heard(self._endpoint, whole, reply, effort and f"reasoning.effort: {effort}")
+        return stream_reply(self._endpoint, whole, reply, effort and f"reasoning.effort: {effort}")
 
     def _body(self, request: Request) -> bytes:
-        said = self._conversations.encoded(request.task, request.messages)
+        said = self._transcripts.encode(request.task, request.messages)
         if request.system.strip():
             said.insert(0, to_json({"role": "system", "content": request.system}))
         body: dict[str, Any] = {
@@ -132,7 +260,7 @@ class OpenAIProvider:
             "stream_options": {"include_usage": True},
         }
         if request.tools:
-            body["tools"] = Raw(self._toolboxes.told(request.tools))
+            body["tools"] = Raw(self._tool_encoder.encode(request.tools))
         if request.effort is not None:
             body["reasoning_effort"] = request.effort
         if request.temperature is not None and not (request.effort and reasons(self._model)):
@@ -140,23 +268,23 @@ class OpenAIProvider:
         if request.max_tokens is not None:
             # OpenAI's own thinking models refuse the name that every other server knows.
             limit = "max_completion_tokens" if reasons(self._model) else "max_tokens"
-            body[limit] = kept_short(request.max_tokens, self._model)
+            body[limit] = within_longest_reply(request.max_tokens, self._model)
         return with_items(body, "messages", said)
 
 
 class _OpenCall:
-    """A call of which not all may have arrived."""
+    """A tool call of which not all may have arrived."""
 
     __slots__ = ("call_id", "index", "name", "pieces", "signature")
 
-    def __init__(self, piece: _CallPiece) -> None:
+    def __init__(self, piece: _ChatCallPiece) -> None:
         self.index = piece.index
         self.call_id = piece.id or ""
         self.name = ""
         self.pieces: list[str] = []
         self.signature = ""
 
-    def add(self, piece: _CallPiece) -> None:
+    def add(self, piece: _ChatCallPiece) -> None:
         """Some more of this call."""
         self.call_id = self.call_id or piece.id or ""
         if piece.extra_content is not None:
@@ -170,7 +298,7 @@ class _OpenCall:
         elif given:
             self.pieces.append(given)
 
-    def goes_on_with(self, piece: _CallPiece) -> bool:
+    def goes_on_with(self, piece: _ChatCallPiece) -> bool:
         """Whether a piece belongs here rather than to a new call, whatever of index, id and name it has."""
         if piece.index != self.index and None not in (piece.index, self.index):
             return False
@@ -186,16 +314,16 @@ class _OpenCall:
         return bool(self.pieces) and not whole_call("", "", "".join(self.pieces)).broken
 
 
-class _Reply:
-    """One reply on its way in."""
+class _ChatParser:
+    """Parses one reply of Chat Completions."""
 
-    def __init__(self, name: str, model: str, speaker: Speaker) -> None:
+    def __init__(self, name: str, model: str, errors: ModelErrors) -> None:
         self.over = False
         self._name = name
         self._model = model
-        self._speaker = speaker
+        self._errors = errors
         self._stop = ""
-        self._tokens: _Tokens | None = None
+        self._tokens: _ChatUsage | None = None
         self._calls: list[_OpenCall] = []
         self._by_index: dict[int | None, list[_OpenCall]] = {}
         self._aloud = False
@@ -206,9 +334,9 @@ class _Reply:
         if raw[:6] == b"[DONE]":
             self.over = True
             return
-        chunk = understood(_chunks, raw, self._speaker)
+        chunk = decoded(_chunks, raw, self._errors)
         if chunk.error is not None:
-            raise self._speaker.outburst(chunk.error)
+            raise self._errors.stream_error(chunk.error)
         if chunk.usage is not None:
             self._tokens = chunk.usage
         if chunk.model:
@@ -224,7 +352,7 @@ class _Reply:
         """Understand an answer that was not streamed."""
         self.take(whole, self._rest)
         if not self._stop and not self._rest and not self._calls:
-            raise self._speaker.babble(whole)
+            raise self._errors.not_a_reply(whole)
 
     def rest(self) -> list[Part]:
         """The calls, each whole and with an id of its own."""
@@ -246,7 +374,7 @@ class _Reply:
         stop = "tool_use" if self._calls and self._stop in ("stop", "") else self._stop or "stop"
         return EndPart(f"{self._name}/{self._model}", STOPS.get(stop, stop), _usage(self._tokens))
 
-    def _add(self, choice: _Choice, parts: list[Part]) -> None:
+    def _add(self, choice: _ChatChoice, parts: list[Part]) -> None:
         said = choice.delta or choice.message
         if said is not None:
             if said.reasoning_content is not None:
@@ -258,17 +386,17 @@ class _Reply:
             for piece in said.tool_calls or ():
                 self._call_for(piece).add(piece)
         if choice.finish_reason == "error":
-            raise self._speaker.outburst({"code": "server_error", "message": "no reason given"})
+            raise self._errors.stream_error({"code": "server_error", "message": "no reason given"})
         self._stop = choice.finish_reason or self._stop
 
-    def _call_for(self, piece: _CallPiece) -> _OpenCall:
+    def _call_for(self, piece: _ChatCallPiece) -> _OpenCall:
         same = self._by_index.setdefault(piece.index, [])
         # Without an index it may be any of them. With one, a look at all would add up where there are many.
         for known in reversed(self._calls if None in self._by_index else same):
             if known.goes_on_with(piece):
                 return known
         if len(self._calls) >= MOST_CALLS:
-            raise self._speaker.trouble(f"wants more than {MOST_CALLS} calls in one reply.")
+            raise self._errors.error(f"requested more than {MOST_CALLS} tool calls in one reply.")
         begun = _OpenCall(piece)
         self._calls.append(begun)
         same.append(begun)
@@ -300,9 +428,9 @@ def _signature(extra: object) -> str:
             return ""
 
 
-def _usage(tokens: _Tokens | None) -> Usage | None:
+def _usage(tokens: _ChatUsage | None) -> Usage | None:
     if tokens is None or tokens.prompt_tokens is None:
         return None
     details = tokens.prompt_tokens_details
     cached = (details and details.cached_tokens) or 0
-    return counted(tokens.prompt_tokens, tokens.completion_tokens or 0, cached)
+    return usage_of(tokens.prompt_tokens, tokens.completion_tokens or 0, cached)

@@ -18,37 +18,45 @@ from gencode.core.messages import (
     Usage,
     pictures_in,
 )
-from gencode.providers.limits import kept_short
-from gencode.providers.reply import counted, whole_call
-from gencode.providers.sse import to_json, understood
-from gencode.providers.trouble import Speaker
-from gencode.providers.turns import NO_OUTPUT, Conversations, Toolboxes, Turn, data_url, joined, wire_name
+from gencode.providers.model_catalog import within_longest_reply
+from gencode.providers.provider_errors import ModelErrors
+from gencode.providers.reply_stream import decoded, usage_of, whole_call
+from gencode.providers.request_encoding import (
+    NO_OUTPUT,
+    ApiTurn,
+    ToolEncoder,
+    TranscriptEncoder,
+    api_name,
+    data_url,
+    joined_text,
+    to_json,
+)
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 
 
-class _Words(Struct):
+class _ResponsesText(Struct):
     text: str | None = None
     refusal: str | None = None
 
 
-class _Item(Struct):
+class _ResponsesItem(Struct):
     type: str = ""
     call_id: str | None = None
     name: str | None = None
     arguments: str | None = None
-    content: list[_Words] | None = None
-    summary: list[_Words] | None = None
+    content: list[_ResponsesText] | None = None
+    summary: list[_ResponsesText] | None = None
     encrypted_content: str | None = None
 
 
-class _Cached(Struct):
+class _ResponsesCachedTokens(Struct):
     cached_tokens: int | None = None
 
 
-class _Tokens(Struct):
+class _ResponsesUsage(Struct):
     input_tokens: int = 0
     output_tokens: int = 0
-    input_tokens_details: _Cached | None = None
+    input_tokens_details: _ResponsesCachedTokens | None = None
 
 
 class _Incomplete(Struct):
@@ -58,23 +66,23 @@ class _Incomplete(Struct):
 class _Response(Struct):
     model: str | None = None
     status: str | None = None
-    output: list[_Item] | None = None
-    usage: _Tokens | None = None
+    output: list[_ResponsesItem] | None = None
+    usage: _ResponsesUsage | None = None
     incomplete_details: _Incomplete | None = None
     error: Any = None
 
 
-class _Event(Struct):
+class _ResponsesEvent(Struct):
     type: str = ""
     delta: Any = None
-    item: _Item | None = None
+    item: _ResponsesItem | None = None
     response: _Response | None = None
     error: Any = None
     code: Any = None
     message: Any = None
 
 
-_events = msgspec.json.Decoder(_Event)
+_events = msgspec.json.Decoder(_ResponsesEvent)
 _wholes = msgspec.json.Decoder(_Response)
 
 TEXT = {"response.output_text.delta", "response.refusal.delta"}
@@ -83,14 +91,14 @@ ENDS = {"response.completed", "response.incomplete"}
 STOPS = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 
 
-class ResponsesReply:
-    """One reply on its way in."""
+class ResponsesParser:
+    """Parses one reply of the Responses API."""
 
-    def __init__(self, name: str, model: str, speaker: Speaker) -> None:
+    def __init__(self, name: str, model: str, errors: ModelErrors) -> None:
         self.over = False
         self._name = name
         self._model = model
-        self._speaker = speaker
+        self._errors = errors
         self._stop = ""
         self._usage: Usage | None = None
         self._ids: set[str] = set()
@@ -101,7 +109,7 @@ class ResponsesReply:
         """Understand one event and add the parts it brings."""
         if raw[:6] == b"[DONE]":
             return
-        event = understood(_events, raw, self._speaker)
+        event = decoded(_events, raw, self._errors)
         if event.type in TEXT and isinstance(event.delta, str):
             self._spoke = True
             parts.append(TextPart(event.delta))
@@ -111,11 +119,11 @@ class ResponsesReply:
         elif event.type == "response.output_item.done" and event.item is not None:
             self._add(event.item, parts)
         elif event.type == "error" or event.error is not None:
-            raise self._speaker.outburst(event.error or {"code": event.code, "message": event.message})
+            raise self._errors.stream_error(event.error or {"code": event.code, "message": event.message})
         elif event.response is not None:
             self._model = event.response.model or self._model
             if event.type == "response.failed":
-                raise self._speaker.outburst(event.response.error)
+                raise self._errors.stream_error(event.response.error)
             if event.type in ENDS:
                 for item in () if self._items else event.response.output or ():
                     self._add(item, parts)
@@ -127,11 +135,11 @@ class ResponsesReply:
 
     def read(self, whole: bytes) -> None:
         """Understand an answer that was not streamed."""
-        response = understood(_wholes, whole, self._speaker)
+        response = decoded(_wholes, whole, self._errors)
         if response.error is not None:
-            raise self._speaker.outburst(response.error)
+            raise self._errors.stream_error(response.error)
         if response.output is None:
-            raise self._speaker.babble(whole)
+            raise self._errors.not_a_reply(whole)
         for item in response.output:
             self._add(item, self._rest)
         self._finish(response)
@@ -144,7 +152,7 @@ class ResponsesReply:
         """How the reply ended and what it cost."""
         return EndPart(f"{self._name}/{self._model}", self._stop, self._usage)
 
-    def _add(self, item: _Item, parts: list[Part]) -> None:
+    def _add(self, item: _ResponsesItem, parts: list[Part]) -> None:
         self._items = True
         if item.type == "function_call":
             parts.append(CallPart(self._call(item)))
@@ -160,7 +168,7 @@ class ResponsesReply:
                 parts.append(ThinkingPart(told, item.encrypted_content or ""))
             self._thought = False
 
-    def _call(self, item: _Item) -> ToolCall:
+    def _call(self, item: _ResponsesItem) -> ToolCall:
         call = whole_call(item.call_id or "", item.name or "", item.arguments or "")
         if not call.id or call.id in self._ids:
             call = replace(call, id=f"call_{os.urandom(8).hex()}")
@@ -175,21 +183,25 @@ class ResponsesReply:
         if (tokens := response.usage) is not None:
             details = tokens.input_tokens_details
             cached = (details and details.cached_tokens) or 0
-            self._usage = counted(tokens.input_tokens, tokens.output_tokens, cached)
+            self._usage = usage_of(tokens.input_tokens, tokens.output_tokens, cached)
 
 
-def responses_conversations(name: str) -> tuple[Conversations, Toolboxes]:
+def responses_encoders(name: str) -> tuple[TranscriptEncoder, ToolEncoder]:
     """How this dialect encodes what was said and the tools there are."""
-    return Conversations(_role_of, lambda turn: _encoded(turn, name), open_turns=1), Toolboxes(_encoded_tools)
+    return TranscriptEncoder(_role_of, lambda turn: _encoded(turn, name), open_turns=1), ToolEncoder(
+        _encoded_tools
+    )
 
 
-def responses_fields(model: str, request: Request, toolboxes: Toolboxes, *, reasons: bool) -> dict[str, Any]:
+def responses_fields(
+    model: str, request: Request, tool_encoder: ToolEncoder, *, reasons: bool
+) -> dict[str, Any]:
     """The request but for its input; nothing is kept by the server, so thinking comes and goes encrypted."""
     body: dict[str, Any] = {"model": model, "stream": True, "store": False}
     if request.system.strip():
         body["instructions"] = request.system
     if request.tools:
-        body["tools"] = Raw(toolboxes.told(request.tools))
+        body["tools"] = Raw(tool_encoder.encode(request.tools))
     if request.effort is not None:
         body["reasoning"] = {"effort": request.effort}
     if reasons or request.effort is not None:
@@ -197,7 +209,7 @@ def responses_fields(model: str, request: Request, toolboxes: Toolboxes, *, reas
     if request.temperature is not None and not (reasons and request.effort):
         body["temperature"] = request.temperature
     if request.max_tokens is not None:
-        body["max_output_tokens"] = kept_short(request.max_tokens, model)
+        body["max_output_tokens"] = within_longest_reply(request.max_tokens, model)
     return body
 
 
@@ -209,16 +221,16 @@ def _role_of(message: Message) -> str:
     return "user" if message.text.strip() else ""
 
 
-def _encoded(turn: Turn, name: str) -> bytes:
+def _encoded(turn: ApiTurn, name: str) -> bytes:
     if turn.role == "user":
-        return to_json({"role": "user", "content": _with_pictures(joined(turn.messages), turn.messages)})
+        return to_json({"role": "user", "content": _with_pictures(joined_text(turn.messages), turn.messages)})
     items: list[dict[str, Any]] = []
     for message in turn.messages:
         if isinstance(message, AssistantMessage):
             items += _said(message, name)
         elif isinstance(message, ToolMessage):
             items += [
-                {"type": "function_call_output", "call_id": wire_name(each.call), "output": _output(each)}
+                {"type": "function_call_output", "call_id": api_name(each.call), "output": _output(each)}
                 for each in message.results
             ]
     return b",".join(to_json(item) for item in items)
@@ -242,7 +254,7 @@ def _said(message: AssistantMessage, name: str) -> list[dict[str, Any]]:
     if message.text.strip():
         items.append({"role": "assistant", "content": message.text})
     for call in message.calls:
-        named = {"call_id": wire_name(call.id), "name": wire_name(call.name)}
+        named = {"call_id": api_name(call.id), "name": api_name(call.name)}
         items.append({"type": "function_call", **named, "arguments": to_json(call.input).decode()})
     return items
 

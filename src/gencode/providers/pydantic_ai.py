@@ -1,4 +1,4 @@
-"""Every other provider there is, through pydantic-ai's model classes: the extra `providers`.
+"""All other vendors through pydantic-ai's model classes (the extra `providers`).
 
 A model is named as pydantic-ai names it, `pydantic-ai/PROVIDER:MODEL`; keys and addresses come from the
 environment variables that pydantic-ai documents for the provider. Nothing of it is imported before the first
@@ -31,10 +31,10 @@ from gencode.core.messages import (
     Usage,
     UserMessage,
 )
-from gencode.providers.http import PATIENCE, Patience
-from gencode.providers.reply import TOO_DEEP, counted, is_deep, whole_call
-from gencode.providers.trouble import Speaker
-from gencode.providers.turns import GO_ON, NO_OUTPUT, calls_in, wire_name
+from gencode.providers.endpoint import DEFAULT_TIMEOUTS, HttpTimeouts
+from gencode.providers.provider_errors import ModelErrors
+from gencode.providers.reply_stream import TOO_DEEP, is_deep, usage_of, whole_call
+from gencode.providers.request_encoding import GO_ON, NO_OUTPUT, api_name, calls_in
 from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 
 if TYPE_CHECKING:
@@ -49,18 +49,25 @@ MARK = f"{NAME}:"
 """Starts what is kept in place of a signature: whatever the provider wants back with one part of a reply."""
 
 _BREAKS = (
-    *(("pydantic_ai.exceptions", "AgentRunError"), ("pydantic_ai.exceptions", "UserError")),
-    *(("httpx2", "HTTPError"), ("httpx", "HTTPError"), ("openai", "OpenAIError")),
-    *(("anthropic", "AnthropicError"), ("groq", "GroqError"), ("mistralai.client.errors", "MistralError")),
-    *(("botocore.exceptions", "BotoCoreError"), ("google.genai.errors", "APIError")),
-    *(("google.auth.exceptions", "GoogleAuthError"), ("grpc", "RpcError")),
+    ("pydantic_ai.exceptions", "AgentRunError"),
+    ("pydantic_ai.exceptions", "UserError"),
+    ("httpx2", "HTTPError"),
+    ("httpx", "HTTPError"),
+    ("openai", "OpenAIError"),
+    ("anthropic", "AnthropicError"),
+    ("groq", "GroqError"),
+    ("mistralai.client.errors", "MistralError"),
+    ("botocore.exceptions", "BotoCoreError"),
+    ("google.genai.errors", "APIError"),
+    ("google.auth.exceptions", "GoogleAuthError"),
+    ("grpc", "RpcError"),
 )
 """The roots of what the vendors' packages raise; only those that are loaded can be raised."""
 _SECRET_NAMES = re.compile(r"key|token|secret|password|credential", re.IGNORECASE)
 
 
-class _Mark(Struct, omit_defaults=True):
-    """What came with a part of a reply and must go back with it; `call` or `text` says with which."""
+class _PartMark(Struct, omit_defaults=True):
+    """What must go back with a part of a reply; `call` or `text` says with which."""
 
     provider: str | None = None
     id: str | None = None
@@ -70,13 +77,13 @@ class _Mark(Struct, omit_defaults=True):
     text: bool = False
 
 
-_marks = msgspec.json.Decoder(_Mark)
+_marks = msgspec.json.Decoder(_PartMark)
 
 
 class PydanticAIProvider:
-    """Speaks with one model of any provider that pydantic-ai knows."""
+    """A provider for one model of any vendor that pydantic-ai supports."""
 
-    def __init__(self, model: "str | Model", *, patience: Patience = PATIENCE) -> None:
+    def __init__(self, model: "str | Model", *, timeouts: HttpTimeouts = DEFAULT_TIMEOUTS) -> None:
         if find_spec("pydantic_ai") is None:
             raise UserMistake(f"The models of {NAME} need a missing package: {installing('providers')}")
         if isinstance(model, str) and not all(model.partition(":")):
@@ -84,11 +91,11 @@ class PydanticAIProvider:
         self._asked = model
         self._vendor = model.partition(":")[0] if isinstance(model, str) else model.system
         label = model if isinstance(model, str) else f"{model.system}:{model.model_name}"
-        self._speaker = Speaker(f"{NAME}/{label}", "its provider", *_keys())
+        self._errors = ModelErrors(f"{NAME}/{label}", "its provider", *_keys())
         self._model: Model | None = None if isinstance(model, str) else model
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
-        self._patience = patience
+        self._timeouts = timeouts
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Ask, and give the parts of the reply as they come."""
@@ -102,7 +109,7 @@ class PydanticAIProvider:
         except _breaks() as error:
             raise self._trouble(error) from None
         if response.finish_reason == "error":
-            raise self._speaker.trouble("broke off with an error.", retryable=True)
+            raise self._errors.error("broke off with an error.", retryable=True)
         for part in _rest(response):
             yield part
         yield self._end(response, model)
@@ -136,7 +143,7 @@ class PydanticAIProvider:
         )
 
     def _settings(self, request: Request, silent: bool) -> "ModelSettings":
-        first, between = self._patience.first_byte, self._patience.between_bytes
+        first, between = self._timeouts.first_byte, self._timeouts.between_bytes
         # Asking again is a matter of our own wrapper, which all agents share.
         settings: ModelSettings = {
             "max_retries": 0,
@@ -165,13 +172,13 @@ class PydanticAIProvider:
 
     def _trouble(self, error: BaseException) -> ProviderError:
         """What went wrong, as a sentence, and whether waiting helps."""
-        say, words = self._speaker.trouble, self._speaker.shown(str(error))
+        say, words = self._errors.error, self._errors.shown(str(error))
         if isinstance(error, ImportError):
             return say(f"cannot be used: {words}")
         from pydantic_ai import exceptions as known
 
         if isinstance(error, known.ModelHTTPError):
-            refusal = self._speaker.refusal(error.status_code, error.headers or {}, _body(error.body))
+            refusal = self._errors.http_error(error.status_code, error.headers or {}, _body(error.body))
             refusal.retry_after = error.retry_after
             refusal.limited = refusal.limited or isinstance(error, known.ModelRateLimitError)
             if isinstance(error, known.ModelQuotaExceededError):
@@ -185,7 +192,7 @@ class PydanticAIProvider:
             limited = isinstance(error, known.ModelRateLimitError)
             wait = error.retry_after
             return say(
-                f"cannot answer just now ({words}).", retryable=True, retry_after=wait, limited=limited
+                f"is temporarily unavailable ({words}).", retryable=True, retry_after=wait, limited=limited
             )
         if isinstance(error, known.ModelAPIError):
             return say(f"refused the request ({words}).", unfit=True)
@@ -262,7 +269,7 @@ def _part_of(event: object) -> Part | None:
         ):
             return ThinkingPart(text) if text else None
         case said.PartEndEvent(part=said.ThinkingPart() as part):
-            return _marked(_Mark(part.provider_name, part.id, part.signature, part.provider_details))
+            return _marked(_PartMark(part.provider_name, part.id, part.signature, part.provider_details))
         case _:
             return None
 
@@ -275,7 +282,7 @@ def _rest(response: "said.ModelResponse") -> list[Part]:
     texts = [part for part in response.parts if isinstance(part, said.TextPart)]
     # Several texts become one, so that nothing of theirs could be told apart later.
     for part in texts if len(texts) == 1 else ():
-        parts.append(_marked(_Mark(part.provider_name, part.id, None, part.provider_details, text=True)))
+        parts.append(_marked(_PartMark(part.provider_name, part.id, None, part.provider_details, text=True)))
     seen: set[str] = set()
     for part in response.parts:
         if not isinstance(part, said.ToolCallPart):
@@ -284,7 +291,9 @@ def _rest(response: "said.ModelResponse") -> list[Part]:
         if not call.id or call.id in seen:
             call = replace(call, id=f"call_{os.urandom(8).hex()}")
         seen.add(call.id)
-        parts.append(_marked(_Mark(part.provider_name, part.id, None, part.provider_details, call=call.id)))
+        parts.append(
+            _marked(_PartMark(part.provider_name, part.id, None, part.provider_details, call=call.id))
+        )
         parts.append(CallPart(call))
     return [part for part in parts if part is not None]
 
@@ -297,24 +306,24 @@ def _call(part: "said.ToolCallPart[Any]") -> ToolCall:
     return whole_call(part.tool_call_id, part.tool_name, part.args or "")
 
 
-def _marked(mark: _Mark) -> ThinkingPart | None:
+def _marked(mark: _PartMark) -> ThinkingPart | None:
     if mark.id is None and mark.signature is None and not mark.details:
         return None
     return ThinkingPart("", MARK + msgspec.json.encode(mark, enc_hook=str).decode())
 
 
-def _unmarked(signature: str) -> _Mark:
+def _unmarked(signature: str) -> _PartMark:
     """What a signature of ours holds; of any other there is nothing to send back."""
     if not signature.startswith(MARK):
-        return _Mark()
+        return _PartMark()
     try:
         return _marks.decode(signature.removeprefix(MARK))
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return _Mark()
+        return _PartMark()
 
 
 def _usage(usage: "RequestUsage") -> Usage | None:
-    counts = counted(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens)
+    counts = usage_of(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens)
     return counts if usage.has_values() else None
 
 
@@ -328,7 +337,7 @@ def _tool(tool: ToolSchema) -> Any:
 
 def _tools_used(messages: Sequence[Message]) -> list[ToolSchema]:
     """The tools that a history speaks of: some APIs want them even where none may be called any more."""
-    names = sorted({wire_name(call.name) for call in calls_in(messages)})
+    names = sorted({api_name(call.name) for call in calls_in(messages)})
     return [ToolSchema(name, "", {"type": "object", "properties": {}}) for name in names]
 
 
@@ -358,9 +367,9 @@ def _heard(message: UserMessage | ToolMessage) -> list[Any]:
         return [UserPromptPart(_shown(message.text, message.images))] if message.text.strip() else []
     return [
         ToolReturnPart(
-            wire_name(result.name),
+            api_name(result.name),
             _shown(result.text if result.text.strip() else NO_OUTPUT, result.images),
-            wire_name(result.call),
+            api_name(result.call),
             outcome="failed" if result.error else "success",
         )
         for result in message.results
@@ -379,7 +388,7 @@ def _replied(message: AssistantMessage) -> list[Any]:
 
     ours = message.model.startswith(f"{NAME}/") and not message.partial
     marks = [(each.text, _unmarked(each.signature)) for each in message.thinking] if ours else []
-    about_text = next((mark for _, mark in marks if mark.text), _Mark())
+    about_text = next((mark for _, mark in marks if mark.text), _PartMark())
     about_calls = {mark.call: mark for _, mark in marks if mark.call}
     thoughts = [(text, mark) for text, mark in marks if not mark.call and not mark.text]
     parts: list[Any] = [
@@ -388,11 +397,11 @@ def _replied(message: AssistantMessage) -> list[Any]:
     if message.text.strip():
         parts.append(said.TextPart(message.text, **_extras(about_text)))
     for call in message.calls:
-        extras = _extras(about_calls.get(call.id, _Mark()))
-        parts.append(said.ToolCallPart(wire_name(call.name), call.input, wire_name(call.id), **extras))
+        extras = _extras(about_calls.get(call.id, _PartMark()))
+        parts.append(said.ToolCallPart(api_name(call.name), call.input, api_name(call.id), **extras))
     # Thinking alone is no turn.
     return parts if message.text.strip() or message.calls else []
 
 
-def _extras(mark: _Mark) -> Mapping[str, Any]:
+def _extras(mark: _PartMark) -> Mapping[str, Any]:
     return {"id": mark.id, "provider_name": mark.provider, "provider_details": mark.details}

@@ -1,4 +1,4 @@
-"""Asking again: a wrapper around any provider for trouble that passes by itself.
+"""Retries requests: a wrapper around any provider for errors that pass by themselves.
 
 A reply that broke off is void before it is asked for anew (`AgainPart`), and no call of it was acted on: the
 loop acts only on whole replies. What is still failing at the end is raised with the provider's own words.
@@ -13,7 +13,7 @@ from math import ceil
 from msgspec import Struct
 
 from gencode.core.errors import ProviderError
-from gencode.providers.cooldown import Cooldown, Turn
+from gencode.providers.request_queue import RequestQueue, RequestSlot
 from gencode.runtime.ports import AgainPart, Part, Provider, Request, WaitPart
 
 SHORT = 3.0
@@ -25,8 +25,8 @@ LONG = 10.0
 MOST_DAYS = 365
 
 
-class Patience(Struct, frozen=True):
-    """How often and how long to try: pauses double from `first` up to `longest`, with jitter.
+class RetryPolicy(Struct, frozen=True):
+    """How often and how long to retry: pauses double from `first` up to `longest`, with jitter.
 
     `whole` are the seconds after which one gives up, counted from the last answer that anybody got. All tries
     together take more than a minute, which is what most limits count by.
@@ -43,13 +43,13 @@ class Patience(Struct, frozen=True):
         return max(grown * random.uniform(0.75, 1.0), error.retry_after or 0.0)  # noqa: S311 (jitter, no secret)
 
 
-class Retrying:
-    """A provider that asks again where waiting helps, with one pause for all who use it."""
+class RetryingProvider:
+    """A provider that retries where waiting helps, with one pause for all who use it."""
 
-    def __init__(self, inner: Provider, cooldown: Cooldown, patience: Patience | None = None) -> None:
+    def __init__(self, inner: Provider, queue: RequestQueue, policy: RetryPolicy | None = None) -> None:
         self._inner = inner
-        self._cooldown = cooldown
-        self._patience = patience or Patience()
+        self._queue = queue
+        self._policy = policy or RetryPolicy()
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """The inner provider's reply, asked for again after trouble that passes."""
@@ -58,7 +58,7 @@ class Retrying:
         waited = False
         while True:
             said = False
-            async with self._cooldown.turn(self._patience.whole, refused, sent=request.sent) as turn:
+            async with self._queue.turn(self._policy.whole, refused, sent=request.sent) as turn:
                 if turn.held:
                     waited = True
                     yield WaitPart()
@@ -88,31 +88,31 @@ class Retrying:
             if said:  # not before: from here on a new request is counted
                 yield AgainPart(str(trouble))
 
-    async def _in_line(self, turn: Turn) -> AsyncGenerator[WaitPart, None]:
+    async def _in_line(self, turn: RequestSlot) -> AsyncGenerator[WaitPart, None]:
         """Wait for a turn to ask; what is waited for, now and then: it is a sign of life as well."""
         waiting = asyncio.get_running_loop().create_task(turn.wait())
         try:
             pause = SHORT
             while not (await asyncio.wait((waiting,), timeout=pause))[0]:
-                yield WaitPart(self._cooldown.words, self._cooldown.storm.cold and self._cooldown.news.due())
+                yield WaitPart(self._queue.words, self._queue.state.cold and self._queue.news.due())
                 pause = OFTEN
             await waiting
         finally:
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
 
-    def _pause(self, turn: Turn, error: ProviderError, failed: int, began: float) -> float:
+    def _pause(self, turn: RequestSlot, error: ProviderError, failed: int, began: float) -> float:
         """The seconds to wait alone, besides those that all wait; raises what waiting does not help."""
         limited = error.limited and error.retryable
-        together = self._cooldown.storm.refusals + 1 if limited else 0
-        alone = 0 if limited and self._cooldown.crowded else failed
-        pause = self._patience.pause(max(together, alone), error)
-        storm = self._cooldown.storm
-        end = max(began, storm.answered_at) + self._patience.whole + storm.slack
+        together = self._queue.state.refusals + 1 if limited else 0
+        alone = 0 if limited and self._queue.crowded else failed
+        pause = self._policy.pause(max(together, alone), error)
+        state = self._queue.state
+        end = max(began, state.answered_at) + self._policy.whole + state.slack
         late = asyncio.get_running_loop().time() + pause > end
-        if limited and (error.retry_after or 0.0) <= self._patience.whole:
+        if limited and (error.retry_after or 0.0) <= self._policy.whole:
             turn.refused(pause, error)
-        if not error.retryable or failed >= self._patience.tries or late:
+        if not error.retryable or failed >= self._policy.tries or late:
             raise _told(error, failed, late=late)
         return 0.0 if limited else pause
 
@@ -121,7 +121,7 @@ def _wait(seconds: float, error: ProviderError) -> WaitPart:
     """What is told of a wait; nothing of a short one."""
     if seconds <= SHORT:
         return WaitPart()
-    return WaitPart(f"asks the model again in {ceil(seconds)} s ({str(error).removesuffix('.')})", note=True)
+    return WaitPart(f"retries in {ceil(seconds)} s ({str(error).removesuffix('.')})", note=True)
 
 
 def _told(error: ProviderError, tries: int, *, late: bool) -> ProviderError:

@@ -1,4 +1,4 @@
-"""The scripted model: plays a JSON file, for demos and tests.
+"""The scripted model: replays a JSON file, for demos and tests.
 
 {"agents": {"main": [turn, …], "Explore": [turn, …], "*": [turn, …]}}, a turn being
 {"text": "…", "calls": [{"name": "Task", "input": {…}}], "delay_ms": 0, "error": "rate_limit"}.
@@ -25,7 +25,7 @@ RETRYABLE = {"rate_limit", "overloaded", "server_error", "timeout"}
 
 
 class ScriptedCall(Struct, frozen=True, forbid_unknown_fields=True):
-    """A call that a turn makes."""
+    """A tool call in a scripted turn."""
 
     name: str
     input: dict[str, Any] = {}
@@ -35,8 +35,8 @@ class ScriptedUsage(Usage, frozen=True, forbid_unknown_fields=True):
     """What a turn is said to have cost; a name that is not known would count as nothing."""
 
 
-class Turn(Struct, frozen=True, forbid_unknown_fields=True):
-    """One reply of the script."""
+class ScriptedTurn(Struct, frozen=True, forbid_unknown_fields=True):
+    """One scripted reply."""
 
     text: str = ""
     calls: tuple[ScriptedCall, ...] = ()
@@ -48,7 +48,7 @@ class Turn(Struct, frozen=True, forbid_unknown_fields=True):
 class Script(Struct, frozen=True, forbid_unknown_fields=True):
     """Turns for each agent by name; `*` is for all others."""
 
-    agents: dict[str, tuple[Turn, ...]]
+    agents: dict[str, tuple[ScriptedTurn, ...]]
 
 
 class ScriptedProvider:
@@ -89,7 +89,7 @@ class ScriptedProvider:
         usage = Usage() + turn.usage if turn.usage else None
         yield EndPart(self._name, "tool_use" if turn.calls else "end_turn", usage)
 
-    def _next(self, request: Request) -> tuple[int, Turn]:
+    def _next(self, request: Request) -> tuple[int, ScriptedTurn]:
         if request.sums_up:
             if not (turns := self._turns.get(SUMMARY)):
                 raise ProviderError(f"{self._name} has no turn for a summary.")

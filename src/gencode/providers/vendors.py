@@ -1,4 +1,4 @@
-"""Who can be asked: the vendors there are, their addresses, their keys and their usual models.
+"""The vendors of models: their APIs, addresses, keys and usual models; makes their providers.
 
 A key comes from the environment, else from the keyring if that package is installed. It is handed to the
 provider and to nobody else.
@@ -16,12 +16,11 @@ from msgspec.structs import replace
 from gencode.core.errors import UserMistake
 from gencode.core.ids import new_id
 from gencode.core.prices import Price
-from gencode.providers.board import Board, SharedBoard
-from gencode.providers.cooldown import Cooldown
-from gencode.providers.limits import longest_reply
+from gencode.providers.model_catalog import PricedProvider, longest_reply, price_of
 from gencode.providers.ollama import tool_model
-from gencode.providers.prices import Priced, price_of
-from gencode.providers.retry import Retrying
+from gencode.providers.request_queue import RequestQueue
+from gencode.providers.retry import RetryingProvider
+from gencode.providers.shared_limit_file import LimitStorage, SharedLimitFile
 from gencode.runtime.models import OFFLINE, OWN, MakeProvider, Model
 from gencode.runtime.ports import Provider
 
@@ -35,7 +34,7 @@ ENDLESS = 1_000_000_000
 
 
 class Vendor(Struct, frozen=True):
-    """One vendor: how it is spoken to, where, with which key, and a model for each tier."""
+    """One vendor: its API, address, key, and a model for each tier."""
 
     name: str
     speaks: Literal["anthropic", "openai"]
@@ -98,14 +97,14 @@ VENDORS = (
 
 
 EXTRAS = {
-    "pydantic-ai": "PROVIDER:MODEL of everybody pydantic-ai speaks with; needs the extra providers",
-    "local": "a GGUF file of yours (experimental); needs the extra local",
+    "pydantic-ai": "PROVIDER:MODEL of any vendor that pydantic-ai supports; needs the extra `providers`",
+    "local": "a GGUF file (experimental); needs the extra `local`",
 }
-"""What can be asked through an optional package, and how it is named."""
+"""Models that need an optional package, and how they are named."""
 
 
-class Switchboard:
-    """Makes the providers of all vendors; agents that ask the same model share one and its pause.
+class ProviderFactory:
+    """Makes the providers of all vendors; agents with the same model share one, with its request queue.
 
     A `store` that many machines share may have one pause for all of them, and `rates` says how many requests
     a minute each model gets from all together; one that processes of a machine share has a folder for that.
@@ -122,7 +121,7 @@ class Switchboard:
         self._prices = prices
         self._environ = os.environ if environ is None else environ
         self._pace: Pace | None = getattr(store, "pace", None)
-        self._storms: Path | None = getattr(store, "storms", None)
+        self._states: Path | None = getattr(store, "storms", None)
         self._rates = rates or {}
 
     def makers(self) -> dict[str, MakeProvider]:
@@ -141,18 +140,18 @@ class Switchboard:
     def _connect(self, name: str, maker: MakeProvider, model: str) -> Provider:
         """A provider that asks again where waiting helps, and knows what it costs."""
         full = f"{name}/{model}"
-        cooldown = Cooldown(self._board(name, model))
+        queue = RequestQueue(self._storage(name, model))
         addresses = {vendor.name: vendor.address(self._environ) for vendor in VENDORS}
-        asking = Retrying(self._paced(maker(model), full), cooldown)
-        return Priced(asking, self.price(full), addresses.get(name, ""))
+        asking = RetryingProvider(self._paced(maker(model), full), queue)
+        return PricedProvider(asking, self.price(full), addresses.get(name, ""))
 
-    def _board(self, name: str, model: str) -> Board | None:
+    def _storage(self, name: str, model: str) -> LimitStorage | None:
         """Where it is written down that a model refuses, for all who ask it there with the same key."""
         vendor = next((each for each in VENDORS if each.name == name), None)
-        if self._storms is None or vendor is None:
+        if self._states is None or vendor is None:
             return None
         asked = (name, vendor.address(self._environ), self._key(vendor), model)
-        return SharedBoard(self._storms, asked)
+        return SharedLimitFile(self._states, asked)
 
     def own(self, provider: Provider | None) -> Model | None:
         """The model of a provider that a program brought along, if it did, under the name of its class.
@@ -161,22 +160,24 @@ class Switchboard:
         """
         if provider is None:
             return None
-        from gencode.providers.own import Own
+        from gencode.providers.custom_provider import CustomProvider
         from gencode.providers.scripted import ScriptedProvider
 
         name = type(provider).__name__
-        if not isinstance(provider, ScriptedProvider | Retrying):
-            provider = Priced(Retrying(Own(provider), Cooldown()), self.price(name))
+        if not isinstance(provider, ScriptedProvider | RetryingProvider):
+            provider = PricedProvider(
+                RetryingProvider(CustomProvider(provider), RequestQueue()), self.price(name)
+            )
         return Model(OWN, name, provider, binding=True, mark=new_id())
 
     def _paced(self, plain: Provider, model: str) -> Provider:
         """The same among those of all machines, where there are others."""
         if self._pace is None:
             return plain
-        from gencode.providers.pacing import Paced
+        from gencode.providers.database_pacing import PacedProvider
 
         rate = self._rates.get(model)
-        return Paced(plain, self._pace, model, None if rate is None else rate / 60)
+        return PacedProvider(plain, self._pace, model, None if rate is None else rate / 60)
 
     def configured(self) -> Vendor | None:
         """The first vendor that has a key in the environment."""

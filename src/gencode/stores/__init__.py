@@ -1,1 +1,1 @@
-"""A rack of journals; every one passes tests/contracts/store.py."""
+"""Stores of task journals: SQLite, Postgres and memory; all pass tests/contracts/store.py."""

@@ -1,4 +1,4 @@
-"""One task as JSONL: a header, then one fact per line; foreign lines are read as well (stores rack)."""
+"""Exports and imports one task as JSONL: a header, then one event per line; other systems' lines as well."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -52,7 +52,7 @@ class Imported(Struct, frozen=True):
         return [*self.events, Event(last.task, (last.seq or 0) + 1, stamp(), TaskImported(cwd))]
 
 
-class _Foreign(Struct, frozen=True, rename="camel"):
+class _ForeignTask(Struct, frozen=True, rename="camel"):
     """The fields of foreign lines that mean something here."""
 
     input_text: str | None = None
@@ -75,7 +75,7 @@ def import_task(text: str) -> Imported:
     Besides our own lines it reads objects with a `type` such as TASK_CREATED and their fields in `data` or
     `payload`. Kinds that nobody knows are left out with a warning; the rest is numbered anew.
     """
-    reading = _Reading(text)
+    reading = _JsonlReader(text)
     # Not splitlines(): a JSON string may hold U+2028 and its like as they are.
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         if line.strip():
@@ -84,7 +84,7 @@ def import_task(text: str) -> Imported:
             except _BAD_LINE as error:
                 raise UserMistake(f"Line {number} cannot be imported: {error}") from None
     if not reading.events:
-        raise UserMistake("There is no task in this file: not one line tells of one being created.")
+        raise UserMistake("This file holds no task: none of its lines creates one.")
     return Imported(reading.events, reading.warnings)
 
 
@@ -95,7 +95,7 @@ def _object(line: str) -> dict[str, Any]:
         raise UserMistake(f"it is not a JSON object ({error})") from None
 
 
-class _Reading:
+class _JsonlReader:
     """What has been read of one file so far."""
 
     def __init__(self, text: str) -> None:
@@ -128,7 +128,7 @@ class _Reading:
         if told is None or "kind" not in line:
             return
         if told != self._last_seq + 1:
-            raise UserMistake(f"fact {self._last_seq + 1} was expected and not {told!r}")
+            raise UserMistake(f"event {self._last_seq + 1} was expected, not {told!r}")
         self._last_seq += 1
 
     def _id(self, line: dict[str, Any]) -> str:
@@ -179,11 +179,11 @@ def _ours(line: dict[str, Any]) -> DurableFact | None:
 def _foreign(line: dict[str, Any]) -> DurableFact | None:
     kind = line.get("type")
     if not isinstance(kind, str):
-        raise UserMistake("it has neither a kind nor a type, so it is no fact")
+        raise UserMistake("it is not an event: it has neither a kind nor a type")
     if kind.upper() not in ("TASK_CREATED", "TASK_COMPLETED", "TASK_FAILED"):
         return None
     nested = next((line[name] for name in ("data", "payload") if name in line), line)
-    told = msgspec.convert(nested, type=_Foreign)
+    told = msgspec.convert(nested, type=_ForeignTask)
     match kind.upper():
         case "TASK_CREATED":
             agent = told.task_type or told.agent or TaskCreated().agent

@@ -1,4 +1,4 @@
-"""Accounts as rows, and the routes along which tasks spend, the same in every database (stores rack)."""
+"""Ledger accounts as database rows, and the accounts a task spends from; the same in every database."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -10,8 +10,8 @@ KINDS: tuple[str, ...] = tuple(UNITS)
 CALL: tuple[str, ...] = COSTS_OF_A_CALL
 
 
-class Route(NamedTuple):
-    """What a task spends from: `tasks` are its id and those above it, nearest first, `session` may be empty.
+class SpendingPath(NamedTuple):
+    """The accounts a task spends from: itself, its ancestors (nearest first), and perhaps a session.
 
     The budgets of those that are `unread` are in their journals, and perhaps not in the ledger.
     """
@@ -43,7 +43,11 @@ def account_from(row: Sequence[Any]) -> Account:
 def values_of(account: Account) -> tuple[Any, ...]:
     """An account as such a row."""
     return (
-        *(account.id, " ".join(account.path), account.agent, account.open, account.calls),
+        account.id,
+        " ".join(account.path),
+        account.agent,
+        account.open,
+        account.calls,
         *(account.limits.get(kind) for kind in KINDS),
         *amounts(account.spent),
         *amounts(account.held, CALL),

@@ -1,4 +1,4 @@
-"""The journal in memory: the same promises as on disk, for as long as the process lives (stores rack)."""
+"""The in-memory store: the same guarantees as on disk, for as long as the process lives."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from gencode.core.task import Task
 from gencode.runtime.changes import Changes
 from gencode.runtime.owner import LEASE_SECONDS
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
-from gencode.stores.facts import (
+from gencode.stores.journal_rules import (
     DRAWS,
     MOST_WAITING,
     Growth,
@@ -30,12 +30,12 @@ from gencode.stores.facts import (
     taken,
     unheard,
 )
-from gencode.stores.memory_chronicle import MemoryChronicle
+from gencode.stores.memory_event_log import MemoryEventLog
 from gencode.stores.memory_ledger import MemoryLedger
 
 if TYPE_CHECKING:
-    from gencode.stores.memory_agenda import MemoryAgenda, MemoryTray
     from gencode.stores.memory_questions import MemoryQuestions
+    from gencode.stores.memory_schedule import MemoryOutbox, MemorySchedule
 
 
 class _Record:
@@ -72,12 +72,12 @@ class MemoryStore:
         self._mail: dict[str, list[Letter]] = {}
         self._lease_seconds = lease_seconds
         self._draw = draw
-        self._tray: MemoryTray | None = None
-        self._agenda: MemoryAgenda | None = None
+        self._tray: MemoryOutbox | None = None
+        self._agenda: MemorySchedule | None = None
         self._questions: MemoryQuestions | None = None
         self.changes = Changes()
         """Wakes whoever waits for something new."""
-        self.chronicle = MemoryChronicle(lambda: [record.state for record in self._records.values()])
+        self.chronicle = MemoryEventLog(lambda: [record.state for record in self._records.values()])
         """The facts of all tasks in one order."""
         self.ledger = MemoryLedger(
             lambda task: self._records[task].state if task in self._records else None,
@@ -88,19 +88,19 @@ class MemoryStore:
         """What tasks may spend, and have spent."""
 
     @property
-    def tray(self) -> "MemoryTray":
+    def tray(self) -> "MemoryOutbox":
         """Messages that are not delivered yet."""
-        from gencode.stores.memory_agenda import MemoryTray
+        from gencode.stores.memory_schedule import MemoryOutbox
 
-        self._tray = self._tray or MemoryTray(self.changes)
+        self._tray = self._tray or MemoryOutbox(self.changes)
         return self._tray
 
     @property
-    def agenda(self) -> "MemoryAgenda":
+    def agenda(self) -> "MemorySchedule":
         """What is planned for later; nothing of it is loaded before somebody asks."""
-        from gencode.stores.memory_agenda import MemoryAgenda
+        from gencode.stores.memory_schedule import MemorySchedule
 
-        self._agenda = self._agenda or MemoryAgenda(self.tray, self._draw, self.changes)
+        self._agenda = self._agenda or MemorySchedule(self.tray, self._draw, self.changes)
         return self._agenda
 
     @property
@@ -135,7 +135,7 @@ class MemoryStore:
                 self.chronicle.write(growth.events)
                 self.changes.note()
                 return Lease(owner, 1, growth.state, (task, *above))
-        raise StoreTrouble(f"No free task id was found in {DRAWS} draws.")
+        raise StoreTrouble(f"No free task id was found in {DRAWS} attempts.")
 
     async def take(
         self, task: str, owner: str, instead_of: str | None = None, session: str | None = None

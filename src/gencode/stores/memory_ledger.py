@@ -1,4 +1,4 @@
-"""The ledger in memory (stores rack)."""
+"""The ledger in memory."""
 
 from collections.abc import Callable, Iterable, Sequence
 

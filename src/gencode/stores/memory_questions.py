@@ -1,4 +1,4 @@
-"""Questions to people and the people who are there, in memory (stores rack)."""
+"""Questions to people, and the people who can answer, in memory."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from gencode.core.messages import ToolCall
 from gencode.runtime.asking import ALL, Answer, NewQuestion, NobodyThere, Presence, QuestionRow, Unasked
 from gencode.runtime.changes import Changes
 from gencode.runtime.owner import fate
-from gencode.stores.questions import (
+from gencode.stores.question_rules import (
     DEEPEST,
     MOST_SHOWN,
     MOST_WAITING,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FORGET_SECONDS = 86_400.0
 
 
-class _Row(Struct):
+class _StoredQuestion(Struct):
     new: NewQuestion
     body: str
     epoch: int
@@ -56,7 +56,7 @@ class MemoryQuestions:
     def __init__(self, task: "Callable[[str], TaskNow | None]", changes: Changes) -> None:
         self._task = task
         self._changes = changes
-        self._rows: dict[int, _Row] = {}
+        self._rows: dict[int, _StoredQuestion] = {}
         self._people: dict[str, tuple[Presence, float]] = {}
         self._numbers = count(1)
 
@@ -75,7 +75,7 @@ class MemoryQuestions:
             raise Unasked(NOT_OURS)
         now, number = time.time(), next(self._numbers)
         self._rows = {each: row for each, row in self._rows.items() if row.until > now - FORGET_SECONDS}
-        self._rows[number] = _Row(new, body, asks.epoch, name, root.cwd, now, now + new.seconds)
+        self._rows[number] = _StoredQuestion(new, body, asks.epoch, name, root.cwd, now, now + new.seconds)
         self._changes.note()
         return number
 
@@ -132,7 +132,7 @@ class MemoryQuestions:
             raise UserMistake(nobody_asks(number))
         self._write(row, answer, by)
 
-    def _write(self, row: _Row, answer: Answer, by: str) -> None:
+    def _write(self, row: _StoredQuestion, answer: Answer, by: str) -> None:
         row.answer, row.by = answer_body(answer, by)
         self._changes.note()
 
@@ -157,7 +157,7 @@ class MemoryQuestions:
         alone = root.owner == new.owner
         return any(each.name == root.owner or (alone and each.cwd in (root.cwd, "")) for each in others)
 
-    def _is_for(self, row: _Row, person: Presence) -> bool:
+    def _is_for(self, row: _StoredQuestion, person: Presence) -> bool:
         """Whether a person may be shown a question: what is asked at home is for those who follow that."""
         near = person.cwd in (row.folder, "")
         followed = row.root == person.follows or (person.follows == ALL and near)
@@ -168,17 +168,17 @@ class MemoryQuestions:
         alone = not row.new.home and led_by == row.new.owner
         return led_by == person.name or followed or (alone and near)
 
-    def _is_run(self, row: _Row) -> bool:
+    def _is_run(self, row: _StoredQuestion) -> bool:
         """Whether the run that asked still has its task."""
         task = self._task(row.new.question.task)
         return task is not None and (task.owner, task.epoch) == (row.new.owner, row.epoch)
 
-    def _is_open(self, row: _Row) -> bool:
+    def _is_open(self, row: _StoredQuestion) -> bool:
         task = self._task(row.new.question.task)
         leased = task is not None and task.leased
         return row.answer is None and row.until > time.time() and self._is_run(row) and leased
 
-    def _waiting(self, wanted: Callable[[_Row], bool]) -> Sequence[QuestionRow]:
+    def _waiting(self, wanted: Callable[[_StoredQuestion], bool]) -> Sequence[QuestionRow]:
         now = time.time()
         found = [(number, row) for number, row in self._rows.items() if self._is_open(row) and wanted(row)]
         return waiting_rows([(number, *row.told(now)) for number, row in found[:MOST_SHOWN]])

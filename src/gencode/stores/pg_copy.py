@@ -1,4 +1,4 @@
-"""Copies a SQLite database into Postgres, as often as wanted, and looks whether all arrived (stores rack).
+"""Copies a SQLite database into Postgres, repeatably, and verifies the copy.
 
 Each task goes over in one transaction: its row, the facts that are not there yet, its letters. What was
 copied before and has gone on since, or was deleted there, stays as it is; what differs is reported and not
@@ -17,12 +17,12 @@ from msgspec import Struct
 from gencode.core.errors import CorruptFact
 from gencode.core.events import unicode_text
 from gencode.runtime.owner import fate
-from gencode.stores.folding import StoredFact, folded
-from gencode.stores.opening import open_postgres
-from gencode.stores.pg_link import Connection
-from gencode.stores.pg_pen import storable
+from gencode.stores.open_store import open_postgres
+from gencode.stores.pg_append import storable
+from gencode.stores.pg_pool import Connection
 from gencode.stores.postgres import PostgresStore
-from gencode.stores.schema import PlainErrors, migrate
+from gencode.stores.sqlite_schema import PlainErrors, migrate
+from gencode.stores.task_fold import StoredFact, folded
 
 _TASKS = """
 SELECT Id, Agent, Cwd, Conversation, Parent, Status, Model, CreatedAt, UpdatedAt, EndedAt, Epoch, LastSeq,
@@ -71,8 +71,8 @@ VALUES ($1, $2, $3, $4, $5, 'copied', $6, $7)
 """
 
 
-class Copy(Struct, frozen=True):
-    """What a copy came to. `busy` are tasks that somebody is at; they are copied when that is over."""
+class CopyReport(Struct, frozen=True):
+    """The result of a copy. `busy` are tasks that somebody runs; they are copied when that is over."""
 
     address: str
     tasks: int
@@ -82,7 +82,7 @@ class Copy(Struct, frozen=True):
     problems: tuple[str, ...] = ()
 
 
-class _Task(Struct, frozen=True):
+class _SourceTask(Struct, frozen=True):
     """One task as the file has it."""
 
     row: tuple[Any, ...]
@@ -103,7 +103,7 @@ class _Task(Struct, frozen=True):
         return [(seq, at, body) for seq, _, _, body, at in self.facts]
 
 
-async def copy_to(path: Path, url: str) -> Copy:
+async def copy_to(path: Path, url: str) -> CopyReport:
     """Copy the database of this machine into a shared one, and look whether everything arrived."""
     store = await open_postgres(url)
     try:
@@ -112,10 +112,10 @@ async def copy_to(path: Path, url: str) -> Copy:
         await store.close()
 
 
-async def copy_database(path: Path, store: PostgresStore) -> Copy:
+async def copy_database(path: Path, store: PostgresStore) -> CopyReport:
     """Copy the SQLite database at `path`; nothing in it is changed but its version."""
     with PlainErrors(path), closing(await asyncio.to_thread(_opened, path)) as source:
-        return await _Copying(source, store).run()
+        return await _CopyRun(source, store).run()
 
 
 def _opened(path: Path) -> sqlite3.Connection:
@@ -127,7 +127,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     return source
 
 
-class _Copying:
+class _CopyRun:
     def __init__(self, source: sqlite3.Connection, store: PostgresStore) -> None:
         self._source = source
         self._store = store
@@ -135,7 +135,7 @@ class _Copying:
         self._new = 0
         self._problems: list[str] = []
 
-    async def run(self) -> Copy:
+    async def run(self) -> CopyReport:
         busy: list[str] = []
         count = 0
         for row in self._source.execute(_TASKS).fetchall():
@@ -148,13 +148,13 @@ class _Copying:
                 await self._check(task)
         await self._put_plans()
         copied = (self._store.link.address, count, self._facts, self._new)
-        return Copy(*copied, tuple(busy), tuple(self._problems))
+        return CopyReport(*copied, tuple(busy), tuple(self._problems))
 
-    def _read(self, row: tuple[Any, ...]) -> _Task:
+    def _read(self, row: tuple[Any, ...]) -> _SourceTask:
         facts = self._source.execute(_FACTS, (row[0],)).fetchall()
-        return _Task(row, facts, self._source.execute(_LETTERS, (row[0],)).fetchall())
+        return _SourceTask(row, facts, self._source.execute(_LETTERS, (row[0],)).fetchall())
 
-    async def _put(self, task: _Task) -> bool:
+    async def _put(self, task: _SourceTask) -> bool:
         """Write what is not there yet; False when the task is to be left alone."""
 
         async def step(connection: Connection, _again: bool) -> str | bool:
@@ -167,7 +167,7 @@ class _Copying:
             return False
         return told
 
-    async def _written(self, connection: Connection, task: _Task) -> str | bool:
+    async def _written(self, connection: Connection, task: _SourceTask) -> str | bool:
         there = await connection.fetchrow(_KNOWN, task.id)
         first = await connection.fetchval(_FIRST_TIME, "task", task.id) is not None
         if there is None and not first:
@@ -190,7 +190,7 @@ class _Copying:
         await connection.execute(_POSTED, task.id, task.row[12])
         return True
 
-    async def _check(self, task: _Task) -> None:
+    async def _check(self, task: _SourceTask) -> None:
         """Fold what arrived and what was sent; whatever cannot be read here must be the same there."""
         last: int = task.row[11]
         here, wrong = folded(task.id, None, task.stored, last)
@@ -230,13 +230,13 @@ def _text(body: str | bytes) -> str:
     return storable(body.decode("utf-8", "replace") if isinstance(body, bytes) else body)
 
 
-def _row(task: _Task) -> list[Any]:
+def _row(task: _SourceTask) -> list[Any]:
     values = [storable(each) if isinstance(each, str) else each for each in task.row[:14]]
     values[3] = bool(values[3])
     return values
 
 
-def _columns(task: _Task, known: int) -> list[list[Any]]:
+def _columns(task: _SourceTask, known: int) -> list[list[Any]]:
     rows = [
         (seq, epoch, kind, _text(body), storable(at))
         for seq, epoch, kind, body, at in task.facts

@@ -1,4 +1,4 @@
-"""What workers on many machines share besides the journal: tasks for them, and who they are (stores rack)."""
+"""The Postgres store of a fleet: the journal, queued tasks and the workers that run them."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
@@ -10,20 +10,20 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.runtime.fleet import Dispatch, Enqueue, Outlook, Stuck, WorkerCard
 from gencode.runtime.ports import Lease
-from gencode.stores.facts import DRAWS, drawn, first, held, lost, missing
-from gencode.stores.folding import snapshot_of
-from gencode.stores.ledger_rows import Route
-from gencode.stores.pg_beginning import Beginning
-from gencode.stores.pg_carrier import Carrier, Unfit
-from gencode.stores.pg_link import Connection, alone
-from gencode.stores.pg_rows import NewTask
-from gencode.stores.pg_trouble import TROUBLES, trouble
+from gencode.stores.journal_rules import DRAWS, drawn, first, held, lost, missing
+from gencode.stores.ledger_rows import SpendingPath
+from gencode.stores.pg_claim import TaskClaim
+from gencode.stores.pg_enqueue import EnqueueConnection, NotCombinable
+from gencode.stores.pg_errors import TROUBLES, trouble
+from gencode.stores.pg_pool import Connection, alone
+from gencode.stores.pg_task_rows import NewTaskRow
 from gencode.stores.postgres import PostgresStore
-from gencode.stores.steps import FOLD
+from gencode.stores.sqlite_writes import FOLD
+from gencode.stores.task_fold import snapshot_of
 
 if TYPE_CHECKING:
-    from gencode.stores.pg_pace import PostgresPace
-    from gencode.stores.pg_parcels import PostgresParcels
+    from gencode.stores.pg_request_pacing import PostgresRequestPacing
+    from gencode.stores.pg_workspace_transfer import PostgresWorkspaceTransfer
 
 _LOCK = 1195723332
 FORGOTTEN_SECONDS = 600.0
@@ -104,18 +104,18 @@ class FleetStore(PostgresStore):
     troubles: tuple[type[Exception], ...] = TROUBLES
 
     @cached_property
-    def pace(self) -> "PostgresPace":
+    def pace(self) -> "PostgresRequestPacing":
         """How fast models may be asked by all who share this database."""
-        from gencode.stores.pg_pace import PostgresPace
+        from gencode.stores.pg_request_pacing import PostgresRequestPacing
 
-        return PostgresPace(self.link, self._ear)
+        return PostgresRequestPacing(self.link, self._ear)
 
     @property
-    def parcels(self) -> "PostgresParcels":
+    def parcels(self) -> "PostgresWorkspaceTransfer":
         """Where folders wait that travel with tasks, and what comes back of them."""
-        from gencode.stores.pg_parcels import PostgresParcels
+        from gencode.stores.pg_workspace_transfer import PostgresWorkspaceTransfer
 
-        return PostgresParcels(self.link)
+        return PostgresWorkspaceTransfer(self.link)
 
     async def submit(
         self, fact: TaskCreated, order: bytes, enqueue: Enqueue, named: str = "", session: str = ""
@@ -128,21 +128,24 @@ class FleetStore(PostgresStore):
         for task in drawn(self.draw, named):
             growth = first(task, (fact,))
             route = await self.ledger.route_below(growth.state, session)
-            new = NewTask(growth, self.lease_seconds, dispatch=order, route=route)
-            tried: list[Carrier] = []
+            new = NewTaskRow(growth, self.lease_seconds, dispatch=order, route=route)
+            tried: list[EnqueueConnection] = []
 
             async def at_once(
-                connection: Connection, again: bool, new: NewTask = new, tried: list[Carrier] = tried
+                connection: Connection,
+                again: bool,
+                new: NewTaskRow = new,
+                tried: list[EnqueueConnection] = tried,
             ) -> bool:
                 if again and await new.written(connection):
                     return True
-                carrier = Carrier(connection, new)
+                carrier = EnqueueConnection(connection, new)
                 tried.append(carrier)
                 await enqueue(carrier, new.task)
                 return not carrier.taken and (carrier.sent or await new.write(connection, again))
 
             async def write(
-                connection: Connection, again: bool, new: NewTask = new, route: Route = route
+                connection: Connection, again: bool, new: NewTaskRow = new, route: SpendingPath = route
             ) -> bool:
                 written = await self.ledger.create(connection, again, new, route)
                 if written:
@@ -151,16 +154,16 @@ class FleetStore(PostgresStore):
 
             try:
                 if not await self.ledger.is_unlimited(new.state, route):
-                    raise Unfit
+                    raise NotCombinable
                 written = await self.link.patiently(at_once)
                 self.changes.note()
-            except Unfit:
+            except NotCombinable:
                 written = await self.in_transaction(write)
             except StoreAway as away:
                 raise StoreAway(f"{away} {IN_DOUBT.format(task=task)}" if tried else str(away)) from None
             if written or (task == named and await self._is_there(task, fact)):
                 return task
-        raise StoreTrouble(f"No free task id was found in {DRAWS} draws in the database {self.link.address}.")
+        raise StoreTrouble(f"No free task id was found in {self.link.address} after {DRAWS} attempts.")
 
     async def _is_there(self, task: str, fact: TaskCreated) -> bool:
         """Whether a task was born with this fact; then it was submitted before."""
@@ -221,7 +224,7 @@ class FleetStore(PostgresStore):
         """
         if owner in self._given_up:
             raise lost(seen.id)
-        beginning = Beginning(seen, owner, facts, self.lease_seconds)
+        beginning = TaskClaim(seen, owner, facts, self.lease_seconds)
         beginning.instead_of = instead_of
         begun = await self.link.swiftly(beginning.write)
         await self.ledger.taken(beginning.route, None)
@@ -243,7 +246,7 @@ class FleetStore(PostgresStore):
 
     async def outlooks(self, tasks: Sequence[str]) -> dict[str, Outlook]:
         """The same for each of these tasks that has one."""
-        from gencode.stores.pg_survey import outlooks
+        from gencode.stores.pg_fleet_status import outlooks
 
         return await outlooks(self, tasks)
 

@@ -1,4 +1,4 @@
-"""The ledger in Postgres (stores rack).
+"""The ledger in Postgres.
 
 Calls that share an account are one after the other: each locks the accounts on its path, in the order of
 their ids. What a commit of the journal changes is a part of its one statement. A new account counts what was
@@ -32,13 +32,13 @@ from gencode.budgets.ledger import (
 from gencode.budgets.limits import Amounts, check_budget, cost_of, limited
 from gencode.core.budget import Budget
 from gencode.core.task import Task
-from gencode.stores.folding import StoredFact, folded, snapshot_of
-from gencode.stores.ledger_rows import CALL, Route, account_from, amounts, need_of, values_of
-from gencode.stores.pg_link import WAKE, Connection, Ear, Link
-from gencode.stores.steps import FOLD
+from gencode.stores.ledger_rows import CALL, SpendingPath, account_from, amounts, need_of, values_of
+from gencode.stores.pg_pool import WAKE, Connection, NotifyListener, Pool
+from gencode.stores.sqlite_writes import FOLD
+from gencode.stores.task_fold import StoredFact, folded, snapshot_of
 
 if TYPE_CHECKING:
-    from gencode.stores.pg_rows import NewTask
+    from gencode.stores.pg_task_rows import NewTaskRow
 
 LEDGER = """
 ALTER TABLE gen_task ADD COLUMN paid_by text COLLATE "C";
@@ -193,14 +193,14 @@ _LOOK_SECONDS = 2.0
 class PostgresLedger:
     """`Ledger` in two tables beside the journal."""
 
-    def __init__(self, link: Link, ear: Ear, note: Callable[[], None]) -> None:
+    def __init__(self, link: Pool, ear: NotifyListener, note: Callable[[], None]) -> None:
         self._link = link
         self._ear = ear
         self._note = note
         """Tells those here who wait that something changed."""
         self._free: set[str] = set()
         """The tops of trees, and the sessions, that had no account when that was last looked up."""
-        self._routes: dict[str, Route] = {}
+        self._routes: dict[str, SpendingPath] = {}
         """Those of tasks that are leased here."""
 
     async def left(self, path: Sequence[str]) -> Amounts | None:
@@ -286,13 +286,13 @@ class PostgresLedger:
             self._free |= tops
         return True
 
-    async def route(self, task: str) -> Route:
+    async def route(self, task: str) -> SpendingPath:
         """What a task spends from."""
         if task in self._routes:
             return self._routes[task]
         return await self._link.patiently(lambda connection, _: _route(connection, task))
 
-    def keep(self, route: Route) -> None:
+    def keep(self, route: SpendingPath) -> None:
         """A task is leased here."""
         self._routes[route.tasks[0]] = route
 
@@ -300,18 +300,20 @@ class PostgresLedger:
         """A task is leased here no more."""
         self._routes.pop(task, None)
 
-    async def route_below(self, state: Task, session: str) -> Route:
+    async def route_below(self, state: Task, session: str) -> SpendingPath:
         """What a new task spends from, with itself."""
-        parent = await self.route(state.parent) if state.parent is not None else Route(())
+        parent = await self.route(state.parent) if state.parent is not None else SpendingPath(())
         if parent.unread:
             parent = await self._learned(parent)
-        return Route((state.id, *parent.tasks), parent.session if parent.tasks else session)
+        return SpendingPath((state.id, *parent.tasks), parent.session if parent.tasks else session)
 
-    async def is_unlimited(self, state: Task, route: Route) -> bool:
+    async def is_unlimited(self, state: Task, route: SpendingPath) -> bool:
         """Whether a new task needs no leave to spend."""
         return not limited(state.terms.budget) and await self.is_free(route.path[1:])
 
-    async def create(self, connection: Connection, again: bool, new: "NewTask", route: Route) -> bool:
+    async def create(
+        self, connection: Connection, again: bool, new: "NewTaskRow", route: SpendingPath
+    ) -> bool:
         """Write a new task with its account in the transaction that is open; False when its id is taken.
 
         BudgetSpent when too little is left for it.
@@ -327,13 +329,13 @@ class PostgresLedger:
             await connection.fetch(_NOTIFY, WAKE, _NEWS)
         return written
 
-    def created(self, state: Task, route: Route) -> None:
+    def created(self, state: Task, route: SpendingPath) -> None:
         """A task was written, and is leased here."""
         self.keep(route)
         if limited(state.terms.budget):
             self._free -= {*route.path[-2:]}
 
-    async def taken(self, route: Route, session: str | None) -> Route:
+    async def taken(self, route: SpendingPath, session: str | None) -> SpendingPath:
         """The route of a task that was leased just now, in this session from now on, if that is said."""
         if session is not None and session != route.session:
             route = await self._moved(route, session)
@@ -374,7 +376,7 @@ class PostgresLedger:
         if not await self.is_free(route.path):
             await self.recount(route.path)
 
-    async def _moved(self, route: Route, session: str) -> Route:
+    async def _moved(self, route: SpendingPath, session: str) -> SpendingPath:
         """Let another session pay for a tree, with all that it ever cost."""
         moved = route._replace(session=session)
 
@@ -390,7 +392,7 @@ class PostgresLedger:
         await self._link.patiently(step)
         return moved
 
-    async def _learned(self, route: Route) -> Route:
+    async def _learned(self, route: SpendingPath) -> SpendingPath:
         """Open accounts for tasks whose journals tell of a budget that the ledger does not know."""
 
         async def step(connection: Connection, _again: bool) -> None:
@@ -407,13 +409,13 @@ class PostgresLedger:
         self._note()
 
 
-def route_from(told: str | None) -> Route:
+def route_from(told: str | None) -> SpendingPath:
     """A route as the database tells it; what was imported may go round in circles."""
     rows: list[tuple[str, str, bool]] = msgspec.json.decode(told or "[]", type=list[tuple[str, str, bool]])
     tasks = {task: (session, counted) for task, session, counted in reversed(rows)}
     order = tuple(dict.fromkeys(task for task, _, _ in rows))
     session = tasks[order[-1]][0] if order else ""
-    return Route(order, session, tuple(task for task in order if not tasks[task][1]))
+    return SpendingPath(order, session, tuple(task for task in order if not tasks[task][1]))
 
 
 async def delete_accounts(connection: Connection, tasks: Sequence[str]) -> None:
@@ -422,7 +424,7 @@ async def delete_accounts(connection: Connection, tasks: Sequence[str]) -> None:
     await connection.execute("DELETE FROM gen_account WHERE id = ANY($1::text[])", tasks)
 
 
-async def _route(connection: Connection, task: str) -> Route:
+async def _route(connection: Connection, task: str) -> SpendingPath:
     return route_from(await connection.fetchval(_UP, task))
 
 
@@ -499,7 +501,7 @@ async def _below(connection: Connection, account: str) -> dict[str, Task]:
     return found
 
 
-async def _put(connection: Connection, account: Account, route: Route) -> None:
+async def _put(connection: Connection, account: Account, route: SpendingPath) -> None:
     """Write an account, with the path that it has now; one that is no task is that of a session."""
     account = replace(account, path=route.path[1:])
     place = (route.tasks[-1], route.session) if route.tasks else (account.id, account.id)

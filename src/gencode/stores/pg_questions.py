@@ -1,4 +1,4 @@
-"""Questions to people and the people who are there, in Postgres (stores rack).
+"""Questions to people, and the people who can answer, in Postgres.
 
 A question lies there for the run that asked it: when its worker has died or somebody else has the task, it is
 gone. Of all answers the first one counts, because it is the one that finds none.
@@ -13,8 +13,8 @@ from gencode.core.messages import ToolCall
 from gencode.runtime.asking import ALL, Answer, NewQuestion, NobodyThere, Presence, QuestionRow, Unasked
 from gencode.runtime.changes import Changes
 from gencode.runtime.owner import fate
-from gencode.stores.pg_link import Connection, Link, Step
-from gencode.stores.questions import (
+from gencode.stores.pg_pool import Connection, Pool, Step
+from gencode.stores.question_rules import (
     DEEPEST,
     MOST_ANSWERED,
     MOST_SHOWN,
@@ -106,7 +106,7 @@ _GONE = "DELETE FROM gen_person WHERE name = $1 OR until < clock_timestamp() - i
 class PostgresQuestions:
     """A `QuestionStore` in tables beside the journal."""
 
-    def __init__(self, link: Link, changes: Changes) -> None:
+    def __init__(self, link: Pool, changes: Changes) -> None:
         self._link = link
         self._changes = changes
 

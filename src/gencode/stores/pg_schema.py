@@ -1,4 +1,4 @@
-"""The shape of the Postgres database, and how it is brought up to date (stores rack).
+"""The Postgres schema and its migrations.
 
 Names have no schema before them: they lie wherever the search path of the connection leads. Moments that are
 compared with facts are text, as in the facts; only leases and workers go by the clock of the database.
@@ -7,8 +7,8 @@ compared with facts are text, as in the facts; only leases and workers go by the
 from gencode.core.errors import StoreTrouble
 from gencode.runtime.owner import fate, process_named
 from gencode.stores.pg_ledger import LEDGER
-from gencode.stores.pg_link import Connection, Link, alone
-from gencode.stores.pg_parcels import LACKS, PARCELS
+from gencode.stores.pg_pool import Connection, Pool, alone
+from gencode.stores.pg_workspace_transfer import LACKS, PARCELS
 
 _LOCK = 1195723331
 """The advisory lock of those who migrate: "GENC", as in the SQLite file."""
@@ -198,7 +198,7 @@ WORKER_SECONDS = 15.0
 """A worker that reported within so long is alive."""
 
 
-async def check_link(link: Link) -> None:
+async def check_link(link: Pool) -> None:
     """See to it that a database can be used: made if it is empty, StoreTrouble if its version is another."""
     version = await version_at(link)
     if not version:
@@ -216,7 +216,7 @@ async def migrate_url(url: str) -> tuple[int, int]:
 
     It may be done as often as wanted. StoreTrouble while a worker or a process works with an earlier version.
     """
-    link = await Link.open(url)
+    link = await Pool.open(url)
     try:
         before = await version_at(link)
         _check(before, link)
@@ -225,7 +225,7 @@ async def migrate_url(url: str) -> tuple[int, int]:
         await link.close()
 
 
-async def version_at(link: Link) -> int:
+async def version_at(link: Pool) -> int:
     """The version of a database; 0 when nothing was made there yet."""
     return await link.patiently(_current)
 
@@ -237,7 +237,7 @@ async def _current(connection: Connection, _again: bool = False) -> int:
     return found or 0
 
 
-async def _migrate(link: Link) -> int:
+async def _migrate(link: Pool) -> int:
     return await link.patiently(lambda connection, _: _migrated(connection, link.address))
 
 
@@ -272,7 +272,7 @@ async def _check_alone(connection: Connection, address: str) -> None:
         )
 
 
-def _check(version: int, link: Link) -> None:
+def _check(version: int, link: Pool) -> None:
     if version > VERSION:
         raise StoreTrouble(
             f"The database {link.address} has version {version}, and this GenCode knows versions up to "

@@ -1,4 +1,4 @@
-"""The journal in a Postgres database that many machines may share (stores rack).
+"""The Postgres store: a journal that many machines may share.
 
 The same promises as the SQLite file: every append is guarded by lease, epoch and number. Only the clock of
 the database decides about leases. LISTEN and NOTIFY wake an owner up sooner and nothing rests on them: who
@@ -15,7 +15,7 @@ from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
 from gencode.runtime.owner import LEASE_SECONDS, QUEUE
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
-from gencode.stores.facts import (
+from gencode.stores.journal_rules import (
     DRAWS,
     MOST_WAITING,
     adopted,
@@ -29,20 +29,20 @@ from gencode.stores.facts import (
     taken,
     unheard,
 )
-from gencode.stores.folding import StoredFact, events_of, folded, lines_of, snapshot_of
-from gencode.stores.ledger_rows import Route
+from gencode.stores.ledger_rows import SpendingPath
+from gencode.stores.pg_append import AppendBatcher, storable
+from gencode.stores.pg_errors import TROUBLES
 from gencode.stores.pg_ledger import PostgresLedger, completed, route_from
-from gencode.stores.pg_link import PATIENCE, WAKE, Connection, Link, PostgresChanges
-from gencode.stores.pg_pen import Pen, storable
-from gencode.stores.pg_rows import NewTask, delete
+from gencode.stores.pg_pool import PATIENCE, WAKE, Connection, Pool, PostgresChanges
 from gencode.stores.pg_schema import check_link
-from gencode.stores.pg_trouble import TROUBLES
-from gencode.stores.steps import FOLD
+from gencode.stores.pg_task_rows import NewTaskRow, delete
+from gencode.stores.sqlite_writes import FOLD
+from gencode.stores.task_fold import StoredFact, events_of, folded, lines_of, snapshot_of
 
 if TYPE_CHECKING:
-    from gencode.stores.pg_agenda import PostgresAgenda, PostgresTray
-    from gencode.stores.pg_chronicle import PostgresChronicle
+    from gencode.stores.pg_event_log import PostgresEventLog
     from gencode.stores.pg_questions import PostgresQuestions
+    from gencode.stores.pg_schedule import PostgresOutbox, PostgresSchedule
 
 LOOK_SECONDS = 2.0
 """Who hears nothing looks so often."""
@@ -134,18 +134,18 @@ SELECT e.task, e.seq, e.at, e.body FROM unnest($1::text[], $2::bigint[]) AS k (t
 class PostgresStore:
     """A `Store` in Postgres. Make one with `await PostgresStore.open(url)`."""
 
-    def __init__(self, link: Link, lease_seconds: float, draw: Callable[[], str]) -> None:
+    def __init__(self, link: Pool, lease_seconds: float, draw: Callable[[], str]) -> None:
         self.link = link
         self.lease_seconds = lease_seconds
         self.draw = draw
         self.changes = PostgresChanges(link)
         """Wakes whoever waits for something new."""
-        self._pen = Pen(link, lease_seconds, self.changes)
+        self._pen = AppendBatcher(link, lease_seconds, self.changes)
         self._ear = self.changes.ear
         self.ledger = PostgresLedger(link, self._ear, self.changes.note)
         """What tasks may spend, and have spent."""
         self._given_up: set[str] = set()
-        self._chronicle: PostgresChronicle | None = None
+        self._chronicle: PostgresEventLog | None = None
 
     @classmethod
     async def open(
@@ -157,7 +157,7 @@ class PostgresStore:
         patience: float = PATIENCE,
     ) -> Self:
         """Open the database at `url`, made if it is empty."""
-        link = await Link.open(url, patience=patience)
+        link = await Pool.open(url, patience=patience)
         try:
             await check_link(link)
         except StoreTrouble:
@@ -166,18 +166,18 @@ class PostgresStore:
         return cls(link, lease_seconds, draw)
 
     @property
-    def agenda(self) -> "PostgresAgenda":
+    def agenda(self) -> "PostgresSchedule":
         """Where appointments are kept."""
-        from gencode.stores.pg_agenda import PostgresAgenda
+        from gencode.stores.pg_schedule import PostgresSchedule
 
-        return PostgresAgenda(self.link, self.draw, self.changes)
+        return PostgresSchedule(self.link, self.draw, self.changes)
 
     @property
-    def tray(self) -> "PostgresTray":
+    def tray(self) -> "PostgresOutbox":
         """Where messages wait."""
-        from gencode.stores.pg_agenda import PostgresTray
+        from gencode.stores.pg_schedule import PostgresOutbox
 
-        return PostgresTray(self.link, self.changes)
+        return PostgresOutbox(self.link, self.changes)
 
     @property
     def questions(self) -> "PostgresQuestions":
@@ -187,11 +187,11 @@ class PostgresStore:
         return PostgresQuestions(self.link, self.changes)
 
     @property
-    def chronicle(self) -> "PostgresChronicle":
+    def chronicle(self) -> "PostgresEventLog":
         """The facts of all tasks in one order."""
-        from gencode.stores.pg_chronicle import PostgresChronicle
+        from gencode.stores.pg_event_log import PostgresEventLog
 
-        self._chronicle = self._chronicle or PostgresChronicle(self.link)
+        self._chronicle = self._chronicle or PostgresEventLog(self.link)
         return self._chronicle
 
     async def close(self) -> None:
@@ -221,15 +221,15 @@ class PostgresStore:
         for task in drawn(self.draw, named):
             growth = first(task, (fact, *then))
             route = await self.ledger.route_below(growth.state, session)
-            new = NewTask(growth, self.lease_seconds, owner, route=route)
+            new = NewTaskRow(growth, self.lease_seconds, owner, route=route)
             if await self._write_new(new, route):
                 self.ledger.created(growth.state, route)
                 self._ear.hear(owner)
                 self.changes.note()
                 return Lease(owner, 1, growth.state, route.path)
-        raise StoreTrouble(f"No free task id was found in {DRAWS} draws in the database {self.link.address}.")
+        raise StoreTrouble(f"No free task id was found in {self.link.address} after {DRAWS} attempts.")
 
-    async def _write_new(self, new: NewTask, route: Route) -> bool:
+    async def _write_new(self, new: NewTaskRow, route: SpendingPath) -> bool:
         """Write a new task, if there is enough for it; False when its id is taken."""
         if await self.ledger.is_unlimited(new.state, route):
             return await self.link.patiently(new.write)
@@ -356,7 +356,7 @@ class PostgresStore:
     async def adopt(self, events: Sequence[Event]) -> None:
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
         growth = adopted(events)
-        if not await self.link.patiently(NewTask(growth, self.lease_seconds).write):
+        if not await self.link.patiently(NewTaskRow(growth, self.lease_seconds).write):
             raise taken(growth.state.id)
         await self.ledger.adopted(growth.state.id)
         self.changes.note()
@@ -387,11 +387,18 @@ class PostgresStore:
         `ended_after` leaves unfinished tasks in.
         """
         rows = await self.link.fetch(
-            *(_TASKS, FOLD, None if query.parent is None else storable(query.parent)),
-            *(None if query.cwd is None else storable(unicode_text(query.cwd)), list(query.statuses) or None),
-            *(query.ended_after, query.conversations, None if query.limit is None else max(query.limit, 0)),
-            *(query.roots, None if query.agent is None else storable(unicode_text(query.agent))),
-            *(None if query.before is None else storable(unicode_text(query.before)), query.unheard),
+            _TASKS,
+            FOLD,
+            None if query.parent is None else storable(query.parent),
+            None if query.cwd is None else storable(unicode_text(query.cwd)),
+            list(query.statuses) or None,
+            query.ended_after,
+            query.conversations,
+            None if query.limit is None else max(query.limit, 0),
+            query.roots,
+            None if query.agent is None else storable(unicode_text(query.agent)),
+            None if query.before is None else storable(unicode_text(query.before)),
+            query.unheard,
             [storable(each) for each in query.parents] or None,
         )
         return [state for state, _ in await self._folded(rows[::-1]) if state is not None]

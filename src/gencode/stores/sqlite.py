@@ -1,4 +1,4 @@
-"""The journal in one SQLite file that several processes may share (stores rack).
+"""The SQLite store: a journal in one file that several processes may share.
 
 A commit happens on the event loop's own thread, because handing it to another one costs more than the commit;
 SQLite never waits in there: while another process writes, the coroutine sleeps and tries again. Where many
@@ -22,17 +22,17 @@ from gencode.core.task import Task
 from gencode.runtime.changes import Changes
 from gencode.runtime.owner import LEASE_SECONDS
 from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
-from gencode.stores.facts import DRAWS, adopted, drawn, first, held, letter_text, missing, taken
-from gencode.stores.folding import StoredFact, events_of, folded, lines_of, snapshot_of
-from gencode.stores.schema import Durability, PlainErrors, Transaction, open_pair
+from gencode.stores.group_commit import GroupCommit, WriteStep, patiently
+from gencode.stores.journal_rules import DRAWS, adopted, drawn, first, held, letter_text, missing, taken
 from gencode.stores.sqlite_ledger import Accounts, SqliteLedger
-from gencode.stores.steps import FOLD, RELEASE, Append, Delete, Insert, Post
-from gencode.stores.together import Pen, Step, patiently
+from gencode.stores.sqlite_schema import Durability, PlainErrors, Transaction, open_pair
+from gencode.stores.sqlite_writes import FOLD, RELEASE, AppendEvents, DeleteTask, InsertTask, PostMessage
+from gencode.stores.task_fold import StoredFact, events_of, folded, lines_of, snapshot_of
 
 if TYPE_CHECKING:
-    from gencode.stores.agenda import SqliteAgenda, SqliteTray
-    from gencode.stores.chronicle import SqliteChronicle
+    from gencode.stores.sqlite_event_log import SqliteEventLog
     from gencode.stores.sqlite_questions import SqliteQuestions
+    from gencode.stores.sqlite_schedule import SqliteOutbox, SqliteSchedule
 
 T = TypeVar("T")
 
@@ -160,7 +160,7 @@ class SqliteStore:
         # at that one, the other connection takes every commit for somebody else's.
         self.changes = SqliteChanges(self._writer if thread is None else self._reader)
         """Wakes whoever waits for something new."""
-        self._pen = Pen(self._writer, self._plain_errors, thread, self.changes)
+        self._pen = GroupCommit(self._writer, self._plain_errors, thread, self.changes)
         self._accounts = Accounts(self._writer, _read_task)
         self.ledger = SqliteLedger(
             self._pen, (self._accounts, Accounts(self._reader, _read_task)), self._plain_errors, self._is_busy
@@ -186,25 +186,25 @@ class SqliteStore:
         return cls(path, connections, thread, lease_seconds, draw)
 
     @property
-    def agenda(self) -> "SqliteAgenda":
+    def agenda(self) -> "SqliteSchedule":
         """What is planned for later; nothing of it is loaded before somebody asks."""
-        from gencode.stores.agenda import SqliteAgenda
+        from gencode.stores.sqlite_schedule import SqliteSchedule
 
-        return SqliteAgenda(self._pen, self._writer, self._reader, self._plain_errors, self._draw)
+        return SqliteSchedule(self._pen, self._writer, self._reader, self._plain_errors, self._draw)
 
     @property
-    def tray(self) -> "SqliteTray":
+    def tray(self) -> "SqliteOutbox":
         """Messages that are not delivered yet."""
-        from gencode.stores.agenda import SqliteTray
+        from gencode.stores.sqlite_schedule import SqliteOutbox
 
-        return SqliteTray(self._pen, self._writer, self._reader, self._plain_errors)
+        return SqliteOutbox(self._pen, self._writer, self._reader, self._plain_errors)
 
     @property
-    def chronicle(self) -> "SqliteChronicle":
+    def chronicle(self) -> "SqliteEventLog":
         """The facts of all tasks in one order."""
-        from gencode.stores.chronicle import SqliteChronicle
+        from gencode.stores.sqlite_event_log import SqliteEventLog
 
-        return SqliteChronicle(self._path, self._reader, self._plain_errors)
+        return SqliteEventLog(self._path, self._reader, self._plain_errors)
 
     @property
     def questions(self) -> "SqliteQuestions":
@@ -237,7 +237,7 @@ class SqliteStore:
         """Write the first facts of a new task under a free id, and lease it to `owner`."""
         for task in drawn(self._draw, named):
             growth = first(task, (fact, *then))
-            insert = Insert(
+            insert = InsertTask(
                 self._cursor, self._accounts, growth, lease=self._lease, owner=owner, session=session
             )
             if await self._write(insert):
@@ -257,7 +257,7 @@ class SqliteStore:
         """Write all facts in one transaction, or raise Fenced and write none; `last` gives the lease back."""
         if not facts:
             return []
-        events = await self._write(Append(self._cursor, self._accounts, lease, facts, last))
+        events = await self._write(AppendEvents(self._cursor, self._accounts, lease, facts, last))
         if last:
             self._leased.discard(lease.task)
         return events
@@ -299,7 +299,7 @@ class SqliteStore:
 
     async def post(self, task: str, text: str, sender: str) -> int:
         """Leave a letter for a task, whoever runs it; its number. UserMistake when it cannot be taken."""
-        return await self._write(Post(self._cursor, task, letter_text(text), unicode_text(sender)))
+        return await self._write(PostMessage(self._cursor, task, letter_text(text), unicode_text(sender)))
 
     async def letters(self, owner: str) -> list[Letter]:
         """The letters to the tasks of `owner` that these have not taken yet, in order."""
@@ -312,12 +312,12 @@ class SqliteStore:
     async def adopt(self, events: Sequence[Event]) -> None:
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
         growth = adopted(events)
-        if not await self._write(Insert(self._cursor, self._accounts, growth, lease=self._lease)):
+        if not await self._write(InsertTask(self._cursor, self._accounts, growth, lease=self._lease)):
             raise taken(growth.state.id)
 
     async def delete(self, task: str) -> list[str]:
         """Delete a task with everything below it, all or nothing; the ids that are gone."""
-        return await self._write(Delete(self._cursor, self._accounts, task))
+        return await self._write(DeleteTask(self._cursor, self._accounts, task))
 
     async def task(self, task: str) -> Task | None:
         """The fold of a task's facts, as far as they can be read."""
@@ -348,7 +348,7 @@ class SqliteStore:
         rows = await self._read(lambda: self._reader.execute(statement, (whose,)).fetchall())
         return [Letter(*row) for row in rows]
 
-    def _write(self, step: Step[T]) -> Awaitable[T]:
+    def _write(self, step: WriteStep[T]) -> Awaitable[T]:
         return self._pen.write(step, together=self._is_busy())
 
     def _is_busy(self) -> bool:

@@ -1,4 +1,4 @@
-"""The ledger in the SQLite file (stores rack).
+"""The ledger in the SQLite file.
 
 What a commit of the journal changes in it is written in the same transaction: the steps have the `Accounts`.
 """
@@ -31,9 +31,9 @@ from gencode.budgets.limits import Amounts, check_budget, cost_between, cost_of,
 from gencode.core.budget import Budget
 from gencode.core.ids import stamp
 from gencode.core.task import Task
-from gencode.stores.ledger_rows import CALL, KINDS, Route, account_from, amounts, need_of, values_of
-from gencode.stores.schema import PlainErrors
-from gencode.stores.together import Doing, Pen, Step, patiently
+from gencode.stores.group_commit import FunctionStep, GroupCommit, WriteStep, patiently
+from gencode.stores.ledger_rows import CALL, KINDS, SpendingPath, account_from, amounts, need_of, values_of
+from gencode.stores.sqlite_schema import PlainErrors
 
 Reads = Callable[[sqlite3.Connection, str], Task | None]
 """Reads a task, as far as its facts can be read."""
@@ -88,7 +88,7 @@ class Accounts:
         self._cursor = connection.cursor()  # to make one costs as much as to look up an account
         self._read_task = read_task
 
-    def route(self, task: str | None) -> Route:
+    def route(self, task: str | None) -> SpendingPath:
         """What a task spends from; what was imported may go round in circles."""
         tasks: list[str] = []
         unread: list[str] = []
@@ -101,7 +101,7 @@ class Accounts:
             task, session, counted = rows[0]
             if not counted:
                 unread.append(tasks[-1])
-        return Route(tuple(tasks), session, tuple(unread))
+        return SpendingPath(tuple(tasks), session, tuple(unread))
 
     def on(self, path: Sequence[str]) -> dict[str, Account]:
         """The accounts on a path, and every open one below those that limit anything."""
@@ -157,17 +157,17 @@ class Accounts:
         check_limits(accounts, known, limits)
         self._put(replace(known, limits=limits))
 
-    def check_created(self, state: Task, session: str) -> Route:
+    def check_created(self, state: Task, session: str) -> SpendingPath:
         """What a new task spends from, but for itself; BudgetSpent when there is too little for it."""
         route = self.route(state.parent)
-        route = route if route.tasks else Route((), session)
+        route = route if route.tasks else SpendingPath((), session)
         if route.unread:
             self.learn(route)
         if limited(state.terms.budget) or self._is_limited(route.path):
             check_begins(self.on(route.path), account_of(state, route.path), spawned=True)
         return route
 
-    def created(self, state: Task, route: Route) -> None:
+    def created(self, state: Task, route: SpendingPath) -> None:
         """Count a new task above it, and open its account."""
         if limited(state.terms.budget):
             self._put(account_of(state, route.path))
@@ -235,7 +235,7 @@ class Accounts:
         self.learn(route)
         return route.path
 
-    def learn(self, route: Route) -> None:
+    def learn(self, route: SpendingPath) -> None:
         """Open accounts for tasks whose journals tell of a budget that the ledger does not know."""
         for task in route.unread:
             state = self._read_task(self._connection, task)
@@ -287,7 +287,11 @@ class SqliteLedger:
     """`Ledger` in two tables beside the journal."""
 
     def __init__(
-        self, pen: Pen, accounts: tuple[Accounts, Accounts], errors: PlainErrors, together: Callable[[], bool]
+        self,
+        pen: GroupCommit,
+        accounts: tuple[Accounts, Accounts],
+        errors: PlainErrors,
+        together: Callable[[], bool],
     ) -> None:
         """`accounts` are those for writing and those for reading."""
         self._pen = pen
@@ -308,12 +312,12 @@ class SqliteLedger:
     async def release(self, task: str) -> None:
         """Drop the hold of a task whose call was not made."""
         if await patiently(lambda: self._reads.holds(task), self._errors):
-            await self._pen.write(Doing(lambda: self._accounts.drop(task)), together=self._together())
+            await self._pen.write(FunctionStep(lambda: self._accounts.drop(task)), together=self._together())
 
     async def limit(self, account: str, budget: Budget) -> None:
         """Set, raise or lower the budget of a task or a session."""
         check_budget(budget)
-        step = Doing(lambda: self._accounts.limit(account, limited(budget)))
+        step = FunctionStep(lambda: self._accounts.limit(account, limited(budget)))
         await self._pen.write(step, together=False)
 
     async def balance(self, account: str) -> Balance | None:
@@ -327,11 +331,11 @@ class SqliteLedger:
 
     async def recount(self) -> Sequence[str]:
         """Read from the journals what was spent; the accounts that had it wrong."""
-        wrong = Doing(self._accounts.recount_all)
+        wrong = FunctionStep(self._accounts.recount_all)
         return await self._pen.write(wrong, together=False)
 
 
-class _Holding(Step[Verdict]):
+class _Holding(WriteStep[Verdict]):
     """A hold in the place of the one that its task had, if it may be taken."""
 
     __slots__ = ("_accounts", "_hold")

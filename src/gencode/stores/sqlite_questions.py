@@ -1,4 +1,4 @@
-"""Questions to people and the people who are there, in the SQLite file (stores rack).
+"""Questions to people, and the people who can answer, in the SQLite file.
 
 A question lies there for the run that asked it: when its process has died or somebody else has the task, it
 is gone. Of all answers the first one counts, because it is the one that finds none.
@@ -13,8 +13,8 @@ from gencode.core.events import unicode_text
 from gencode.core.messages import ToolCall
 from gencode.runtime.asking import ALL, Answer, NewQuestion, NobodyThere, Presence, QuestionRow, Unasked
 from gencode.runtime.owner import fate
-from gencode.stores.beside import Beside
-from gencode.stores.questions import (
+from gencode.stores.group_commit import FunctionStep
+from gencode.stores.question_rules import (
     DEEPEST,
     MOST_ANSWERED,
     MOST_SHOWN,
@@ -29,7 +29,7 @@ from gencode.stores.questions import (
     question_body,
     waiting_rows,
 )
-from gencode.stores.together import Doing
+from gencode.stores.sqlite_table import SqliteTable
 
 T = TypeVar("T")
 
@@ -96,7 +96,7 @@ ON CONFLICT (Name) DO UPDATE SET Until = excluded.Until, Background = excluded.B
 _GONE = "DELETE FROM Persons WHERE Name = ? OR Until < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 hour')"
 
 
-class SqliteQuestions(Beside):
+class SqliteQuestions(SqliteTable):
     """A `QuestionStore` in tables beside the journal."""
 
     async def put(self, new: NewQuestion) -> int:
@@ -198,7 +198,7 @@ class SqliteQuestions(Beside):
         return any(fate(name) != "dead" for (name,) in self._writer.execute(_THERE, wanted).fetchall())
 
     async def _written(self, do: Callable[[], T]) -> T:
-        return await self._pen.write(Doing(do), together=False)
+        return await self._pen.write(FunctionStep(do), together=False)
 
 
 def _after(seconds: float) -> str:

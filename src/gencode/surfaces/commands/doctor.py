@@ -162,10 +162,10 @@ async def _fleet(url: str) -> list[Check]:
     if find_spec("asyncpg") is None or find_spec("pgqueuer") is None:
         lacking = "a shared database is set, and the packages for it are missing"
         return [Check("database", "problem", lacking, installing("postgres"))]
-    from gencode.fleet import survey
+    from gencode.fleet import fleet_status
 
     try:
-        seen = await survey(url)
+        seen = await fleet_status(url)
     except GenCodeError as trouble:
         return [Check("database", "problem", str(trouble))]
     if seen.version > seen.newest:

@@ -1,0 +1,53 @@
+"""Wraps a provider of a program: checks what it yields and names it in its errors."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from gencode.core.errors import ProviderError
+from gencode.runtime.blame import Blame, words_of
+from gencode.runtime.deaf import pieces_apart
+from gencode.runtime.ports import (
+    AgainPart,
+    CallPart,
+    EndPart,
+    Part,
+    Provider,
+    Request,
+    TextPart,
+    ThinkingPart,
+    WaitPart,
+)
+
+PARTS = (TextPart, ThinkingPart, CallPart, EndPart, AgainPart, WaitPart)
+
+
+class CustomProvider:
+    """A provider of a program, which is held to the protocol `Provider`."""
+
+    def __init__(self, inner: Provider) -> None:
+        self._inner = inner
+        self._name = f"the provider {type(inner).__name__}"
+
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        """Its reply. A connection or a time that ran out passes; anything else it raises is marked.
+
+        One that does not heed a stop is left alone.
+        """
+        whole = False
+        whose = f"{self._name} of task {request.task}"
+        try:
+            with Blame(self._name):
+                async with aclosing(pieces_apart(self._inner.stream(request), whose)) as parts:
+                    async for part in parts:
+                        self._check(part)
+                        whole = isinstance(part, EndPart)
+                        yield part
+        except (TimeoutError, ConnectionError) as error:
+            raise ProviderError(f"{self._name} failed: {words_of(error)}", retryable=True) from error
+        if not whole:
+            raise ProviderError(f"the reply of {self._name} ended without an EndPart; yield one last")
+
+    def _check(self, part: object) -> None:
+        if not isinstance(part, PARTS):
+            kind = type(part).__name__
+            raise ProviderError(f"{self._name} yielded a {kind}, not a part of a reply (TextPart, …)")

@@ -1,0 +1,209 @@
+"""Group commit for SQLite: writes that wait in one turn of the event loop share a transaction.
+
+With few tasks at work every step is its own transaction, made at once. With many, the steps of one turn of
+the loop are taken one after the other inside one transaction, because beginning and committing cost as much
+as the writing itself. A step that is refused (a lost lease) fails alone, and so does one that the disk or
+SQLite refuses: then nothing is kept of the shared transaction and every step is taken again in its own.
+"""
+
+import asyncio
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Generic, TypeVar
+
+from gencode.core.errors import GenCodeError, StoreTrouble
+from gencode.runtime.changes import Changes
+from gencode.stores.sqlite_schema import PATIENCE, PlainErrors, Transaction, is_busy
+
+T = TypeVar("T")
+
+_SHORT_PAUSE = 0.001
+_LONG_PAUSE = 0.05
+_MOST_TOGETHER = 128
+"""So that the first of a thousand agents asks its model while the last is still being written down."""
+
+
+async def patiently(
+    step: Callable[[], T], errors: PlainErrors, thread: ThreadPoolExecutor | None = None
+) -> T:
+    """Take a step; while another process is in the way, sleep (a little longer each time) and retry."""
+    until = time.monotonic() + PATIENCE
+    pause = _SHORT_PAUSE
+    with errors:
+        while True:
+            try:
+                if thread is None:
+                    return step()
+                return await asyncio.get_running_loop().run_in_executor(thread, step)
+            except sqlite3.OperationalError as error:
+                if not is_busy(error) or time.monotonic() > until:
+                    raise
+            await asyncio.sleep(_jittered(pause))
+            pause = min(pause * 2, _LONG_PAUSE)
+
+
+class WriteStep(Generic[T]):
+    """Something to write. It may be taken again after `undo`, which takes back what it changed in memory."""
+
+    __slots__ = ()
+
+    def write(self) -> T:
+        """Write inside the transaction that is open; a GenCodeError means that nothing was written."""
+        raise NotImplementedError
+
+    def undo(self) -> None:
+        """The transaction came to nothing."""
+
+
+class FunctionStep(WriteStep[T]):
+    """Whatever changes nothing in memory."""
+
+    __slots__ = ("_do",)
+
+    def __init__(self, do: Callable[[], T]) -> None:
+        self._do = do
+
+    def write(self) -> T:
+        """Do it."""
+        return self._do()
+
+
+class _WaitingStep(Generic[T]):
+    __slots__ = ("future", "step")
+
+    def __init__(self, step: WriteStep[T]) -> None:
+        self.step = step
+        self.future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+
+class GroupCommit:
+    """The one connection that writes."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        errors: PlainErrors,
+        thread: ThreadPoolExecutor | None,
+        changes: Changes,
+    ) -> None:
+        self._connection = connection
+        self._transaction = Transaction(connection)
+        self._changes = changes
+        self._rows = connection.total_changes
+        self._thread = thread
+        self._plain_errors = errors
+        self._waiting: list[_WaitingStep[Any]] = []
+        self._timer: asyncio.Handle | None = None
+        self._pause = _SHORT_PAUSE
+        self._until = 0.0
+
+    async def write(self, step: WriteStep[T], *, together: bool) -> T:
+        """Take a step in a transaction: at once, or `together` with whatever else waits in this turn."""
+        if not together or self._thread is not None:
+            return await self.change(lambda: self._alone(step))
+        waiting = _WaitingStep(step)
+        self._waiting.append(waiting)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_soon(self._commit)
+        try:
+            return await waiting.future
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if waiting.future.cancelled() or task is None:
+                raise  # withdrawn before anything was written
+            task.uncancel()
+            task.cancel()  # it is written and must be heard of; the cancel comes with the next await
+            return waiting.future.result()
+
+    async def change(self, do: Callable[[], T]) -> T:
+        """Do at once what is a transaction by itself."""
+        result = await patiently(do, self._plain_errors, self._thread)
+        self._note()
+        return result
+
+    def _note(self) -> None:
+        """Tell of what was written just now; a step that found nothing to write is none."""
+        before, self._rows = self._rows, self._connection.total_changes
+        if self._rows != before:
+            self._changes.note()
+
+    def _alone(self, step: WriteStep[T]) -> T:
+        try:
+            with self._transaction:
+                return step.write()
+        except sqlite3.Error:
+            step.undo()
+            raise
+
+    def _commit(self) -> None:
+        self._timer = None
+        steps = [each for each in self._waiting[:_MOST_TOGETHER] if not each.future.done()]
+        self._waiting = self._waiting[_MOST_TOGETHER:]
+        try:
+            if steps:
+                self._written(steps)
+            self._pause, self._until = _SHORT_PAUSE, 0.0
+        except sqlite3.Error as error:
+            if is_busy(error) and not self._too_late():
+                self._waiting = [*steps, *self._waiting]
+                self._timer = asyncio.get_running_loop().call_later(_jittered(self._pause), self._commit)
+                self._pause = min(self._pause * 2, _LONG_PAUSE)
+                return
+            self._pause, self._until = _SHORT_PAUSE, 0.0
+            for each in steps:
+                self._settle(each)
+        finally:
+            if self._timer is None:
+                _give_up(steps)
+        if self._waiting:  # after those whose steps were written have gone on
+            self._timer = asyncio.get_running_loop().call_soon(self._commit)
+
+    def _written(self, steps: Sequence[_WaitingStep[Any]]) -> None:
+        """All steps in one transaction; what each of them came to is known only after the commit."""
+        outcomes: list[tuple[_WaitingStep[Any], Any, GenCodeError | None]] = []
+        try:
+            with self._transaction:
+                for waiting in steps:
+                    try:
+                        outcomes.append((waiting, waiting.step.write(), None))
+                    except GenCodeError as trouble:
+                        outcomes.append((waiting, None, trouble))
+        except sqlite3.Error:
+            for waiting, _, trouble in reversed(outcomes):
+                if trouble is None:
+                    waiting.step.undo()
+            raise
+        self._note()
+        for waiting, result, trouble in outcomes:
+            if trouble is None:
+                waiting.future.set_result(result)
+            else:
+                waiting.future.set_exception(trouble)
+
+    def _settle(self, waiting: _WaitingStep[Any]) -> None:
+        """One step in a transaction of its own, after the shared one failed."""
+        try:
+            with self._plain_errors:
+                waiting.future.set_result(self._alone(waiting.step))
+            self._note()
+        except (GenCodeError, sqlite3.Error) as trouble:
+            waiting.future.set_exception(trouble)
+
+    def _too_late(self) -> bool:
+        now = time.monotonic()
+        self._until = self._until or now + PATIENCE
+        return now > self._until
+
+
+def _give_up(steps: Sequence[_WaitingStep[Any]]) -> None:
+    """Nobody waits for ever, whatever went wrong."""
+    for waiting in steps:
+        if not waiting.future.done():
+            waiting.future.set_exception(StoreTrouble("A fault in GenCode kept this from being written."))
+
+
+def _jittered(pause: float) -> float:
+    return pause * (0.5 + secrets.randbelow(1000) / 1000)

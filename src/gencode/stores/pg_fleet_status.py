@@ -1,0 +1,192 @@
+"""The status of a fleet as `gen doctor` shows it: workers, waiting tasks and why, returned changes."""
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.ids import new_id
+from gencode.runtime.away.parcel import Parcel, Returned
+from gencode.runtime.fleet import Hindrance, Lack, NoWorker, Outlook, Stuck, WorkerCard
+from gencode.runtime.owner import LEASE_SECONDS
+from gencode.stores.pg_fleet import FleetStore
+from gencode.stores.pg_pool import Pool
+from gencode.stores.pg_schema import VERSION, version_at
+from gencode.stores.pg_workspace_transfer import FRESH_SECONDS
+
+STUCK_SECONDS = 60.0
+"""A task that nobody has been at for so long is worth a look."""
+MOST_ASKED = 20
+"""Of so many of them it is found out why."""
+SILENT_SECONDS = 30.0
+"""A worker of which nothing was heard for so long takes nothing."""
+USUAL_SECONDS = 3_600.0
+"""So long a task is waited for whose order says nothing of its time."""
+
+
+class FleetStatus(Struct, frozen=True):
+    """The status of a fleet; of a database that is not up to date only the version is known."""
+
+    address: str
+    version: int
+    newest: int
+    workers: list[WorkerCard] = []
+    waiting: int = 0
+    running: int = 0
+    stuck: list[Stuck] = []
+    returned: list[Returned] = []
+    """What was changed on workers and not taken over yet."""
+
+
+class _TimeLimit(Struct, frozen=True):
+    """How long a task may take, as its dispatch note says."""
+
+    seconds: float | None = None
+
+
+class _DispatchNote(Struct, frozen=True):
+    """What a dispatch note says about the folder and the time limit of a task."""
+
+    cwd: str = ""
+    parcel: Parcel | None = None
+    alone: str = ""
+    handover: _TimeLimit = _TimeLimit()
+
+
+async def fleet_status(url: str, stuck_seconds: float = STUCK_SECONDS) -> FleetStatus:
+    """Look at a fleet; nothing is changed."""
+    link = await Pool.open(url)
+    try:
+        found = FleetStatus(link.address, await version_at(link), VERSION)
+        if found.version != VERSION:
+            return found
+        store = FleetStore(link, LEASE_SECONDS, new_id)
+        waiting, running = await store.depth()
+        stuck = await store.overdue(stuck_seconds)
+        looked = await _looked(store, stuck[:MOST_ASKED], late=True)
+        looked += await _hopeless(store, {each.task for each in stuck})
+        return replace(
+            found,
+            workers=await store.workers(),
+            waiting=waiting,
+            running=running,
+            stuck=looked + stuck[MOST_ASKED:],
+            returned=await store.parcels.waiting(),
+        )
+    finally:
+        await link.close()
+
+
+async def outlooks(store: FleetStore, tasks: Sequence[str], *, late: bool = False) -> dict[str, Outlook]:
+    """What tasks wait for that no worker is at, of each that does; `late`: they have waited for long."""
+    found = await store.unattended(tasks)
+    workers = await store.workers()
+    there = [each for each in workers if each.silent < SILENT_SECONDS and not each.draining]
+    hindrances = await store.parcels.hindrances([task for task, _, _ in found])
+    seen: dict[str, Outlook] = {}
+    for task, agent, order in found:
+        takers = [each for each in there if _takes(each, agent)]
+        names = {each.name for each in takers}
+        known = [each for each in hindrances.get(task, ()) if each.worker in names]
+        said = _read(order)
+        hope = _hope(takers, known)
+        reason = (
+            _reason(agent, said, takers, known, late=late or not hope)
+            if there
+            else _without_worker(NoWorker.NONE_THERE, said)
+        )
+        if not hope:
+            most = said.handover.seconds or USUAL_SECONDS
+            reason = replace(reason, most=most, unclear=_unclear(takers, known))
+        seen[task] = reason
+    return seen
+
+
+async def _looked(store: FleetStore, stuck: Sequence[Stuck], *, late: bool) -> list[Stuck]:
+    """Tasks that nobody is at, with the reason as far as that is known."""
+    seen = await outlooks(store, [each.task for each in stuck], late=late)
+    found = [(each, seen.get(each.task, Outlook())) for each in stuck]
+    return [replace(each, outlook=outlook) for each, outlook in found]
+
+
+async def _hopeless(store: FleetStore, known: set[str]) -> list[Stuck]:
+    """Those that wait for a short time only and that no worker can take as things are."""
+    fresh = [each for each in await store.overdue(0) if each.task not in known]
+    looked = await _looked(store, fresh[:MOST_ASKED], late=False)
+    return [each for each in looked if each.outlook.reason not in (NoWorker.NOT_YET, NoWorker.BUSY)]
+
+
+def _hope(takers: Sequence[WorkerCard], hindrances: Sequence[Hindrance]) -> bool:
+    """Whether a worker that is there may take a task yet: one that has not looked at it.
+
+    While others put it back again and again, all that have room hear of it; who has what it needs takes it.
+    """
+    looked = {each.worker for each in hindrances}
+    offered = any(each.seconds < FRESH_SECONDS for each in hindrances)
+    return any(each.name not in looked and (_full(each) or not offered) for each in takers)
+
+
+def _unclear(takers: Sequence[WorkerCard], hindrances: Sequence[Hindrance]) -> bool:
+    """Whether a worker that put a task back long ago is full now: when it has room, it looks again.
+
+    One that has room looks every few seconds (after a minute for an agent that it has not), so what it said
+    counts, however old: others were only faster since then.
+    """
+    full = {each.name for each in takers if _full(each)}
+    return any(each.worker in full and each.seconds >= FRESH_SECONDS for each in hindrances)
+
+
+def _reason(
+    agent: str,
+    said: _DispatchNote,
+    takers: Sequence[WorkerCard],
+    hindrances: Sequence[Hindrance],
+    *,
+    late: bool,
+) -> Outlook:
+    """Why none of the workers that are there has begun with a task, of these takers in particular."""
+    if not takers:
+        return replace(_without_worker(NoWorker.NO_TAKER, said), agent=agent)
+    told = [each for each in hindrances if each.lacks is not Lack.FOLDER]
+    if told and all(each.lacks is Lack.AGENT for each in told):
+        return _without_agent(agent, takers, told)
+    if not told and not said.alone and late:
+        told = hindrances
+    if told:
+        return Outlook(NoWorker.HINDERED, told=tuple(sorted((each.worker, each.why) for each in told)))
+    if said.alone:
+        near = [each for each in takers if PurePath(said.cwd).is_relative_to(each.workspace)]
+        if late or not near:
+            return replace(_without_worker(NoWorker.FOLDER, said), alone=said.alone, near=bool(near))
+        takers = near
+    return _without_worker(NoWorker.BUSY, said) if all(map(_full, takers)) else Outlook()
+
+
+def _without_worker(reason: NoWorker, said: _DispatchNote) -> Outlook:
+    """That another worker is needed; with its folder, if only one that has that will do."""
+    return Outlook(reason, folder=said.cwd if said.alone else "")
+
+
+def _full(worker: WorkerCard) -> bool:
+    return worker.running >= worker.most
+
+
+def _without_agent(agent: str, takers: Sequence[WorkerCard], hindrances: Sequence[Hindrance]) -> Outlook:
+    """The way to an agent that is missing wherever somebody looked; the others let its tasks pass by."""
+    looked = {each.worker for each in hindrances}
+    full = any(_full(each) and each.name not in looked for each in takers)
+    return Outlook(NoWorker.NO_AGENT, agent, full=full)
+
+
+def _read(order: bytes) -> _DispatchNote:
+    try:
+        return msgspec.json.decode(order, type=_DispatchNote)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return _DispatchNote()
+
+
+def _takes(worker: WorkerCard, agent: str) -> bool:
+    named = worker.agents.casefold().split(", ")
+    return worker.agents == "all" or agent.casefold() in named

@@ -1,0 +1,148 @@
+"""Writes or deletes a whole task in Postgres at once."""
+
+from typing import Any
+
+from gencode.budgets.limits import cost_of
+from gencode.core.events import kind_of
+from gencode.core.task import Task
+from gencode.stores.journal_rules import Growth, busy, missing
+from gencode.stores.ledger_rows import CALL, SpendingPath, amounts
+from gencode.stores.pg_append import snapshot, storable
+from gencode.stores.pg_ledger import completed, delete_accounts
+from gencode.stores.pg_pool import Connection
+from gencode.stores.sqlite_writes import FOLD
+
+# One statement, so that a new task takes one way to the server and back, however far that is.
+_NEW = """
+WITH new AS (
+    INSERT INTO gen_task (id, agent, cwd, conversation, parent, status, model, created_at, updated_at,
+                          ended_at, epoch, owner, lease_until, last_seq, mailed, dispatch, dispatched_at,
+                          paid_by, counted)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+            CASE WHEN $12::text IS NULL THEN NULL ELSE clock_timestamp() + make_interval(secs => $13) END,
+            $14, $15, $16, CASE WHEN $16::bytea IS NULL THEN NULL ELSE clock_timestamp() END, $23, $24)
+    {twice} RETURNING id, epoch, last_seq
+), written AS (
+    INSERT INTO gen_journal (task, seq, epoch, kind, body, at)
+    SELECT n.id, e.seq, n.epoch, e.kind, e.body, e.at
+    FROM new n, unnest($17::bigint[], $18::text[], $19::text[], $20::text[]) AS e (seq, kind, body, at)
+    ORDER BY e.seq
+), kept AS (
+    INSERT INTO gen_snapshot (task, seq, fold, body) SELECT n.id, n.last_seq, $21, $22 FROM new n
+    ON CONFLICT (task) DO UPDATE SET seq = excluded.seq, fold = excluded.fold, body = excluded.body
+), {DELTAS} AS (
+    SELECT c.id, $26::bigint, $27::bigint, $28::bigint, 1, 0, 0, 0, 0, false
+    FROM new n, unnest($25::text[]) AS c (id)
+),
+{CHANGED}
+SELECT id FROM new
+"""
+_TASK = completed(_NEW).replace("{twice}", "ON CONFLICT (id) DO NOTHING")
+_PART = completed(_NEW).replace("{twice}", "").rpartition("SELECT")[0].strip()
+_SAME = "SELECT 1 FROM gen_task WHERE id = $1 AND owner IS NOT DISTINCT FROM $2 AND created_at = $3"
+_BELOW = """
+WITH RECURSIVE below (id) AS (
+    SELECT $1::text COLLATE "C" UNION SELECT t.id FROM gen_task t JOIN below b ON t.parent = b.id
+)
+SELECT t.id, t.owner, t.dispatch IS NOT NULL FROM gen_task t
+WHERE t.id IN (SELECT id FROM below) ORDER BY t.created_at, t.number FOR UPDATE
+"""
+_GONE = (
+    "DELETE FROM gen_letter WHERE task = ANY($1::text[])",
+    "DELETE FROM gen_snapshot WHERE task = ANY($1::text[])",
+    "DELETE FROM gen_journal WHERE task = ANY($1::text[])",
+    "DELETE FROM gen_task WHERE id = ANY($1::text[])",
+)
+
+
+class NewTaskRow:
+    """A new task with its whole journal, leased to `owner` or to nobody; `dispatch` is for the workers."""
+
+    def __init__(
+        self,
+        growth: Growth,
+        lease_seconds: float,
+        owner: str | None = None,
+        dispatch: bytes | None = None,
+        route: SpendingPath | None = None,
+    ) -> None:
+        """It counts along its `route`; one without is counted later."""
+        self._growth = growth
+        self._route = route
+        self._lease_seconds = lease_seconds
+        self._owner = owner
+        self._dispatch = dispatch
+
+    @property
+    def task(self) -> str:
+        """Its id."""
+        return self._growth.state.id
+
+    @property
+    def state(self) -> Task:
+        """The task."""
+        return self._growth.state
+
+    async def write(self, connection: Connection, again: bool) -> bool:
+        """Write it, all or nothing; False when its id is taken by another one."""
+        if await connection.fetchval(_TASK, *self._values()) is not None:
+            return True
+        return again and await self.written(connection)
+
+    async def written(self, connection: Connection) -> bool:
+        """Whether it is there, as it would be written."""
+        state = self._growth.state
+        return bool(await connection.fetchval(_SAME, state.id, self._owner, state.created_at))
+
+    def parts(self) -> tuple[str, tuple[Any, ...]]:
+        """The beginning of a statement that also writes it, and the values of that.
+
+        When its id is taken by another one, the statement fails.
+        """
+        return _PART, self._values()
+
+    def _values(self) -> tuple[Any, ...]:
+        state, events = self._growth.state, self._growth.events
+        row: tuple[Any, ...] = (
+            state.id,
+            storable(state.agent),
+            storable(state.cwd),
+            state.conversation,
+            None if state.parent is None else storable(state.parent),
+            state.status,
+            storable(state.run.model),
+            state.created_at,
+            events[-1].at,
+            state.end.at,
+            0 if self._owner is None else 1,
+            self._owner,
+            self._lease_seconds,
+            state.seq,
+            state.delivered.mailed,
+            self._dispatch,
+        )
+        facts: tuple[Any, ...] = (
+            [each.seq for each in events],
+            [kind_of(each.fact) for each in events],
+            [body.decode() for body in self._growth.bodies],
+            [each.at for each in events],
+        )
+        route = self._route
+        paid = (route.session or None) if route is not None and len(route.tasks) == 1 else None
+        above = list(route.path[1:]) if route is not None else []
+        cost = amounts(cost_of(state), CALL)
+        return (*row, *facts, FOLD, snapshot(state), paid, route is not None, above, *cost)
+
+
+async def delete(connection: Connection, task: str) -> list[str]:
+    """Delete a task and all below it in the transaction that is open; nothing while any is worked on."""
+    rows = await connection.fetch(_BELOW, task)
+    if not rows:
+        raise missing(task)
+    if owned := [row[0] for row in rows if row[1] is not None or row[2]]:
+        raise busy(owned)
+    ids: list[str] = [row[0] for row in rows]
+    await delete_accounts(connection, ids)
+    for statement in _GONE:
+        await connection.execute(statement, ids)
+    return ids

@@ -1,0 +1,254 @@
+"""Writes to the SQLite file: a new task, more events of a leased one, a message, a deletion."""
+
+import sqlite3
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from gencode.core.events import DurableFact, Event, kind_of
+from gencode.core.ids import stamp
+from gencode.core.task import RECORDS, Task
+from gencode.runtime.ports import Lease
+from gencode.stores.group_commit import WriteStep
+from gencode.stores.journal_rules import MOST_WAITING, Growth, busy, grown, lost, missing, unheard
+from gencode.stores.sqlite_ledger import Accounts
+
+SNAPSHOT_EVERY = 64
+"""So many facts at most are folded to read a task."""
+
+_FOLD_REVISION = 5  # raise it when `fold` gives another task for the same facts
+FOLD = zlib.crc32(repr((_FOLD_REVISION, *(record.__struct_fields__ for record in RECORDS))).encode())
+"""The number of the fold that made a snapshot; snapshots of another one do not count."""
+
+_INSERT_SESSION = """
+INSERT INTO Sessions (Id, Agent, Cwd, Conversation, Parent, Status, Model, CreatedAt, UpdatedAt, EndedAt,
+                      Epoch, Owner, LeaseUntil, LastSeq, Mailed, PaidBy, Counted)
+VALUES (:id, :agent, :cwd, :conversation, :parent, :status, :model, :created, :updated, :ended,
+        :epoch, :owner, iif(:owner IS NULL, NULL, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', :lease)), :seq,
+        :mailed, :paid, :owner IS NOT NULL)
+ON CONFLICT (Id) DO NOTHING
+"""
+_INSERT_SUBSESSION = """
+INSERT INTO SubSessions (Id, ParentSessionId, ParentMessageId, AgentType, Status, Prompt, Result, Error,
+                         EffectivePermissionsJson, CreatedAt, CompletedAt)
+VALUES (:id, (SELECT Id FROM Sessions WHERE Id = :parent), :call, :agent, :status, :prompt, :result, :error,
+        :permissions, :created, :ended)
+"""
+_CLAIM_CHILDREN = """
+UPDATE SubSessions SET ParentSessionId = :id
+WHERE ParentSessionId IS NULL AND Id IN (SELECT Id FROM Sessions WHERE Parent = :id)
+"""
+_INSERT_EVENT = "INSERT INTO Journal (Task, Seq, Epoch, Kind, Body, At) VALUES (?, ?, ?, ?, ?, ?)"
+_ADVANCE = """
+UPDATE Sessions SET LastSeq = ?, Model = ?, UpdatedAt = ?
+WHERE Id = ? AND Epoch = ? AND Owner = ? AND LastSeq = ?
+"""
+# The status and the owner only where they change: naming a column makes SQLite write its indexes anew.
+_TURN = _ADVANCE.replace("SET ", "SET Status = ?, EndedAt = ?, ")
+_LAST_TURN = _TURN.replace("SET ", "SET Owner = NULL, LeaseUntil = NULL, ")
+_BELOW = """
+WITH RECURSIVE Below(Id) AS (SELECT ? UNION SELECT s.Id FROM Sessions s JOIN Below b ON s.Parent = b.Id)
+SELECT s.Id, s.Owner FROM Sessions s JOIN Below b ON s.Id = b.Id ORDER BY s.CreatedAt, s.rowid
+"""
+_PROJECT = "UPDATE SubSessions SET Status = ?, Result = ?, Error = ?, CompletedAt = ? WHERE Id = ?"
+_SNAPSHOT = """
+INSERT INTO Snapshots (Task, Seq, Fold, Body) VALUES (?, ?, ?, ?)
+ON CONFLICT (Task) DO UPDATE SET Seq = excluded.Seq, Fold = excluded.Fold, Body = excluded.Body
+"""
+_MAILED = "UPDATE Sessions SET Mailed = ? WHERE Id = ?"
+_TAKEN = "DELETE FROM Letters WHERE Task = ? AND Number <= ?"
+# Above what was taken too: an imported task has taken letters that were never posted here.
+_NUMBER = """
+UPDATE Sessions SET Posted = max(Posted, Mailed) + 1 WHERE Id = ? AND Posted - Mailed < ? RETURNING Posted
+"""
+_INSERT_LETTER = "INSERT INTO Letters (Task, Number, Text, Sender, At) VALUES (?, ?, ?, ?, ?)"
+RELEASE = "UPDATE Sessions SET Owner = NULL, LeaseUntil = NULL WHERE Id = ? AND Epoch = ? AND Owner = ?"
+
+
+class InsertTask(WriteStep[bool]):
+    """A new task with its whole journal; False when its id is taken."""
+
+    __slots__ = ("_accounts", "_cursor", "_epoch", "_growth", "_lease", "_owner", "_session", "path")
+
+    def __init__(
+        self,
+        cursor: sqlite3.Cursor,
+        accounts: Accounts,
+        growth: Growth,
+        *,
+        lease: str,
+        owner: str | None = None,
+        session: str = "",
+    ) -> None:
+        self._cursor = cursor
+        self._accounts = accounts
+        self._growth = growth
+        self._lease = lease
+        self._owner = owner
+        self._session = session
+        self._epoch = 0 if owner is None else 1
+        self.path: tuple[str, ...] = ()
+        """What the new task spends from, once it is written."""
+
+    def write(self) -> bool:
+        """Write the row of the task, its facts and, where these are many or the last ones, their fold."""
+        growth = self._growth
+        route = self._accounts.check_created(growth.state, self._session) if self._owner is not None else None
+        row = {**_row(growth.state), "epoch": self._epoch, "owner": self._owner, "lease": self._lease}
+        row["updated"] = growth.events[-1].at
+        row["paid"] = self._session or None if route is not None and not route.tasks else None
+        if not self._cursor.execute(_INSERT_SESSION, row).rowcount:
+            return False
+        if not growth.state.conversation:
+            self._cursor.execute(_INSERT_SUBSESSION, row)
+        if self._owner is None:
+            self._cursor.execute(_CLAIM_CHILDREN, row)
+        _write_facts(self._cursor, growth, self._epoch)
+        if growth.state.seq >= SNAPSHOT_EVERY or growth.state.status.ended:
+            _write_snapshot(self._cursor, growth.state)
+        if route is None:
+            self._accounts.adopted(growth.state)
+        else:
+            self._accounts.created(growth.state, route)
+            self.path = (growth.state.id, *route.path)
+        return True
+
+
+class AppendEvents(WriteStep[list[Event]]):
+    """More facts of a leased task, guarded by its epoch and number; `last` also gives the lease back."""
+
+    __slots__ = ("_accounts", "_before", "_cursor", "_facts", "_last", "_lease")
+
+    def __init__(
+        self,
+        cursor: sqlite3.Cursor,
+        accounts: Accounts,
+        lease: Lease,
+        facts: Sequence[DurableFact],
+        last: bool,
+    ) -> None:
+        self._cursor = cursor
+        self._accounts = accounts
+        self._lease = lease
+        self._facts = facts
+        self._last = last
+        self._before = lease.state
+
+    def write(self) -> list[Event]:
+        """Move the task on if it is still ours, then write the facts and what follows from them."""
+        lease, cursor = self._lease, self._cursor
+        before = self._before = lease.state
+        growth = grown(before, self._facts)
+        state = growth.state
+        turns_status = growth.turns_status
+        opened = self._accounts.check_appended(before, state)
+        if not self._advance(growth, turns_status):
+            raise lost(state.id)
+        _write_facts(cursor, growth, lease.epoch)
+        if turns_status:
+            result = state.result if state.status.ended else None
+            cursor.execute(_PROJECT, (state.status, result, state.end.error, state.end.at, state.id))
+        ends = turns_status and state.status.ended
+        if ends or state.seq // SNAPSHOT_EVERY != before.seq // SNAPSHOT_EVERY:
+            _write_snapshot(cursor, state)
+        if state.delivered.mailed != before.delivered.mailed:
+            cursor.execute(_MAILED, (state.delivered.mailed, state.id))
+            cursor.execute(_TAKEN, (state.id, state.delivered.mailed))
+        self._accounts.appended(before, state, lease.path, opened)
+        if self._last and not turns_status:
+            cursor.execute(RELEASE, (state.id, lease.epoch, lease.owner))
+        lease.state = state
+        return growth.events
+
+    def _advance(self, growth: Growth, turns_status: bool) -> int:
+        """Move the row of the task on; 0 when it is not ours any more."""
+        lease, state = self._lease, growth.state
+        guarded = (state.seq, state.run.model, growth.events[-1].at)
+        guarded += (state.id, lease.epoch, lease.owner, self._before.seq)
+        if not turns_status:
+            return self._cursor.execute(_ADVANCE, guarded).rowcount
+        statement = _LAST_TURN if self._last else _TURN
+        return self._cursor.execute(statement, (state.status, state.end.at, *guarded)).rowcount
+
+    def undo(self) -> None:
+        """The lease is as far as it was."""
+        self._lease.state = self._before
+
+
+class PostMessage(WriteStep[int]):
+    """A letter to a task, whoever holds its lease; the letter's number."""
+
+    __slots__ = ("_cursor", "_sender", "_task", "_text")
+
+    def __init__(self, cursor: sqlite3.Cursor, task: str, text: str, sender: str) -> None:
+        self._cursor = cursor
+        self._task = task
+        self._text = text
+        self._sender = sender
+
+    def write(self) -> int:
+        """Draw the next number and write the letter under it."""
+        numbered = self._cursor.execute(_NUMBER, (self._task, MOST_WAITING)).fetchall()
+        if not numbered:
+            known = self._cursor.execute("SELECT 1 FROM Sessions WHERE Id = ?", (self._task,)).fetchone()
+            raise unheard(self._task) if known else missing(self._task)
+        number: int = numbered[0][0]
+        row = (self._task, number, self._text, self._sender, stamp())
+        self._cursor.execute(_INSERT_LETTER, row)
+        return number
+
+
+class DeleteTask(WriteStep[list[str]]):
+    """A task and everything below it; nothing while any of it is leased."""
+
+    __slots__ = ("_accounts", "_cursor", "_task")
+
+    def __init__(self, cursor: sqlite3.Cursor, accounts: Accounts, task: str) -> None:
+        self._cursor = cursor
+        self._accounts = accounts
+        self._task = task
+
+    def write(self) -> list[str]:
+        """Delete the rows; those of facts and snapshots go with them."""
+        rows = self._cursor.execute(_BELOW, (self._task,)).fetchall()
+        if not rows:
+            raise missing(self._task)
+        if owned := [task for task, owner in rows if owner is not None]:
+            raise busy(owned)
+        ids: list[str] = [task for task, _ in rows]
+        self._accounts.deleted(ids)
+        self._cursor.executemany("DELETE FROM Sessions WHERE Id = ?", [(task,) for task in ids])
+        return ids
+
+
+def _write_facts(cursor: sqlite3.Cursor, growth: Growth, epoch: int) -> None:
+    pairs = zip(growth.events, growth.bodies, strict=True)
+    rows = [(e.task, e.seq, epoch, kind_of(e.fact), body.decode(), e.at) for e, body in pairs]
+    cursor.executemany(_INSERT_EVENT, rows)
+
+
+def _write_snapshot(cursor: sqlite3.Cursor, state: Task) -> None:
+    cursor.execute(_SNAPSHOT, (state.id, state.seq, FOLD, msgspec.json.encode(state).decode()))
+
+
+def _row(state: Task) -> dict[str, Any]:
+    return {
+        "id": state.id,
+        "agent": state.agent,
+        "cwd": state.cwd,
+        "conversation": state.conversation,
+        "parent": state.parent,
+        "call": state.created.call,
+        "status": state.status,
+        "model": state.run.model,
+        "prompt": state.created.prompt,
+        "result": state.result if state.status.ended else None,
+        "error": state.end.error,
+        "permissions": msgspec.json.encode(state.created.policies).decode(),
+        "created": state.created_at,
+        "ended": state.end.at,
+        "seq": state.seq,
+        "mailed": state.delivered.mailed,
+    }
