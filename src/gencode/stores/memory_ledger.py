@@ -104,12 +104,13 @@ class MemoryLedger:
 
     def appended(self, before: Task, after: Task, path: Sequence[str]) -> None:
         """Settle what these facts cost, and close the account of a task that they end."""
-        cost = cost_between(before, after)
-        if cost or after.status.ended:
-            self._drop(after.id)
-            self._count(path, cost)
-        if after.status.ended and after.id in self._accounts:
-            self._accounts[after.id] = replace(self._accounts[after.id], open=False)
+        if self._on(path):
+            cost = cost_between(before, after)
+            if cost or after.status.ended:
+                self._drop(after.id)
+                self._count(path, cost)
+            if after.status.ended and after.id in self._accounts:
+                self._accounts[after.id] = replace(self._accounts[after.id], open=False)
         self._note()
 
     def deleted(self, tasks: Iterable[str]) -> None:

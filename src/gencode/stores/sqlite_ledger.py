@@ -60,9 +60,7 @@ _CARRY = """
 UPDATE Accounts SET Calls = Calls + ?, HeldTurns = HeldTurns + ?, HeldTokens = HeldTokens + ?,
                     HeldUsd = HeldUsd + ?
 """
-_ANY = "SELECT 1 FROM Accounts"
-_ONE = f"{_ANY} LIMIT 1"
-_EITHER = f"{_ANY} WHERE Id IN (?, ?)"
+_ANY = "SELECT 1 FROM Accounts LIMIT 1"
 _CLOSE = "UPDATE Accounts SET Open = 0 WHERE Id = ?"
 _HOLD = "INSERT INTO Holds (Task, Owner, Path, Turns, Tokens, Usd, At) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _HELD = "SELECT Turns, Tokens, Usd FROM Holds WHERE Task = ?"
@@ -105,9 +103,7 @@ class Accounts:
 
     def on(self, path: Sequence[str]) -> dict[str, Account]:
         """The accounts on a path, and every open one below those that limit anything."""
-        if not self._cursor.execute(_ONE).fetchall():  # the usual case, asked before each call
-            return {}
-        rows = self._connection.execute(*_those(_ACCOUNTS, (), path)).fetchall()
+        rows = self._rows(path)
         found = {row[0]: account_from(row) for row in rows}
         limiting = [row for row in rows if found[row[0]].limits]
         sessions = {row[17] for row in limiting if row[17] == row[0]}
@@ -119,14 +115,8 @@ class Accounts:
         return found
 
     def verdict(self, hold: Hold) -> Verdict:
-        """Whether a call may be made, whatever its task holds already."""
-        accounts = self.on(hold.path)
-        if any(each.calls for each in accounts.values()):
-            for held in self._connection.execute(_HELD, (hold.task,)):
-                mine = need_of(held)
-                for each in set(hold.path) & accounts.keys():
-                    accounts[each] = with_hold(accounts[each], mine, -1)
-        verdict = decide(accounts, hold)
+        """Whether a call may be made of a task that holds nothing."""
+        verdict = decide(self.on(hold.path), hold)
         if isinstance(verdict, Wait):
             holders = self._connection.execute(_HOLDERS, (verdict.account,))
             return replace(verdict, holders=tuple(row[0] for row in holders if row[0] != hold.task))
@@ -163,7 +153,7 @@ class Accounts:
         route = route if route.tasks else Route((), session)
         if route.unread:
             self.learn(route)
-        if limited(state.budget) or self._is_limited(route.path):
+        if limited(state.budget) or self._rows(route.path):
             check_begins(self.on(route.path), account_of(state, route.path), spawned=True)
         return route
 
@@ -171,7 +161,7 @@ class Accounts:
         """Count a new task above it, and open its account."""
         if limited(state.budget):
             self._put(account_of(state, route.path))
-        if self._is_limited(route.path):
+        if self._rows(route.path):
             self._spend(route.path, plus(cost_of(state), {"spawns": 1}))
 
     def adopted(self, state: Task) -> None:
@@ -199,22 +189,21 @@ class Accounts:
         if opened is not None:
             self._put(opened)
         ends = after.status.ended
+        if not (ends or costs(before, after)) or not self._rows(path):
+            return
+        cost = cost_between(before, after)
+        if ends or cost:
+            self.drop(after.id)
+            self._spend(path, cost)
         if ends:
             self._cursor.execute(_CLOSE, (after.id,))
-        if ends or (costs(before, after) and self._is_limited(path)):
-            cost = cost_between(before, after)
-            if ends or cost:
-                self.drop(after.id)
-                self._spend(path, cost)
 
-    def _is_limited(self, path: Sequence[str]) -> bool:
-        """Whether there is any account on a path: asked with nearly every reply, and mostly there is none."""
-        if not path:
-            return False
-        if len(path) > 2:
-            return bool(self._cursor.execute(*_those(_ANY, (), path)).fetchall())
+    def _rows(self, path: Sequence[str]) -> list[tuple[Any, ...]]:
+        """The accounts on a path: asked before each call and with each reply, and mostly there are none."""
         # All rows: a statement with some left would keep its transaction open.
-        return bool(self._cursor.execute(_EITHER, (path[0], path[-1])).fetchall())
+        if not self._cursor.execute(_ANY).fetchall():
+            return []
+        return self._cursor.execute(*_those(_ACCOUNTS, (), path)).fetchall()
 
     def deleted(self, tasks: Iterable[str]) -> None:
         """Forget tasks; what they cost stays counted above them."""
@@ -287,11 +276,17 @@ class SqliteLedger:
     """`Ledger` in two tables beside the journal."""
 
     def __init__(
-        self, pen: Pen, accounts: tuple[Accounts, Accounts], errors: PlainErrors, together: Callable[[], bool]
+        self,
+        pen: Pen,
+        accounts: Accounts,
+        reads: Accounts,
+        errors: PlainErrors,
+        together: Callable[[], bool],
     ) -> None:
-        """`accounts` are those for writing and those for reading."""
+        """`accounts` are those for writing, and `reads` those for reading on the event loop's own thread."""
         self._pen = pen
-        self._accounts, self._reads = accounts
+        self._accounts = accounts
+        self._reads = reads
         self._errors = errors
         self._together = together
 
