@@ -228,8 +228,9 @@ def _ready(seat: Seat, wish: Wish, record: Recorder) -> tuple[Tool, Struct, Wish
         refused = replace(now, action=Action.DENY, why=f"{now.why} {CHANGED}")
         record.defer(_decided(seat, replace(wish, decision=refused)))  # calls beside it may be writing
         raise Denied(refusal(refused))
-    neutral = wish.decision.neutral or now.neutral
-    return wish.tool, wish.arguments, replace(wish, decision=replace(wish.decision, neutral=neutral))
+    if now.neutral and not wish.decision.neutral:
+        wish = replace(wish, decision=replace(wish.decision, neutral=True))
+    return wish.tool, wish.arguments, wish
 
 
 async def _preview(seat: Seat, wish: Wish, record: Recorder) -> str:

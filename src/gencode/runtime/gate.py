@@ -40,6 +40,7 @@ from gencode.permissions.decision import NEEDS_APPROVAL, decide, paths_of
 from gencode.permissions.given import Given
 from gencode.permissions.links import as_links_lead
 from gencode.permissions.paths import PATH_TOOLS, Resolved, decide_path, places_of, resolve, shown
+from gencode.permissions.table import NAMED_TOOLS
 from gencode.runtime.asking import Answer, Asker, NobodyThere, Question
 from gencode.runtime.deaf import leave
 from gencode.runtime.toolbox import Tool, Toolbox
@@ -366,7 +367,7 @@ class Gate(Struct, kw_only=True, eq=False):
             aliases=tool.aliases,
             background=self.approvals.unattended,
             answerable=self.approvals.asker is not None,
-            named=self.named,
+            named=self.named if tool.name in NAMED_TOOLS else frozenset(),
             agent_kind="" if agent is None else self.agents.agent_kind(agent),
             own=relation == "own",
             kin=relation == "kin",

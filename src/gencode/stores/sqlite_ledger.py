@@ -104,6 +104,8 @@ class Accounts:
     def on(self, path: Sequence[str]) -> dict[str, Account]:
         """The accounts on a path, and every open one below those that limit anything."""
         rows = self._rows(path)
+        if not rows:
+            return {}
         found = {row[0]: account_from(row) for row in rows}
         limiting = [row for row in rows if found[row[0]].limits]
         sessions = {row[17] for row in limiting if row[17] == row[0]}

@@ -143,7 +143,7 @@ class Append(Step[list[Event]]):
         growth = grown(before, self._facts)
         state = growth.state
         turns_status = growth.turns_status
-        opened = self._accounts.check_appended(before, state)
+        opened = self._accounts.check_appended(before, state) if turns_status else None
         if not self._advance(growth, turns_status):
             raise lost(state.id)
         _write_facts(cursor, growth, lease.epoch)
