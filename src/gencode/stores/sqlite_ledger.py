@@ -27,7 +27,7 @@ from gencode.budgets.ledger import (
     plus,
     with_hold,
 )
-from gencode.budgets.limits import Amounts, check_budget, cost_between, cost_of, costs, limited
+from gencode.budgets.limits import Amounts, check_budget, cost_between, cost_of, limited
 from gencode.core.budget import Budget
 from gencode.core.ids import stamp
 from gencode.core.task import Task
@@ -186,22 +186,25 @@ class Accounts:
             check_begins(accounts, account, spawned=False)
         return account if account.limits else None
 
-    def appended(self, before: Task, after: Task, path: Sequence[str], opened: Account | None) -> None:
-        """Settle what facts cost; the account of their task is `opened`, or closed where they end it."""
+    def appended(self, before: Task, after: Task, path: Sequence[str], opened: Account | None) -> bool:
+        """Settle what facts cost; the account of their task is `opened`, or closed where they end it.
+
+        Whether there is any account on the path.
+        """
         if opened is not None:
             self._put(opened)
-        ends = after.status.ended
-        if not (ends or costs(before, after)) or not self._rows(path):
-            return
-        cost = cost_between(before, after)
+        if not self._rows(path):
+            return False
+        ends, cost = after.status.ended, cost_between(before, after)
         if ends or cost:
             self.drop(after.id)
             self._spend(path, cost)
         if ends:
             self._cursor.execute(_CLOSE, (after.id,))
+        return True
 
     def _rows(self, path: Sequence[str]) -> list[tuple[Any, ...]]:
-        """The accounts on a path: asked before each call and with each reply, and mostly there are none."""
+        """The accounts on a path: looked for with all that is appended, and mostly there are none."""
         # All rows: a statement with some left would keep its transaction open.
         if not self._cursor.execute(_ANY).fetchall():
             return []

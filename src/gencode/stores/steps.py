@@ -156,7 +156,7 @@ class Append(Step[list[Event]]):
         if state.mailed != before.mailed:
             cursor.execute(_MAILED, (state.mailed, state.id))
             cursor.execute(_TAKEN, (state.id, state.mailed))
-        self._accounts.appended(before, state, lease.path, opened)
+        lease.unlimited = not self._accounts.appended(before, state, lease.path, opened)
         if self._last and not turns_status:
             cursor.execute(RELEASE, (state.id, lease.epoch, lease.owner))
         lease.state = state
