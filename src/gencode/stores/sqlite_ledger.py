@@ -60,7 +60,7 @@ _CARRY = """
 UPDATE Accounts SET Calls = Calls + ?, HeldTurns = HeldTurns + ?, HeldTokens = HeldTokens + ?,
                     HeldUsd = HeldUsd + ?
 """
-_ANY = "SELECT 1 FROM Accounts LIMIT 1"
+_ANY = "SELECT 1 FROM Accounts"
 _CLOSE = "UPDATE Accounts SET Open = 0 WHERE Id = ?"
 _HOLD = "INSERT INTO Holds (Task, Owner, Path, Turns, Tokens, Usd, At) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _HELD = "SELECT Turns, Tokens, Usd FROM Holds WHERE Task = ?"
@@ -103,9 +103,7 @@ class Accounts:
 
     def on(self, path: Sequence[str]) -> dict[str, Account]:
         """The accounts on a path, and every open one below those that limit anything."""
-        rows = self._rows(path)
-        if not rows:
-            return {}
+        rows = self._cursor.execute(*_those(_ACCOUNTS, (), path)).fetchall()
         found = {row[0]: account_from(row) for row in rows}
         limiting = [row for row in rows if found[row[0]].limits]
         sessions = {row[17] for row in limiting if row[17] == row[0]}
@@ -113,7 +111,8 @@ class Accounts:
         below += [(_OPEN_OF_TREE, top) for top in {row[16] for row in limiting} - sessions]
         for statement, key in below:
             for row in self._connection.execute(statement, (key,)):
-                found.setdefault(row[0], account_from(row))
+                if row[0] not in found:
+                    found[row[0]] = account_from(row)
         return found
 
     def verdict(self, hold: Hold) -> Verdict:
@@ -132,13 +131,13 @@ class Accounts:
         """Write a hold down."""
         need = amounts(hold.need, CALL)
         row = (hold.task, hold.owner, " ".join(hold.path), *need, stamp())
-        self._connection.execute(_HOLD, row)
-        self._connection.execute(*_those(_CARRY, (1, *need), hold.path))
+        self._cursor.execute(_HOLD, row)
+        self._cursor.execute(*_those(_CARRY, (1, *need), hold.path))
 
     def drop(self, task: str) -> None:
         """Take back the hold of a task, if it has one."""
-        for path, *held in self._connection.execute(_DROP, (task,)).fetchall():
-            self._connection.execute(*_those(_CARRY, (-1, *(-each for each in held)), path.split()))
+        for path, *held in self._cursor.execute(_DROP, (task,)).fetchall():
+            self._cursor.execute(*_those(_CARRY, (-1, *(-each for each in held)), path.split()))
 
     def limit(self, account: str, limits: Amounts) -> None:
         """Give an account these limits, if what is more than before is left above it."""
@@ -155,7 +154,7 @@ class Accounts:
         route = route if route.tasks else Route((), session)
         if route.unread:
             self.learn(route)
-        if limited(state.budget) or self._rows(route.path):
+        if limited(state.budget) or self._is_limited(route.path):
             check_begins(self.on(route.path), account_of(state, route.path), spawned=True)
         return route
 
@@ -163,7 +162,7 @@ class Accounts:
         """Count a new task above it, and open its account."""
         if limited(state.budget):
             self._put(account_of(state, route.path))
-        if self._rows(route.path):
+        if self._is_limited(route.path):
             self._spend(route.path, plus(cost_of(state), {"spawns": 1}))
 
     def adopted(self, state: Task) -> None:
@@ -193,7 +192,7 @@ class Accounts:
         """
         if opened is not None:
             self._put(opened)
-        if not self._rows(path):
+        if not self._is_limited(path):
             return False
         ends, cost = after.status.ended, cost_between(before, after)
         if ends or cost:
@@ -203,12 +202,10 @@ class Accounts:
             self._cursor.execute(_CLOSE, (after.id,))
         return True
 
-    def _rows(self, path: Sequence[str]) -> list[tuple[Any, ...]]:
-        """The accounts on a path: looked for with all that is appended, and mostly there are none."""
+    def _is_limited(self, path: Sequence[str]) -> bool:
+        """Whether there is any account on a path: asked with every append, and mostly there is none."""
         # All rows: a statement with some left would keep its transaction open.
-        if not self._cursor.execute(_ANY).fetchall():
-            return []
-        return self._cursor.execute(*_those(_ACCOUNTS, (), path)).fetchall()
+        return bool(self._cursor.execute(*_those(_ANY, (), path)).fetchall())
 
     def deleted(self, tasks: Iterable[str]) -> None:
         """Forget tasks; what they cost stays counted above them."""
@@ -274,7 +271,7 @@ class Accounts:
 
     def _spend(self, path: Sequence[str], cost: Amounts) -> None:
         if path and cost:
-            self._connection.execute(*_those(_SPEND, amounts(cost, KINDS), path))
+            self._cursor.execute(*_those(_SPEND, amounts(cost, KINDS), path))
 
 
 class SqliteLedger:
