@@ -261,6 +261,17 @@ async def test_an_owner_that_dies_between_hold_and_reply_keeps_nobody_waiting(op
     assert await store.ledger.recount() == []
 
 
+async def test_a_limit_above_a_task_is_noticed_with_its_next_append(open_store: OpenStore) -> None:
+    store = await open_store()
+    top = await begun(store)
+    child = await begun(store, top.task)
+    assert not child.unlimited
+    await store.append(child, [reply(50)])
+    await store.ledger.limit(top.task, Budget(tokens=40))
+    await store.append(child, [reply(50)])
+    assert not child.unlimited
+
+
 async def test_what_is_set_aside_is_first_come_first_served_where_a_limit_was_lowered(
     open_store: OpenStore,
 ) -> None:

@@ -10,7 +10,7 @@ from gencode.delegation import delegate
 from gencode.stores.sqlite import SqliteStore
 from gencode.testing import call, says, scripted
 
-CALLS_OF_AN_AGENT = 880
+CALLS_OF_AN_AGENT = 840
 """About so often what is ours is called for one agent with two turns; `bench/run.py` (W3) has its time."""
 
 

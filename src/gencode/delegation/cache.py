@@ -54,9 +54,9 @@ def given_again(task: Task) -> Ending:
     return Ending(Status.COMPLETED, EndReason.FINISHED, task.result, warnings=(mark,), output=task.end.output)
 
 
-def said_again(task: Task | None) -> tuple[MessageAdded, ...]:
+def said_again(task: Task) -> MessageAdded:
     """The answer of an earlier task as that of a new one, which so knows what it is taken to have said."""
-    return (MessageAdded(AssistantMessage(task.result, again=task.id)),) if task else ()
+    return MessageAdded(AssistantMessage(task.result, again=task.id))
 
 
 async def recalled(

@@ -19,11 +19,10 @@ async def know_again(seat: Seat, record: Recorder, transcript: Sequence[Message]
     for file in files_in(record.folder) if record.folder else ():
         seat.gate.hand_out(file)
     if not record.task.imported:
-        await knowing(seat, transcript)
+        await recall_files(seat, transcript)
 
 
-async def knowing(seat: Seat, transcript: Sequence[Message]) -> Seat:
-    """A seat whose agent knows the files that calls in its transcript let it know."""
+async def recall_files(seat: Seat, transcript: Sequence[Message]) -> None:
+    """Let an agent know the files that calls in its transcript let it know."""
     if known := last_known(transcript):
         await asyncio.to_thread(recall, seat.seen, known, seat.workspace)
-    return seat

@@ -27,7 +27,7 @@ from gencode.delegation.delivery import AgentInbox, Commands, Delivery, as_sent
 from gencode.delegation.earlier import busy, has_open_words, in_line, tools_of, with_place, words_for
 from gencode.delegation.family import Family
 from gencode.delegation.forms import schema_of
-from gencode.delegation.knowing import know_again, knowing
+from gencode.delegation.knowing import know_again, recall_files
 from gencode.delegation.live import Job, Live, RestsOn
 from gencode.delegation.liveness import TaskLiveness, is_abandoned, lease_task, ownership_of
 from gencode.delegation.plan import DetachedPlan, EarlierTask, NewTask, TaskPlan, check_prompt
@@ -176,8 +176,11 @@ class TaskStarter:
         started = replace(started, seconds=plan.time.most)
         then = (*run.memory, started, *map(MessageAdded, _first_messages(plan, created)))
         told = transcript_of(Event("", None, "", fact) for fact in then)
-        request = Request(place.model.name, system, as_shown(told, place.model.name), toolbox.schemas())
-        known, began = await recalled(self._store, created, request, place) if run.reusable else NEVER
+        known, began = NEVER
+        if run.reusable:
+            shown = as_shown(told, place.model.name)
+            request = Request(place.model.name, system, shown, toolbox.schemas())
+            known, began = await recalled(self._store, created, request, place)
         slot = None if known else self._slot(created, place)
         at_once = slot is None or slot.try_take()
         written = False
@@ -185,7 +188,8 @@ class TaskStarter:
             named = run.named or (plan.workplace.named if plan.workplace else "")
             # Whoever takes it after us would write it again; and a worktree is made anew with what it is.
             kept = run.memory if not at_once and run.received is None and not named else ()
-            facts = (*then, *said_again(known)) if at_once else kept
+            whole = (*then, said_again(known)) if known else then
+            facts = whole if at_once else kept
             lease, events = await self._created(replace(run, named=named), facts, place.account)
             written = True
         finally:
@@ -194,7 +198,9 @@ class TaskStarter:
         record = Recorder(self._store, self._bus, lease, self._outputs)
         record.publish(events)
         await self._family.greet(lease.state)
-        seat = await knowing(self._seat(plan, record, toolbox, slot, system), told)
+        seat = self._seat(plan, record, toolbox, slot, system)
+        if run.memory:
+            await recall_files(seat, told)
         job = self._job(
             plan,
             seat,

@@ -69,13 +69,15 @@ class Chain(Sequence[Policy]):
     @property
     def now(self) -> tuple[Policy, ...]:
         """The policies as they count at this moment, with every grant."""
-        self._look()
+        if self._seen is not self._root.policy:
+            self._look()
         return self._counted
 
     @property
     def bare(self) -> tuple[Policy, ...]:
         """The policies as they are written, as if nobody had granted anything."""
-        self._look()
+        if self._seen is not self._root.policy:
+            self._look()
         return self._bare
 
     @property
@@ -101,9 +103,7 @@ class Chain(Sequence[Policy]):
         return lowest if _WIDTH[lowest.mode] < _WIDTH[own.mode] else None
 
     def _look(self) -> None:
-        """Work the policies out again if the root has changed since they were worked out."""
-        if self._seen is self._root.policy:
-            return
+        """Work the policies out again, because the root has changed since they were worked out."""
         root = self._root.policy
         bare = [root]
         for link in self._links:

@@ -52,6 +52,8 @@ _TARGETS = ("task_id", "shell_id")
 _LONGEST_ID = 40
 MEMORY_TOOLS = frozenset({"memory_write", "memory_patch", "memory_append"})
 """Who plans may keep notes too."""
+NAMED_TOOLS = MEMORY_TOOLS | {"SendMessage"}
+"""Tools of which it matters whether the agent's file names them."""
 
 TABLE_TOOLS = _FREE_TOOLS | _OWN_TOOLS | MEMORY_TOOLS | FETCH_TOOLS | SPAWN_TOOLS | REACH_TOOLS
 

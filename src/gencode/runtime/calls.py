@@ -228,8 +228,8 @@ def _ready(seat: Seat, wish: Wish, record: Recorder) -> tuple[Tool, Struct, Wish
         refused = replace(now, action=Action.DENY, why=f"{now.why} {CHANGED}")
         record.defer(_decided(seat, replace(wish, decision=refused)))  # calls beside it may be writing
         raise Denied(refusal(refused))
-    neutral = wish.decision.neutral or now.neutral
-    return wish.tool, wish.arguments, replace(wish, decision=replace(wish.decision, neutral=neutral))
+    standing = replace(wish, decision=replace(wish.decision, neutral=True)) if now.neutral else wish
+    return wish.tool, wish.arguments, standing
 
 
 async def _preview(seat: Seat, wish: Wish, record: Recorder) -> str:

@@ -41,6 +41,7 @@ from gencode.permissions.grants import Grants
 from gencode.permissions.hidden_paths import hidden_paths
 from gencode.permissions.links import as_links_lead
 from gencode.permissions.paths import PATH_TOOLS, Resolved, decide_path, places_of, resolve, shown
+from gencode.permissions.tool_table import NAMED_TOOLS
 from gencode.runtime.asking import Answer, Asker, NobodyThere, Question
 from gencode.runtime.deaf import leave
 from gencode.runtime.toolbox import Tool, Toolbox
@@ -368,7 +369,7 @@ class Gate(Struct, kw_only=True, eq=False):
             aliases=tool.aliases,
             background=self.approvals.unattended,
             answerable=self.approvals.asker is not None,
-            named=self.named,
+            named=self.named if tool.name in NAMED_TOOLS else frozenset(),
             agent_kind="" if agent is None else self.agents.agent_kind(agent),
             own=relation == "own",
             kin=relation == "kin",

@@ -312,13 +312,18 @@ def pictured(transcript: Sequence[Message], model: str) -> Sequence[Message]:
 
 
 async def admitted(seat: Seat, request: Request, record: Recorder) -> "Paid | None":
-    """Wait for the right to be at work, and hold what the call may cost where a budget limits that."""
+    """Wait for the right to be at work, and hold what the call may cost where a budget limits that.
+
+    A call that follows at once on facts that nothing limited does not look for a budget.
+    """
+    limited = not record.lease.unlimited
     if seat.slot is not None and not seat.slot.try_take():
+        limited = True  # by now, perhaps
         record.tell(ProgressMade(BACK_IN_LINE, waits_for=WaitFor.TURN))
         with record.parked():
             await seat.slot.take()
         record.tell(ProgressMade("thinking"))
-    if seat.payer is None or (left := await seat.payer.left()) is None:
+    if seat.payer is None or not limited or (left := await seat.payer.left()) is None:
         return None
     await record.flush()  # what the call before cost settles its own hold
     with record.parked():

@@ -70,7 +70,7 @@ class Provider(Protocol):
 class Lease:
     """The right to write to one task, and how far its journal is. Only a store makes or moves one."""
 
-    __slots__ = ("epoch", "owner", "path", "state")
+    __slots__ = ("epoch", "owner", "path", "state", "task", "unlimited")
 
     def __init__(self, owner: str, epoch: int, state: Task, path: tuple[str, ...]) -> None:
         self.owner = owner
@@ -78,11 +78,9 @@ class Lease:
         self.state = state
         self.path = path
         """The accounts that the task spends from, as ids: its own, those above it, that of its session."""
-
-    @property
-    def task(self) -> str:
-        """The id of the task."""
-        return self.state.id
+        self.task = state.id
+        self.unlimited = False
+        """Whether there was no such account when facts were last appended; a store need not know."""
 
 
 class Ownership(Struct, frozen=True):

@@ -12,6 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from gencode.core.errors import GenCodeError, StoreTrouble
@@ -103,7 +104,7 @@ class GroupCommit:
     async def write(self, step: WriteStep[T], *, together: bool) -> T:
         """Take a step in a transaction: at once, or `together` with whatever else waits in this turn."""
         if not together or self._thread is not None:
-            return await self.change(lambda: self._alone(step))
+            return await self.change(partial(self._alone, step))
         waiting = _WaitingStep(step)
         self._waiting.append(waiting)
         if self._timer is None:

@@ -172,7 +172,7 @@ class MemoryStore:
         record.events.extend(growth.events)
         self.chronicle.write(growth.events)
         record.state = lease.state = growth.state
-        self.ledger.appended(before, growth.state, lease.path)
+        lease.unlimited = not self.ledger.appended(before, growth.state, lease.path)
         if last:
             record.owner = None
         self.changes.note()

@@ -102,15 +102,21 @@ class MemoryLedger:
             if account.limits:
                 self._accounts[after.id] = account
 
-    def appended(self, before: Task, after: Task, path: Sequence[str]) -> None:
-        """Settle what these facts cost, and close the account of a task that they end."""
-        cost = cost_between(before, after)
-        if cost or after.status.ended:
-            self._drop(after.id)
-            self._count(path, cost)
-        if after.status.ended and after.id in self._accounts:
-            self._accounts[after.id] = replace(self._accounts[after.id], open=False)
+    def appended(self, before: Task, after: Task, path: Sequence[str]) -> bool:
+        """Settle what these facts cost, and close the account of a task that they end.
+
+        Whether there is any account on the path.
+        """
+        accounts = self._on(path)
+        if accounts:
+            cost = cost_between(before, after)
+            if cost or after.status.ended:
+                self._drop(after.id)
+                self._count(path, cost)
+            if after.status.ended and after.id in self._accounts:
+                self._accounts[after.id] = replace(self._accounts[after.id], open=False)
         self._note()
+        return bool(accounts)
 
     def deleted(self, tasks: Iterable[str]) -> None:
         """Forget the accounts of tasks that are deleted; what they cost stays counted above."""

@@ -162,9 +162,9 @@ class SqliteStore:
         """Wakes whoever waits for something new."""
         self._pen = GroupCommit(self._writer, self._plain_errors, thread, self.changes)
         self._accounts = Accounts(self._writer, _read_task)
-        self.ledger = SqliteLedger(
-            self._pen, (self._accounts, Accounts(self._reader, _read_task)), self._plain_errors, self._is_busy
-        )
+        # Each commit makes the other connection read its pages anew.
+        reads = self._accounts if thread is None else Accounts(self._reader, _read_task)
+        self.ledger = SqliteLedger(self._pen, self._accounts, reads, self._plain_errors, self._is_busy)
         """What tasks may spend, and have spent."""
         self._leased: set[str] = set()
         self._lease_seconds = lease_seconds

@@ -27,7 +27,7 @@ from gencode.budgets.ledger import (
     plus,
     with_hold,
 )
-from gencode.budgets.limits import Amounts, check_budget, cost_between, cost_of, costs, limited
+from gencode.budgets.limits import Amounts, check_budget, cost_between, cost_of, limited
 from gencode.core.budget import Budget
 from gencode.core.ids import stamp
 from gencode.core.task import Task
@@ -61,8 +61,6 @@ UPDATE Accounts SET Calls = Calls + ?, HeldTurns = HeldTurns + ?, HeldTokens = H
                     HeldUsd = HeldUsd + ?
 """
 _ANY = "SELECT 1 FROM Accounts"
-_ONE = f"{_ANY} LIMIT 1"
-_EITHER = f"{_ANY} WHERE Id IN (?, ?)"
 _CLOSE = "UPDATE Accounts SET Open = 0 WHERE Id = ?"
 _HOLD = "INSERT INTO Holds (Task, Owner, Path, Turns, Tokens, Usd, At) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _HELD = "SELECT Turns, Tokens, Usd FROM Holds WHERE Task = ?"
@@ -105,9 +103,7 @@ class Accounts:
 
     def on(self, path: Sequence[str]) -> dict[str, Account]:
         """The accounts on a path, and every open one below those that limit anything."""
-        if not self._cursor.execute(_ONE).fetchall():  # the usual case, asked before each call
-            return {}
-        rows = self._connection.execute(*_those(_ACCOUNTS, (), path)).fetchall()
+        rows = self._cursor.execute(*_those(_ACCOUNTS, (), path)).fetchall()
         found = {row[0]: account_from(row) for row in rows}
         limiting = [row for row in rows if found[row[0]].limits]
         sessions = {row[17] for row in limiting if row[17] == row[0]}
@@ -115,18 +111,13 @@ class Accounts:
         below += [(_OPEN_OF_TREE, top) for top in {row[16] for row in limiting} - sessions]
         for statement, key in below:
             for row in self._connection.execute(statement, (key,)):
-                found.setdefault(row[0], account_from(row))
+                if row[0] not in found:
+                    found[row[0]] = account_from(row)
         return found
 
     def verdict(self, hold: Hold) -> Verdict:
-        """Whether a call may be made, whatever its task holds already."""
-        accounts = self.on(hold.path)
-        if any(each.calls for each in accounts.values()):
-            for held in self._connection.execute(_HELD, (hold.task,)):
-                mine = need_of(held)
-                for each in set(hold.path) & accounts.keys():
-                    accounts[each] = with_hold(accounts[each], mine, -1)
-        verdict = decide(accounts, hold)
+        """Whether a call may be made of a task that holds nothing."""
+        verdict = decide(self.on(hold.path), hold)
         if isinstance(verdict, Wait):
             holders = self._connection.execute(_HOLDERS, (verdict.account,))
             return replace(verdict, holders=tuple(row[0] for row in holders if row[0] != hold.task))
@@ -140,13 +131,13 @@ class Accounts:
         """Write a hold down."""
         need = amounts(hold.need, CALL)
         row = (hold.task, hold.owner, " ".join(hold.path), *need, stamp())
-        self._connection.execute(_HOLD, row)
-        self._connection.execute(*_those(_CARRY, (1, *need), hold.path))
+        self._cursor.execute(_HOLD, row)
+        self._cursor.execute(*_those(_CARRY, (1, *need), hold.path))
 
     def drop(self, task: str) -> None:
         """Take back the hold of a task, if it has one."""
-        for path, *held in self._connection.execute(_DROP, (task,)).fetchall():
-            self._connection.execute(*_those(_CARRY, (-1, *(-each for each in held)), path.split()))
+        for path, *held in self._cursor.execute(_DROP, (task,)).fetchall():
+            self._cursor.execute(*_those(_CARRY, (-1, *(-each for each in held)), path.split()))
 
     def limit(self, account: str, limits: Amounts) -> None:
         """Give an account these limits, if what is more than before is left above it."""
@@ -194,27 +185,27 @@ class Accounts:
             check_begins(accounts, account, spawned=False)
         return account if account.limits else None
 
-    def appended(self, before: Task, after: Task, path: Sequence[str], opened: Account | None) -> None:
-        """Settle what facts cost; the account of their task is `opened`, or closed where they end it."""
+    def appended(self, before: Task, after: Task, path: Sequence[str], opened: Account | None) -> bool:
+        """Settle what facts cost; the account of their task is `opened`, or closed where they end it.
+
+        Whether there is any account on the path.
+        """
         if opened is not None:
             self._put(opened)
-        ends = after.status.ended
+        if not self._is_limited(path):
+            return False
+        ends, cost = after.status.ended, cost_between(before, after)
+        if ends or cost:
+            self.drop(after.id)
+            self._spend(path, cost)
         if ends:
             self._cursor.execute(_CLOSE, (after.id,))
-        if ends or (costs(before, after) and self._is_limited(path)):
-            cost = cost_between(before, after)
-            if ends or cost:
-                self.drop(after.id)
-                self._spend(path, cost)
+        return True
 
     def _is_limited(self, path: Sequence[str]) -> bool:
-        """Whether there is any account on a path: asked with nearly every reply, and mostly there is none."""
-        if not path:
-            return False
-        if len(path) > 2:
-            return bool(self._cursor.execute(*_those(_ANY, (), path)).fetchall())
+        """Whether there is any account on a path: asked with every append, and mostly there is none."""
         # All rows: a statement with some left would keep its transaction open.
-        return bool(self._cursor.execute(_EITHER, (path[0], path[-1])).fetchall())
+        return bool(self._cursor.execute(*_those(_ANY, (), path)).fetchall())
 
     def deleted(self, tasks: Iterable[str]) -> None:
         """Forget tasks; what they cost stays counted above them."""
@@ -280,7 +271,7 @@ class Accounts:
 
     def _spend(self, path: Sequence[str], cost: Amounts) -> None:
         if path and cost:
-            self._connection.execute(*_those(_SPEND, amounts(cost, KINDS), path))
+            self._cursor.execute(*_those(_SPEND, amounts(cost, KINDS), path))
 
 
 class SqliteLedger:
@@ -289,13 +280,15 @@ class SqliteLedger:
     def __init__(
         self,
         pen: GroupCommit,
-        accounts: tuple[Accounts, Accounts],
+        accounts: Accounts,
+        reads: Accounts,
         errors: PlainErrors,
         together: Callable[[], bool],
     ) -> None:
-        """`accounts` are those for writing and those for reading."""
+        """`accounts` are those for writing, and `reads` those for reading on the event loop's own thread."""
         self._pen = pen
-        self._accounts, self._reads = accounts
+        self._accounts = accounts
+        self._reads = reads
         self._errors = errors
         self._together = together
 

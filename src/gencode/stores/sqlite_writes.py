@@ -143,7 +143,7 @@ class AppendEvents(WriteStep[list[Event]]):
         growth = grown(before, self._facts)
         state = growth.state
         turns_status = growth.turns_status
-        opened = self._accounts.check_appended(before, state)
+        opened = self._accounts.check_appended(before, state) if turns_status else None
         if not self._advance(growth, turns_status):
             raise lost(state.id)
         _write_facts(cursor, growth, lease.epoch)
@@ -156,7 +156,7 @@ class AppendEvents(WriteStep[list[Event]]):
         if state.delivered.mailed != before.delivered.mailed:
             cursor.execute(_MAILED, (state.delivered.mailed, state.id))
             cursor.execute(_TAKEN, (state.id, state.delivered.mailed))
-        self._accounts.appended(before, state, lease.path, opened)
+        lease.unlimited = not self._accounts.appended(before, state, lease.path, opened)
         if self._last and not turns_status:
             cursor.execute(RELEASE, (state.id, lease.epoch, lease.owner))
         lease.state = state
