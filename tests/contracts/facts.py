@@ -43,7 +43,7 @@ from gencode.core.messages import (
 )
 from gencode.core.place import ClonePlace, FolderPlace, WorkerCopy, WorktreePlace
 from gencode.core.reasons import EndReason
-from gencode.core.rules import Action, DecidedBy, Decision, Mode, Policy, Rule, RuleOrigin, RuleSource
+from gencode.core.rules import Action, DecidedBy, Decision, Mode, Policy, Remedy, Rule, RuleOrigin, RuleSource
 from gencode.core.status import Status
 
 words = st.text(max_size=12)
@@ -149,7 +149,8 @@ decided = st.builds(
         words,
         words,
         words,
-        words,
+        st.sampled_from(Remedy),
+        removes=words,
         by=st.sampled_from(DecidedBy),
         offers=rules,
         grants=st.none() | st.sampled_from(Mode),

@@ -31,7 +31,7 @@ FOREIGN = {
     "gencode.mcp.definition": ["unknown field"],
     "gencode.agents.model_names": ["claude", "mini"],
     "gencode.providers.local": ["error loading model"],
-    "gencode.providers.wire": ["[Errno "],
+    "gencode.providers.http_pool": ["[Errno "],
     "gencode.runtime.announcing": ["you", "if|", "now|"],
     "gencode.runtime.shape_check": ['is not a "regex"', " is not valid"],
     "gencode.runtime.away.keys": ["PRIVATE KEY"],
@@ -53,7 +53,7 @@ FOREIGN = {
     "gencode.tools.grep": ["unrecognized file type"],
     "gencode.tools.search_records": ["WARNING: stopped searching binary file"],
     "gencode.tools.search_engines.duckduckgo": ["No results"],
-    "gencode.tools.web_text": ["<!--"],
+    "gencode.web.response_text": ["<!--"],
 }
 """Words that are not ours, by the module that reads them."""
 
