@@ -20,9 +20,9 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 from uuid import uuid4
 
-from gencode.runtime.processes.command import Command
-from gencode.runtime.processes.commands import Commands
-from gencode.runtime.processes.running import Running
+from gencode.sandbox.processes.command import Command
+from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.running import Running
 
 ORDINARY = "sleep 300 & (sleep 300 | cat) & echo ready; sleep 300; : WORD"
 HOSTILE = """

@@ -27,7 +27,7 @@ from gencode.core.events import MessageAdded
 from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.task import replay
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.ports import TaskQuery
+from gencode.journal.store import TaskQuery
 from gencode.stores.sqlite import SqliteStore
 from gencode.testing import call, says
 

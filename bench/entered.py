@@ -59,7 +59,7 @@ def is_import(frame: FrameType | None) -> bool:
 
 def inside() -> None:
     """Run `gen -p` in this process and count."""
-    from gencode.surfaces.cli import main
+    from gencode.interfaces.cli.main import main
 
     sys.setprofile(Entered())
     sys.exit(main(["-p", "hi", "--model", "openai/fake-model"]))

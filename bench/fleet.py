@@ -37,8 +37,8 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.permissions.trust import standing, trust
 from gencode.questions.question_desk import QuestionDesk
-from gencode.runtime.asking import Answer
-from gencode.runtime.ports import Lease, Store, Wish
+from gencode.core.questions import Answer
+from gencode.journal.store import Lease, Store, Wish
 from gencode.settings import gen_home
 from gencode.stores.open_store import open_postgres
 from gencode.stores.pg_fleet import FleetStore

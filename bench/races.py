@@ -25,7 +25,7 @@ from gencode.core.errors import ToolError
 from gencode.core.rules import Action, Mode, Policy
 from gencode.core.spec import Workspace
 from gencode.permissions.paths import Resolved, decide_path, resolve
-from gencode.runtime.openers import open_for_reading, replace_file
+from gencode.files.openers import open_for_reading, replace_file
 
 Deed = Literal["read", "replace", "plain read", "plain write"]
 DEEDS: tuple[Deed, ...] = ("read", "replace", "plain read", "plain write")

@@ -21,7 +21,7 @@ from gencode import GenCode
 from gencode.app import forgetful
 from gencode.core.messages import AssistantMessage, ToolCall, Usage, UserMessage
 from gencode.providers.model_catalog import PRICES
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
 
 SOURCE = Path(gencode.__file__).parent
 PRICE = PRICES["anthropic/claude-sonnet-5"]
@@ -29,19 +29,19 @@ QUESTIONS = (
     (
         "How is it decided whether a call may run?",
         "decide",
-        "runtime/gate.py permissions/decision.py runtime/calls.py",
+        "agent/gate.py permissions/decision.py agent/tool_calls.py",
     ),
     (
         "What happens when a task is stopped?",
         "Stopped",
-        "runtime/stop.py delegation/supervisor.py runtime/loop.py",
+        "agent/stop.py tasks/supervisor.py agent/loop.py",
     ),
     (
         "How is a task written to disk?",
         "INSERT",
         "stores/sqlite.py stores/sqlite_schema.py stores/journal_rules.py",
     ),
-    ("Where does the system prompt come from?", "system_prompt", "runtime/prompt.py delegation/seating.py"),
+    ("Where does the system prompt come from?", "system_prompt", "agent/prompt.py tasks/seat_builder.py"),
     (
         "How are agents read from files?",
         "front matter",
@@ -50,7 +50,7 @@ QUESTIONS = (
     (
         "How does a reply become messages?",
         "AssistantMessage",
-        "runtime/loop.py core/messages.py core/task.py",
+        "agent/loop.py core/messages.py core/task.py",
     ),
     ("Which settings are there and who wins?", "GEN_", "settings.py core/rules.py"),
     (

@@ -24,11 +24,11 @@ from gencode.app import GenCode
 from gencode.core.events import AnyFact, Event, MessageAdded, TaskCreated, TaskStarted, TextArrived
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage, ToolCall, UserMessage
-from gencode.runtime.asking import Asker
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
+from gencode.core.questions import Asker
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
-from gencode.surfaces.talk import Talk
-from gencode.surfaces.tui.app import TerminalApp
+from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.tui.app import TerminalApp
 
 AGENTS = 16
 KEYS = 60

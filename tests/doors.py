@@ -19,17 +19,17 @@ DOORS = (
     "gencode.app",
     "gencode.testing",
     "gencode.settings",
-    "gencode.fleet",
+    "gencode.fleet.worker",
     "gencode.core",
-    "gencode.runtime.ports",
-    "gencode.runtime.toolbox",
-    "gencode.runtime.asking",
+    "gencode.journal.store",
+    "gencode.agent.toolbox",
+    "gencode.core.questions",
     "gencode.providers.scripted",
     "gencode.stores.memory",
     "gencode.stores.sqlite",
     "gencode.stores.postgres",
     "gencode.stores.pg_fleet",
-    "gencode.surfaces.cli",
+    "gencode.interfaces.cli.main",
 )
 HARNESSES = ("tests.http.serving", "tests.mcp_server.offices", "tests.tui.driving")
 """Files of tests that start the product, so that it can be reached through a door."""

@@ -16,7 +16,7 @@ from gencode.core.messages import AssistantMessage, Usage
 from gencode.core.reasons import DIED, EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.runtime.ports import Lease, Store, TaskQuery
+from gencode.journal.store import Lease, Store, TaskQuery
 
 ROUNDS = int(os.environ.get("GEN_EXAMPLES", "12"))
 KINDS: tuple[str, ...] = ("turns", "tokens", "usd", "spawns")

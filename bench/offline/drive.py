@@ -10,8 +10,8 @@ from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessa
 from gencode.core.spec import Workspace
 from gencode.permissions.paths import resolve
 from gencode.providers.offline import OfflineProvider
-from gencode.runtime.ports import CallPart, Request, TextPart
-from gencode.runtime.toolbox import Tool, Toolbox, ToolContext
+from gencode.journal.store import CallPart, Request, TextPart
+from gencode.agent.toolbox import Tool, Toolbox, ToolContext
 from gencode.tools.glob import GLOB
 from gencode.tools.grep import GREP
 from gencode.tools.ls import LS

@@ -20,47 +20,47 @@ if TYPE_CHECKING:
     from gencode.core.events import ThinkingArrived as ThinkingArrived
     from gencode.core.outcome import Outcome as Outcome
     from gencode.core.status import Status as Status
-    from gencode.delegation.differences import Comparison as Comparison
-    from gencode.delegation.handle import Handle as Handle
-    from gencode.delegation.history import Replay as Replay
-    from gencode.delegation.verbs import StruckTask as StruckTask
-    from gencode.runtime.asking import Answer as Answer
-    from gencode.runtime.asking import Asker as Asker
-    from gencode.runtime.asking import Question as Question
-    from gencode.runtime.toolbox import ToolContext as ToolContext
-    from gencode.runtime.toolbox import ToolOutput as ToolOutput
-    from gencode.runtime.toolbox import tool as tool
+    from gencode.tasks.compare_runs import Comparison as Comparison
+    from gencode.tasks.handle import Handle as Handle
+    from gencode.tasks.history import Replay as Replay
+    from gencode.tasks.actions import StruckTask as StruckTask
+    from gencode.core.questions import Answer as Answer
+    from gencode.core.questions import Asker as Asker
+    from gencode.core.questions import Question as Question
+    from gencode.agent.toolbox import ToolContext as ToolContext
+    from gencode.agent.toolbox import ToolOutput as ToolOutput
+    from gencode.agent.toolbox import tool as tool
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Answer": "gencode.runtime.asking",
-    "Asker": "gencode.runtime.asking",
+    "Answer": "gencode.core.questions",
+    "Asker": "gencode.core.questions",
     "Budget": "gencode.core.budget",
     "CallDecided": "gencode.core.events",
     "CallFinished": "gencode.core.events",
     "CallStarted": "gencode.core.events",
-    "Comparison": "gencode.delegation.differences",
+    "Comparison": "gencode.tasks.compare_runs",
     "Event": "gencode.core.events",
     "GenCode": "gencode.app",
-    "Handle": "gencode.delegation.handle",
+    "Handle": "gencode.tasks.handle",
     "MessageAdded": "gencode.core.events",
     "Outcome": "gencode.core.outcome",
     "ProgressMade": "gencode.core.events",
-    "Question": "gencode.runtime.asking",
-    "Replay": "gencode.delegation.history",
+    "Question": "gencode.core.questions",
+    "Replay": "gencode.tasks.history",
     "Status": "gencode.core.status",
-    "StruckTask": "gencode.delegation.verbs",
+    "StruckTask": "gencode.tasks.actions",
     "TaskCreated": "gencode.core.events",
     "TaskEnded": "gencode.core.events",
     "TaskStarted": "gencode.core.events",
     "TextArrived": "gencode.core.events",
     "ThinkingArrived": "gencode.core.events",
-    "ToolContext": "gencode.runtime.toolbox",
+    "ToolContext": "gencode.agent.toolbox",
     "ToolError": "gencode.core.errors",
-    "ToolOutput": "gencode.runtime.toolbox",
+    "ToolOutput": "gencode.agent.toolbox",
     "UserMistake": "gencode.core.errors",
-    "tool": "gencode.runtime.toolbox",
+    "tool": "gencode.agent.toolbox",
 }
 
 __all__ = [

@@ -15,14 +15,14 @@ def main() -> int:
         print(f"gen {__version__}")
         return 0
     try:
-        from gencode.surfaces.cli import main as run
+        from gencode.interfaces.cli.main import main as run
 
         code = run(arguments)
     except KeyboardInterrupt:  # before the command line could take over
         return 130
     if "asyncio" not in sys.modules:  # so nothing was begun that could be left
         return code
-    from gencode.surfaces.lifetime import leave
+    from gencode.interfaces.event_loop_runner import leave
 
     return leave(code)
 

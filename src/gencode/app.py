@@ -18,31 +18,31 @@ from gencode.core.reasons import Cause, EndReason
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, TaskRequest, Workspace
 from gencode.core.task import Task
-from gencode.delegation.apart import Apart
-from gencode.delegation.caller import Approved
-from gencode.delegation.crash_recovery import close_orphans, close_task
-from gencode.delegation.delegate import Delegation
-from gencode.delegation.foresight import Foresight
-from gencode.delegation.forks import At, Fork
-from gencode.delegation.handle import Asking, Handle, Words, request
-from gencode.delegation.history import History
-from gencode.delegation.live import Job, Live
-from gencode.delegation.liveness import Timing
-from gencode.delegation.plan import TaskPlanner
-from gencode.delegation.reach import Reach
-from gencode.delegation.records import Records
-from gencode.delegation.resume import EarlierPlaces
-from gencode.delegation.said import a_text, check_opening, own_tools
-from gencode.delegation.seating import Customs, Seating
-from gencode.delegation.session import MainModel, Session, SessionShells
-from gencode.delegation.start import TaskStarter
-from gencode.delegation.supervisor import Supervisor
-from gencode.delegation.trees import Workplaces
-from gencode.delegation.verbs import AnyVerb, StruckTask, Verbs
-from gencode.delegation.watch import Watch
-from gencode.delegation.work import Prompt, Terms, Work
-from gencode.engines.choosing import engine_for
-from gencode.engines.process import WorkOrder as WorkOrder
+from gencode.tasks.other_process import Apart
+from gencode.sessions.caller import Approved
+from gencode.tasks.crash_recovery import close_orphans, close_task
+from gencode.tasks.delegate import Delegation
+from gencode.tasks.explain_call import Foresight
+from gencode.tasks.fork import At, Fork
+from gencode.tasks.handle import Asking, Handle, Words, request
+from gencode.tasks.history import History
+from gencode.tasks.running_task import Job, Live
+from gencode.tasks.liveness import Timing
+from gencode.tasks.plan import TaskPlanner
+from gencode.tasks.control import Reach
+from gencode.tasks.records import Records
+from gencode.tasks.resume import EarlierPlaces
+from gencode.tasks.argument_checks import a_text, check_opening, own_tools
+from gencode.tasks.seat_builder import Customs, Seating
+from gencode.sessions.session import MainModel, Session, SessionShells
+from gencode.tasks.start import TaskStarter
+from gencode.tasks.supervisor import Supervisor
+from gencode.tasks.task_folders import Workplaces
+from gencode.tasks.actions import AnyVerb, StruckTask, Verbs
+from gencode.tasks.watch import Watch
+from gencode.tasks.service import Prompt, Terms, Work
+from gencode.fleet.choose_engine import engine_for
+from gencode.tasks.process_engine import WorkOrder as WorkOrder
 from gencode.mcp.session_servers import FILES, SessionServers, Tables, server_commands
 from gencode.mcp.session_servers import SCREEN_WAIT as SCREEN_WAIT
 from gencode.mcp.session_servers import Change as Change
@@ -58,17 +58,17 @@ from gencode.permissions.started_files import StartedFiles, started_by
 from gencode.permissions.trust import FolderTrust, standing
 from gencode.places import database, outputs, workspace_at
 from gencode.providers.vendors import ProviderFactory
-from gencode.questions.ask_parent import AskParent
-from gencode.runtime.asking import Asker
-from gencode.runtime.bus import Bus, Listener
-from gencode.runtime.hooks_file import parse_hooks
-from gencode.runtime.instructions import Instructions, no_instructions
-from gencode.runtime.models import OFFLINE, Model, ModelRegistry
-from gencode.runtime.ports import Engine, Handover, Provider, Store
-from gencode.runtime.secretary import Business, Secretary
-from gencode.runtime.seen import FileVersions
-from gencode.runtime.slots import Slots
-from gencode.runtime.toolbox import MCP, Tool, Toolbox
+from gencode.tasks.ask_parent import AskParent
+from gencode.core.questions import Asker
+from gencode.journal.event_bus import Bus, Listener
+from gencode.agent.hook_settings import parse_hooks
+from gencode.agent.instructions import Instructions, no_instructions
+from gencode.agent.models import OFFLINE, Model, ModelRegistry
+from gencode.journal.store import Engine, Handover, Provider, Store
+from gencode.agent.outgoing_mail import Business, Secretary
+from gencode.files.file_versions import FileVersions
+from gencode.agent.work_queue import Slots
+from gencode.agent.toolbox import MCP, Tool, Toolbox
 from gencode.settings import (
     Settings,
     folders_above,

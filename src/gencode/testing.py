@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from gencode.app import GenCode
 from gencode.core.quoting import unquoted
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.asking import Asker
-from gencode.runtime.ports import Part, Provider, Request, Store
+from gencode.core.questions import Asker
+from gencode.journal.store import Part, Provider, Request, Store
 from gencode.stores.memory import MemoryStore
 
 Turns = Sequence[Mapping[str, Any]]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from acp.exceptions import RequestError
 
-from gencode.surfaces.acp.addresses import Addresses
+from gencode.interfaces.acp.session_addresses import Addresses
 from tests.acp.driving import WAIT, Wired, waiting, wired
 from tests.providers.dialects import chat_chunk
 from tests.providers.fake_server import events, fake_server, say_nothing, streamed

@@ -24,11 +24,11 @@ from gencode.core.messages import AssistantMessage, Image, UserMessage
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.visible import visible
-from gencode.surfaces.acp.outbox import Outbox
-from gencode.surfaces.acp.prompts import MOST_OF_ONE, prompt_text
-from gencode.surfaces.acp.showing import call_shown, plan_entries
-from gencode.surfaces.acp.turns import Prompt, Prompts
-from gencode.surfaces.transcripts import Call
+from gencode.interfaces.acp.update_queue import Outbox
+from gencode.interfaces.acp.prompts import MOST_OF_ONE, prompt_text
+from gencode.interfaces.acp.call_display import call_shown, plan_entries
+from gencode.interfaces.acp.prompt_results import Prompt, Prompts
+from gencode.interfaces.render.transcript import Call
 
 
 class Sent:

@@ -12,11 +12,11 @@ from gencode.core.errors import UserMistake
 from gencode.core.messages import Image, UserMessage
 from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.pictures import LARGEST_PICTURE, MOST_PICTURES, MOST_TOGETHER
+from gencode.files.images import LARGEST_PICTURE, MOST_PICTURES, MOST_TOGETHER
 from gencode.stores.memory import MemoryStore
-from gencode.surfaces.acp.prompts import MOST_IN_ALL, NO_SOUNDS, prompt_pictures, prompt_text
-from gencode.surfaces.acp.wire import LONGEST_LINE
-from gencode.surfaces.talk import NO_PICTURES_NOW, Talk
+from gencode.interfaces.acp.prompts import MOST_IN_ALL, NO_SOUNDS, prompt_pictures, prompt_text
+from gencode.interfaces.acp.json_lines import LONGEST_LINE
+from gencode.interfaces.chat.chat_session import NO_PICTURES_NOW, Talk
 from gencode.testing import says
 from tests.acp.driving import Wired
 from tests.pictures import WHOLE, packed, png

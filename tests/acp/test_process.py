@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode.core.extras import installing
-from gencode.surfaces.acp.wire import LONGEST_LINE, taken
+from gencode.interfaces.acp.json_lines import LONGEST_LINE, taken
 from tests.acp.driving import SECONDS, begun, ended
 from tests.surfaces.running import gen, script
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.runtime.processes.environment import MARK
+from gencode.sandbox.processes.environment import MARK
 from tests.agents.samples import SAMPLES
 from tests.surfaces.running import gen
 

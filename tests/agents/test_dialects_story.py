@@ -9,7 +9,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolMessage
 from gencode.core.rules import Mode
 from gencode.core.task import transcript_of
-from gencode.delegation.seating import MEMORY
+from gencode.tasks.seat_builder import MEMORY
 from gencode.permissions.trust import standing, trust
 from gencode.providers.scripted import ScriptedProvider
 from gencode.settings import gen_home

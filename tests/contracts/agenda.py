@@ -9,8 +9,8 @@ from gencode.core.address import Address
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.ids import clean_id, moment
 from gencode.core.rules import Action, Mode, Policy, Rule, RuleOrigin, RuleSource
-from gencode.runtime.agenda import Appointment
-from gencode.runtime.channels import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
+from gencode.schedule.appointments import Appointment
+from gencode.channels.outbox import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
 from tests.contracts.store import OpenStore
 
 POLICY = Policy(

@@ -7,7 +7,7 @@ import pytest
 
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import TaskCreated
-from gencode.runtime.ports import Store, Wish
+from gencode.journal.store import Store, Wish
 from tests.contracts.store import OpenStore, said
 
 SOON = 30.0

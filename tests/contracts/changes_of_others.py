@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from gencode.core.events import TaskCreated
-from gencode.runtime.ports import Store
+from gencode.journal.store import Store
 from tests.contracts.changes import SOON, writes
 from tests.contracts.store import said
 

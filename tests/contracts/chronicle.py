@@ -8,8 +8,8 @@ from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarte
 from gencode.core.messages import AssistantMessage, Usage, UserMessage
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
-from gencode.runtime.chronicle import Found, Mark
-from gencode.runtime.ports import Store, TaskQuery
+from gencode.journal.global_log import Found, Mark
+from gencode.journal.store import Store, TaskQuery
 from tests.contracts.store import OpenStore, said
 
 

@@ -13,7 +13,7 @@ from gencode.core.messages import UserMessage
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import replay
-from gencode.runtime.ports import Letter
+from gencode.journal.store import Letter
 from tests.contracts.store import OpenStore
 
 

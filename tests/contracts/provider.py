@@ -10,7 +10,7 @@ import pytest
 
 from gencode.core.errors import ProviderError
 from gencode.core.messages import ToolCall, UserMessage
-from gencode.runtime.ports import CallPart, EndPart, Part, Provider, Request, TextPart, ToolSchema
+from gencode.journal.store import CallPart, EndPart, Part, Provider, Request, TextPart, ToolSchema
 
 KEY = "sk-never-shown-4711"
 LOOKUP = ToolSchema("lookup", "Look a key up.", {"type": "object", "properties": {"key": {"type": "string"}}})

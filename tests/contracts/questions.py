@@ -15,7 +15,7 @@ from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.questions.question_desk import Audience, QuestionDesk, who_answers
-from gencode.runtime.asking import (
+from gencode.core.questions import (
     ALL,
     Answer,
     NewQuestion,
@@ -50,7 +50,7 @@ def post(question: Question, *, behind: bool = True, owner: str = OWNER, home: b
 
 
 def name_of_one_that_died() -> str:
-    code = "from gencode.runtime.owner import new_owner; print(new_owner())"
+    code = "from gencode.journal.owner import new_owner; print(new_owner())"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout[
         :-1
     ]

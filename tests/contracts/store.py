@@ -24,7 +24,7 @@ from gencode.core.messages import AssistantMessage, ToolCall, UserMessage
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task, replay
-from gencode.runtime.ports import Lease, Store, TaskQuery
+from gencode.journal.store import Lease, Store, TaskQuery
 from tests.contracts.facts import chunks, lives
 
 

@@ -12,7 +12,7 @@ from gencode.core.events import TaskCreated, TaskEnded, TaskStarted, plain
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task, replay
-from gencode.runtime.ports import Lease, Store, TaskQuery
+from gencode.journal.store import Lease, Store, TaskQuery
 from tests.contracts.store import OpenStore, everything, said
 
 UNKNOWN = '{"kind":"TaskPraised","stars":5,"words":["très bien"]}'

@@ -8,7 +8,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
-from gencode.runtime.ports import Ownership, Store, TaskQuery, Wish
+from gencode.journal.store import Ownership, Store, TaskQuery, Wish
 from tests.contracts.store import OpenStore, everything, said
 
 

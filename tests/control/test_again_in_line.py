@@ -15,7 +15,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.messages import UserMessage
 from gencode.core.status import Status
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.ports import EndPart, Part, Request, TextPart
+from gencode.journal.store import EndPart, Part, Request, TextPart
 from gencode.testing import call, says, scripted
 from tests.control.words import heard, numbered, results, said
 from tests.http.serving import gen_serve, served

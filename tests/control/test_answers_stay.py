@@ -12,7 +12,7 @@ from gencode.core.errors import ProviderError
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TaskQuery, TextPart
+from gencode.journal.store import CallPart, EndPart, Part, Request, TaskQuery, TextPart
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.control.test_queue_story import write_agent

@@ -18,10 +18,10 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.places import database
-from gencode.questions.ask_parent import LOOK_SECONDS
+from gencode.tasks.ask_parent import LOOK_SECONDS
 from gencode.questions.question_desk import QuestionDesk
-from gencode.runtime.asking import Answer, Question
-from gencode.runtime.ports import TaskQuery
+from gencode.core.questions import Answer, Question
+from gencode.journal.store import TaskQuery
 from gencode.testing import call, says, scripted
 from tests.contracts.provider import Play
 from tests.contracts.questions import until

@@ -10,9 +10,9 @@ from gencode.budgets.limits import Spent
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
-from gencode.delegation.work import Kept
+from gencode.tasks.service import Kept
 from gencode.stores.memory import MemoryStore
-from gencode.surfaces.bounds import bounds_page
+from gencode.interfaces.chat.budget_input import bounds_page
 from gencode.testing import call, says, scripted
 from tests.control.words import results, said
 from tests.surfaces.running import gen, script

@@ -14,10 +14,11 @@ from gencode.core.errors import StoreAway
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
-from gencode.delegation import cache, resting
+from gencode.tasks import result_cache as cache
+from gencode.workspaces import content_hash as resting
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.asking import Answer, Question, Reach
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
+from gencode.core.questions import Answer, Question, Reach
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, call, says, scripted
 from tests.control.minds import MODEL, say, thinking

@@ -7,7 +7,7 @@ from pathlib import Path
 from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.status import Status
-from gencode.delegation.task_queries import spent_by
+from gencode.tasks.task_queries import spent_by
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.control.test_last_parts import forks

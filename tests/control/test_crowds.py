@@ -17,8 +17,8 @@ from gencode.app import GenCode
 from gencode.core.messages import ToolCall, ToolMessage, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.delegation import watch
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
+from gencode.tasks import watch
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.control.words import results

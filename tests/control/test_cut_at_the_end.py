@@ -8,11 +8,11 @@ from gencode.app import GenCode
 from gencode.core.events import DurableFact, Event, TaskEnded
 from gencode.core.reasons import stop_cause
 from gencode.core.status import Status
-from gencode.delegation.live import Job
-from gencode.delegation.supervisor import INTERRUPTED
-from gencode.runtime.ports import Lease, TaskQuery
+from gencode.tasks.running_task import Job
+from gencode.tasks.supervisor import INTERRUPTED
+from gencode.journal.store import Lease, TaskQuery
 from gencode.stores.memory import MemoryStore
-from gencode.surfaces.handed_back import come_late
+from gencode.interfaces.cli.unsummarised_results import come_late
 from gencode.testing import call, says, scripted
 from tests.control.test_queue_story import write_agent
 from tests.control.words import heard, results, said

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gencode.core.status import Status
-from gencode.runtime.asking import Answer, Question
+from gencode.core.questions import Answer, Question
 from gencode.testing import call, says, scripted
 from tests.control.words import results, said
 

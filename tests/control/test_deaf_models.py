@@ -13,8 +13,8 @@ from gencode.app import GenCode
 from gencode.core.messages import AssistantMessage, Message, ToolCall, UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
-from gencode.runtime import deaf
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
+from gencode.agent import abandon as deaf
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
 from tests.control.words import results, said
 from tests.waiting import until

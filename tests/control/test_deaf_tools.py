@@ -11,11 +11,11 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.reasons import stop_cause
 from gencode.core.status import Status
-from gencode.delegation.live import Job
+from gencode.tasks.running_task import Job
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime import deaf
-from gencode.runtime.asking import Answer, Question
-from gencode.runtime.toolbox import Tool, ToolContext, tool
+from gencode.agent import abandon as deaf
+from gencode.core.questions import Answer, Question
+from gencode.agent.toolbox import Tool, ToolContext, tool
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
 from tests.control.words import results, said

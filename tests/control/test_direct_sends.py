@@ -12,8 +12,8 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.spec import Isolation, TaskRequest
 from gencode.core.status import Status
-from gencode.delegation.forks import Fork
-from gencode.runtime.ports import Handover, TaskQuery
+from gencode.tasks.fork import Fork
+from gencode.journal.store import Handover, TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.control.test_queue_story import write_agent

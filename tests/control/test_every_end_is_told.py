@@ -16,9 +16,9 @@ from gencode.core.messages import AssistantMessage, UserMessage
 from gencode.core.reasons import EndReason, stop_cause
 from gencode.core.status import Status
 from gencode.core.task import MOST_PAST, MOST_PAST_TEXT, Task, fold
-from gencode.delegation.delivery import as_sent, undelivered
+from gencode.tasks.delivery import as_sent, undelivered
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.ports import Part, Request, TaskQuery
+from gencode.journal.store import Part, Request, TaskQuery
 from gencode.testing import call, says, scripted
 from tests.control.test_queue_story import write_agent
 from tests.control.words import heard, numbered, said

@@ -13,9 +13,9 @@ from gencode.core.answers import Answers
 from gencode.core.messages import AssistantMessage, ToolCall, UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
-from gencode.delegation.receipts import NO_TOOL
-from gencode.runtime.fitting import BEFORE_THAT, SAID_NO_MORE
-from gencode.runtime.ports import Part, Request
+from gencode.tasks.result_warnings import NO_TOOL
+from gencode.agent.final_answer import BEFORE_THAT, SAID_NO_MORE
+from gencode.journal.store import Part, Request
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.control.test_answers_stay import CHILD, Steered, speak_to_the_conversation, talker

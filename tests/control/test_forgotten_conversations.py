@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gencode.app import GenCode
-from gencode.delegation import work
-from gencode.runtime.seen import Seen
+from gencode.tasks import service as work
+from gencode.files.file_versions import Seen
 from gencode.testing import call, says
 from tests.control.test_apart_budgets import COSTS, LOOK
 from tests.surfaces.running import script

@@ -16,7 +16,7 @@ from gencode.core.messages import AssistantMessage
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.delegation.forks import Fork
+from gencode.tasks.fork import Fork
 from gencode.testing import call, says, scripted
 from tests.control.words import heard, results, said
 from tests.delegation.test_isolation import played

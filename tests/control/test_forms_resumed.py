@@ -13,8 +13,8 @@ from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.delegation.forks import Fork
-from gencode.runtime.forms import BEGINNING
+from gencode.tasks.fork import Fork
+from gencode.agent.output_schema_notice import BEGINNING
 from gencode.testing import call, says, scripted
 from tests.control.test_forms_story import agent
 from tests.control.words import heard, numbered, results, said

@@ -12,9 +12,9 @@ from gencode.agents.lint import lint
 from gencode.core.errors import UserMistake
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.delegation.forks import Fork
-from gencode.runtime import shaped
-from gencode.runtime.forms import BEGINNING, NO_MORE
+from gencode.tasks.fork import Fork
+from gencode.agent import output_schema as shaped
+from gencode.agent.output_schema_notice import BEGINNING, NO_MORE
 from gencode.testing import call, says, scripted
 from tests.control.words import heard, results, said
 from tests.delegation.test_isolation import played

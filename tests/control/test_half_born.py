@@ -15,8 +15,8 @@ from gencode.core.events import DurableFact, Event, TaskCreated, TaskStarted
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.crash_recovery import close_task
-from gencode.runtime.ports import Handover, Lease, TaskQuery
+from gencode.tasks.crash_recovery import close_task
+from gencode.journal.store import Handover, Lease, TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.control.test_last_parts import forks

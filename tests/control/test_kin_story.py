@@ -14,9 +14,9 @@ from gencode.core.events import TaskStarted
 from gencode.core.messages import Message, ToolMessage, ToolResult
 from gencode.core.reasons import stop_cause
 from gencode.core.status import Status
-from gencode.delegation.relatives import TaskTree
+from gencode.tasks.relatives import TaskTree
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.ports import Part, Request
+from gencode.journal.store import Part, Request
 from gencode.testing import call, says, scripted
 from tests.contracts.provider import Play
 from tests.control.minds import MODEL, Told, say, thinking
@@ -217,7 +217,7 @@ async def test_who_was_stopped_is_not_woken_by_an_agent_beside_it(tmp_path: Path
 async def test_two_that_write_to_each_other_do_not_wake_each_other_for_ever(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gencode.delegation.reach.MOST_LIVES", 3)
+    monkeypatch.setattr("gencode.tasks.control.MOST_LIVES", 3)
     to_second = call("SendMessage", task_id=SECOND, message="you!")
     async with (
         asyncio.timeout(60),

@@ -8,8 +8,8 @@ from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.delegation.forks import Fork
-from gencode.runtime.ports import TaskQuery
+from gencode.tasks.fork import Fork
+from gencode.journal.store import TaskQuery
 from gencode.testing import call, says, scripted
 from tests.control.test_apart_budgets import sent
 from tests.control.test_queue_story import write_agent

@@ -10,7 +10,7 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
-from gencode.surfaces.http.going_on import GO_ON, SHUT_DOWN
+from gencode.interfaces.http.resume_after_restart import GO_ON, SHUT_DOWN
 from gencode.testing import says
 from tests.control.test_again_in_line import HOLD, ONE, STOPPED, Patient
 from tests.control.test_worktrees_story import repository

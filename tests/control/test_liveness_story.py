@@ -11,8 +11,8 @@ from gencode.app import GenCode
 from gencode.core.events import TaskStalled
 from gencode.core.messages import ToolCall, ToolMessage
 from gencode.core.status import Status
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
-from gencode.runtime.toolbox import ToolContext, tool
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
+from gencode.agent.toolbox import ToolContext, tool
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.control.words import said

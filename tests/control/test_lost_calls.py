@@ -13,8 +13,8 @@ from gencode.core.errors import ProviderError
 from gencode.core.events import CostEstimated, MessageAdded, TaskCreated, TaskStarted
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Usage, UserMessage
 from gencode.core.status import Status
-from gencode.delegation.crash_recovery import close_task
-from gencode.runtime.ports import AgainPart, EndPart, Part, Request, TextPart
+from gencode.tasks.crash_recovery import close_task
+from gencode.journal.store import AgainPart, EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.waiting import until

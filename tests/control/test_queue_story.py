@@ -12,8 +12,8 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import ProgressMade, QueueMoved
 from gencode.core.messages import ToolCall, ToolMessage, UserMessage
 from gencode.core.status import Status
-from gencode.runtime.loop import BACK_IN_LINE
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
+from gencode.agent.loop import BACK_IN_LINE
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
 from gencode.testing import call, says, scripted
 from tests.control.words import results, said
 from tests.waiting import until

@@ -10,7 +10,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
-from gencode.surfaces.bounds import bounded
+from gencode.interfaces.chat.budget_input import bounded
 from gencode.testing import call, says, scripted
 from tests.contracts.provider import Play
 from tests.control.minds import MODEL, Told, say, thinking

@@ -11,7 +11,7 @@ from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
-from gencode.delegation.work import Kept
+from gencode.tasks.service import Kept
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.control.words import heard, said

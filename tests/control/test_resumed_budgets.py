@@ -12,9 +12,9 @@ from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.status import Status
-from gencode.delegation.seating import Seating
-from gencode.delegation.task_queries import spent_by
-from gencode.runtime.ports import Store, TaskQuery
+from gencode.tasks.seat_builder import Seating
+from gencode.tasks.task_queries import spent_by
+from gencode.journal.store import Store, TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
 from tests.control.test_apart_budgets import CALL, COSTS, LOOK

@@ -20,9 +20,9 @@ from gencode.core.messages import UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.task_queries import spent_by
+from gencode.tasks.task_queries import spent_by
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.ports import Part, Request, Store, TaskQuery
+from gencode.journal.store import Part, Request, Store, TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.stores.sqlite import SqliteStore
 from gencode.testing import Turns, call, says, scripted

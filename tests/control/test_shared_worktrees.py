@@ -15,9 +15,9 @@ import pytest
 
 from gencode import GenCode
 from gencode.core.status import Status
-from gencode.delegation.trees import Workplace, told_now
-from gencode.runtime.worktrees.alone import alone
-from gencode.runtime.worktrees.leftovers import leftovers
+from gencode.tasks.task_folders import Workplace, told_now
+from gencode.workspaces.worktrees.worktree_lock import alone
+from gencode.workspaces.worktrees.leftovers import leftovers
 from gencode.testing import call, says
 from tests.control.test_worktrees_story import git, repository
 from tests.control.words import heard, said

@@ -14,8 +14,8 @@ from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.reasons import stop_cause
-from gencode.delegation.liveness import BUSY, lease_task
-from gencode.runtime.owner import new_owner
+from gencode.tasks.liveness import BUSY, lease_task
+from gencode.journal.owner import new_owner
 from gencode.testing import says
 from tests.control.test_led_budgets import CALL, COSTS, FIRST, FOUND
 from tests.control.test_shared_budgets import tokens, woken

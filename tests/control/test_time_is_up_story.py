@@ -14,11 +14,11 @@ from gencode.core.budget import Budget
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Trace
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
-from gencode.delegation import deadline
-from gencode.delegation.live import Job
+from gencode.tasks import deadline
+from gencode.tasks.running_task import Job
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
-from gencode.runtime.toolbox import ToolContext, tool
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
+from gencode.agent.toolbox import ToolContext, tool
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, reported, says, scripted
 from tests.control.test_queue_story import write_agent

@@ -14,9 +14,9 @@ from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.messages import AssistantMessage, ToolCall, Usage
 from gencode.core.prices import Price
-from gencode.delegation.task_queries import spent_by
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
-from gencode.runtime.spending import LONGEST_REPLY, at_most
+from gencode.tasks.task_queries import spent_by
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
+from gencode.agent.call_cost import LONGEST_REPLY, at_most
 from gencode.stores.memory import MemoryStore
 from tests.control.test_shared_budgets import woken
 

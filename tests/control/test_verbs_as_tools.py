@@ -11,12 +11,13 @@ from gencode.app import GenCode
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
-from gencode.delegation import reach, supervisor
+from gencode.tasks import control as reach
+from gencode.tasks import supervisor
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime import shells
-from gencode.runtime.asking import Answer, Question
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
-from gencode.runtime.toolbox import Tool, ToolContext, tool
+from gencode.sandbox import shells
+from gencode.core.questions import Answer, Question
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
+from gencode.agent.toolbox import Tool, ToolContext, tool
 from gencode.testing import call, says, scripted
 from tests.control.test_queue_story import write_agent
 from tests.control.test_verbs_story import POINTS, Held

@@ -13,11 +13,11 @@ from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.events import TaskStarted
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
-from gencode.delegation.handle import Handle
-from gencode.delegation.verbs import AnyVerb, StruckTask
+from gencode.tasks.handle import Handle
+from gencode.tasks.actions import AnyVerb, StruckTask
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.ports import EndPart, Part, Request, TextPart
-from gencode.runtime.toolbox import ToolContext, tool
+from gencode.journal.store import EndPart, Part, Request, TextPart
+from gencode.agent.toolbox import ToolContext, tool
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.control.test_queue_story import write_agent
@@ -41,7 +41,7 @@ class Held:
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         from gencode.core.messages import ToolCall
-        from gencode.runtime.ports import CallPart
+        from gencode.journal.store import CallPart
 
         self.turns += 1
         if self.turns == 1 and self.point == "inside the stream":

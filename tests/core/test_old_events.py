@@ -22,9 +22,9 @@ from gencode.core.place import ClonePlace, FolderPlace, TaskPlace, WorkerCopy, W
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import replay
-from gencode.delegation.work import COME_BACK
-from gencode.runtime.forms import BEGINNING, NO_MORE
-from gencode.surfaces.http.going_on import GO_ON
+from gencode.tasks.service import COME_BACK
+from gencode.agent.output_schema_notice import BEGINNING, NO_MORE
+from gencode.interfaces.http.resume_after_restart import GO_ON
 from tests.core.test_task_fold import journal
 
 CUT = "You were {}{}. Go on from there; calls that were cut are marked as interrupted."

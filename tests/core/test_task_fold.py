@@ -52,7 +52,7 @@ from gencode.core.task import (
     replay,
     whole_transcript,
 )
-from gencode.delegation.deadline import worked_seconds
+from gencode.tasks.deadline import worked_seconds
 from tests.contracts.facts import lives
 
 

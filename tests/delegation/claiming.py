@@ -7,8 +7,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gencode.delegation.scheduler import Opening, Scheduler
-from gencode.runtime.channels import Outbox
+from gencode.tasks.scheduler import Opening, Scheduler
+from gencode.channels.outbox import Outbox
 from gencode.stores.sqlite import SqliteStore
 
 

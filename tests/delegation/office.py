@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from gencode.app import GenCode
 from gencode.core.ids import stamp
 from gencode.core.rules import Mode, Policy
-from gencode.delegation.scheduler import Scheduler
-from gencode.runtime.agenda import Appointment
-from gencode.runtime.channels import Outbox
-from gencode.runtime.ports import Store, TaskQuery
+from gencode.tasks.scheduler import Scheduler
+from gencode.schedule.appointments import Appointment
+from gencode.channels.outbox import Outbox
+from gencode.journal.store import Store, TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.testing import says, scripted
 

@@ -4,8 +4,8 @@ from msgspec.structs import replace
 
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision, parse_rule
-from gencode.room import at_home
-from gencode.runtime.asking import Question
+from gencode.fleet.worker_folder import at_home
+from gencode.core.questions import Question
 
 COPY = "/far/.gen-worktrees/repository-1a2b/9f3a-12345678"
 

@@ -17,8 +17,8 @@ from gencode.core.rules import Action, Mode, Rule, RuleOrigin, RuleSource
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.away.clones import NoClone, clone_at
-from gencode.runtime.ports import Handover
+from gencode.workspaces.transfer.clones import NoClone, clone_at
+from gencode.journal.store import Handover
 from gencode.testing import call, says
 
 pytestmark = pytest.mark.needs("git")

@@ -29,10 +29,10 @@ from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, Usage
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.delegation.crash_recovery import close_orphans
+from gencode.tasks.crash_recovery import close_orphans
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.owner import fate, new_owner
-from gencode.runtime.ports import Lease
+from gencode.journal.owner import fate, new_owner
+from gencode.journal.store import Lease
 from gencode.stores.memory import MemoryStore
 from gencode.testing import says
 
@@ -180,7 +180,7 @@ def test_a_living_process_is_alive_and_a_dead_one_dead() -> None:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="it cannot be told here")
 def test_a_process_that_was_killed_is_dead_before_anybody_has_buried_it() -> None:
     code = (
-        "import time; from gencode.runtime.owner import new_owner as n; print(n(), flush=True); time.sleep(9)"
+        "import time; from gencode.journal.owner import new_owner as n; print(n(), flush=True); time.sleep(9)"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

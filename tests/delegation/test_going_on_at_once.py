@@ -8,7 +8,7 @@ from tests.postgres import Postgres
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
-from gencode.delegation.live import Job
+from gencode.tasks.running_task import Job
 from gencode.providers.scripted import ScriptedProvider
 from gencode.testing import says
 

@@ -16,9 +16,9 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.asking import Answer, Question
-from gencode.runtime.calls import CHANGED
-from gencode.runtime.ports import Store
+from gencode.core.questions import Answer, Question
+from gencode.agent.tool_calls import CHANGED
+from gencode.journal.store import Store
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, call, says
 

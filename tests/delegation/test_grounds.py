@@ -11,9 +11,9 @@ from gencode.core.events import TaskCreated
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.grounds import stand
-from gencode.runtime.away.ground import Ground, Own, set_aside
-from gencode.runtime.away.packing import pack_tree
+from gencode.workspaces.restore_worktree import stand
+from gencode.workspaces.transfer.latest_work import Ground, Own, set_aside
+from gencode.workspaces.transfer.snapshot_builder import pack_tree
 
 pytestmark = pytest.mark.needs("git")
 

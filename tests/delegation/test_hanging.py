@@ -18,12 +18,12 @@ from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.reasons import Cause
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.delegation import apart
-from gencode.delegation.liveness import ProcessLiveness, Timing, not_ended_in_time, silent_process
-from gencode.engines import process as engine
-from gencode.runtime.bus import Listener
-from gencode.runtime.owner import new_owner
-from gencode.runtime.ports import Ownership
+from gencode.tasks import other_process as apart
+from gencode.tasks.liveness import ProcessLiveness, Timing, not_ended_in_time, silent_process
+from gencode.tasks import process_engine as engine
+from gencode.journal.event_bus import Listener
+from gencode.journal.owner import new_owner
+from gencode.journal.store import Ownership
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
 

@@ -21,8 +21,8 @@ from gencode.core.rules import Mode
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.runtime import changes
-from gencode.runtime.ports import Wish
+from gencode.journal import store_changes as changes
+from gencode.journal.store import Wish
 from gencode.testing import call, reported, says, scripted
 
 SEND = call("Task", subagent_type="Explore", prompt="look", isolation="process")

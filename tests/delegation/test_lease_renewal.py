@@ -5,7 +5,7 @@ import asyncio
 from tests.waiting import until
 
 from gencode.core.errors import StoreTrouble
-from gencode.delegation.liveness import LeaseRenewal
+from gencode.tasks.liveness import LeaseRenewal
 
 LEASE_SECONDS = 0.4
 

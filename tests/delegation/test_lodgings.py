@@ -13,12 +13,12 @@ from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.messages import NoticeKind, SystemNotice
 from gencode.core.place import WorkerCopy
 from gencode.core.task import Task
-from gencode.delegation.lodgings import Folders, House, Lodgings, Wanted
-from gencode.delegation.trees import Summary
-from gencode.runtime.away.mirror import Unreachable
-from gencode.runtime.away.parcel import COPIED, Parcel, mark_of
-from gencode.runtime.fleet import NOT_HERE
-from gencode.runtime.worktrees.leftovers import leftovers
+from gencode.fleet.worker_workspace import Folders, House, Lodgings, Wanted
+from gencode.tasks.task_folders import Summary
+from gencode.workspaces.transfer.mirror import Unreachable
+from gencode.workspaces.transfer.folder_snapshot import COPIED, Parcel, mark_of
+from gencode.journal.dispatch import NOT_HERE
+from gencode.workspaces.worktrees.leftovers import leftovers
 from gencode.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.needs("git")

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.counting import counting
 
 import gencode
-from gencode.delegation import delegate
+from gencode.tasks import delegate
 from gencode.stores.sqlite import SqliteStore
 from gencode.testing import call, says, scripted
 

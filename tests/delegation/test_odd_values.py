@@ -10,7 +10,7 @@ from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
-from gencode.runtime.ports import TaskQuery
+from gencode.journal.store import TaskQuery
 from gencode.testing import says, scripted
 
 ID = "The id of a task is a text, not {said!r}."

@@ -5,7 +5,7 @@ from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage
 from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, Decision
 from gencode.core.status import Status
-from gencode.delegation.remote import Unanswered
+from gencode.tasks.remote_task import Unanswered
 
 ASKS, RUNS = ToolCall("a", "AskUserQuestion", {}), ToolCall("b", "Bash", {"command": "make"})
 SPEAKS = MessageAdded(AssistantMessage("", (ASKS, RUNS)))

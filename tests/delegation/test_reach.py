@@ -19,8 +19,8 @@ from gencode.core.reasons import stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.delegation.supervisor import ELSEWHERE
-from gencode.runtime.ports import Wish
+from gencode.tasks.supervisor import ELSEWHERE
+from gencode.journal.store import Wish
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from gencode import GenCode
-from gencode.delegation.relatives import TaskTree
-from gencode.delegation.supervisor import Job
+from gencode.tasks.relatives import TaskTree
+from gencode.tasks.supervisor import Job
 from gencode.providers.scripted import ScriptedProvider
 from gencode.testing import call, says
 

@@ -11,8 +11,8 @@ from tests.delegation.office import Office
 
 from gencode.core.events import CallDecided
 from gencode.core.rules import Action, Mode, Policy, Rule, RuleOrigin, RuleSource, parse_rule, written_in
-from gencode.delegation.scheduler import kept_within
-from gencode.runtime.ports import TaskQuery
+from gencode.tasks.scheduler import kept_within
+from gencode.journal.store import TaskQuery
 from gencode.testing import call, says
 
 FLAG = RuleOrigin(RuleSource.FLAG, "--allow")

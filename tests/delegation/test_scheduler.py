@@ -20,8 +20,8 @@ from gencode.core.messages import UserMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.places import database
-from gencode.runtime.agenda import Plan
-from gencode.runtime.ports import TaskQuery
+from gencode.schedule.appointments import Plan
+from gencode.journal.store import TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.stores.sqlite import SqliteStore
 from gencode.testing import says, scripted

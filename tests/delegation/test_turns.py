@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from gencode.core.events import DurableFact, TaskBackgrounded, TaskCreated, TaskEnded, TaskQueued, TaskStarted
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
-from gencode.delegation.turns import places
-from gencode.runtime.owner import QUEUE
+from gencode.tasks.queue_position import places
+from gencode.journal.owner import QUEUE
 from gencode.stores.memory import MemoryStore
 
 CAPS = {"big/capped": 1}

@@ -19,7 +19,7 @@ class Listening:
     """What passes a sieve, for a worker that is `full` or not."""
 
     def __init__(self) -> None:
-        from gencode.engines.herd import Sieve
+        from gencode.fleet.queue_reader import Sieve
 
         self.full = False
         self.heard: list[Any] = []
@@ -29,7 +29,7 @@ class Listening:
 async def test_new_jobs_that_come_together_are_heard_together_and_the_last_is_not_missed() -> None:
     from pgqueuer.models import AnyEvent
 
-    from gencode.engines.herd import TOGETHER
+    from gencode.fleet.queue_reader import TOGETHER
 
     worker = Listening()
     for _ in range(50):

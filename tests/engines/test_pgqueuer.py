@@ -16,8 +16,8 @@ from gencode.core.events import TaskCreated, TaskEnded, TaskStarted
 from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, Policy, parse_rule
 from gencode.core.status import Status
-from gencode.engines.fleet import TAKEN_BACK
-from gencode.runtime.ports import Handover, TaskQuery
+from gencode.fleet.fleet_engine import TAKEN_BACK
+from gencode.journal.store import Handover, TaskQuery
 
 pytestmark = pytest.mark.needs("postgres")
 
@@ -32,7 +32,7 @@ async def store(postgres: Postgres) -> AsyncGenerator[Any]:
 
 
 def engine(store: Any, tmp_path: Path, **flags: Any) -> Any:
-    from gencode.engines.fleet import FleetEngine
+    from gencode.fleet.fleet_engine import FleetEngine
 
     return FleetEngine(store, tmp_path, flags, tmp_path)
 
@@ -64,7 +64,7 @@ class Hands:
 
 async def served(store: Any, count: int, *, most: int, workers: int = 1, **caps: int) -> Hands:
     """What became of so many tasks that workers took."""
-    from gencode.engines.pgqueuer import Serving, Share
+    from gencode.fleet.queue import Serving, Share
 
     hands = Hands()
     share = Share(lambda: ["Explore", "Plan"], most, caps)
@@ -118,7 +118,7 @@ async def test_a_cap_counts_over_all_workers(store: Any, tmp_path: Path) -> None
 
 
 async def test_a_task_that_is_missing_from_the_queue_comes_back_once(store: Any, tmp_path: Path) -> None:
-    from gencode.engines.pgqueuer import reconcile
+    from gencode.fleet.queue import reconcile
 
     away = await engine(store, tmp_path).start(handover())
     await store.link.fetch("DELETE FROM pgqueuer")
@@ -203,8 +203,8 @@ async def _waits_for_a_lock(connection: Any) -> bool:
 async def test_a_task_that_goes_on_is_sent_all_rules_of_its_sender_also_for_where_links_lead(
     store: Any, tmp_path: Path
 ) -> None:
-    from gencode.engines.fleet import FleetEngine
-    from gencode.engines.luggage import read_order
+    from gencode.fleet.fleet_engine import FleetEngine
+    from gencode.fleet.workspace_transfer import read_order
 
     (tmp_path / "secret").mkdir()
     (tmp_path / "way").symlink_to("secret")

@@ -17,8 +17,8 @@ from gencode.core.messages import AssistantMessage, ToolMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, replay, transcript_of
-from gencode.fleet import HARD_END
-from gencode.runtime.asking import Asker
+from gencode.fleet.worker import HARD_END
+from gencode.core.questions import Asker
 from tests.postgres import Postgres
 from tests.waiting import PATIENCE, until
 

@@ -17,10 +17,10 @@ from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.delegation import apart
-from gencode.delegation.forks import Fork
+from gencode.tasks import other_process as apart
+from gencode.tasks.fork import Fork
 from gencode.questions.question_desk import QuestionDesk
-from gencode.runtime.asking import Answer, Question
+from gencode.core.questions import Answer, Question
 from gencode.testing import reported
 from tests.fleet.driving import Fleet, ended
 from tests.waiting import until

@@ -7,7 +7,7 @@ import pytest
 
 from gencode import GenCode
 from gencode.core.status import Status
-from gencode.runtime.ports import TaskQuery
+from gencode.journal.store import TaskQuery
 from tests.contracts.provider import Play
 from tests.control.minds import MODEL, Told, answer, inquiry, say, thinking
 from tests.control.words import heard, results, said

@@ -15,8 +15,8 @@ from gencode.core.events import TaskCreated
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.delegation.lodged import LOST, copies_told
-from gencode.runtime.worktrees.leftovers import leftovers
+from gencode.fleet.copied_task import LOST, copies_told
+from gencode.workspaces.worktrees.leftovers import leftovers
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_fleet_status import fleet_status
 from tests.fleet.country import Country, call, detached, results, said, says, told

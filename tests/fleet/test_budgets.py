@@ -18,9 +18,9 @@ from gencode.core.messages import Usage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.task_queries import spent_by
-from gencode.delegation.work import Kept
-from gencode.runtime.ports import TaskQuery
+from gencode.tasks.task_queries import spent_by
+from gencode.tasks.service import Kept
+from gencode.journal.store import TaskQuery
 from tests.fleet.driving import Fleet
 from tests.postgres import Postgres
 from tests.waiting import Gate, until
@@ -47,7 +47,7 @@ def write(folder: Path, agents: int, turns: int, tokens: int) -> str:
 
 async def machines(stack: AsyncExitStack, url: str, folder: Path, count: int) -> None:
     """So many workers, each with connections of its own."""
-    from gencode.fleet import Shape, Worker
+    from gencode.fleet.worker import Shape, Worker
     from gencode.stores.pg_fleet import FleetStore
 
     async def ended(worker: Worker, working: "asyncio.Task[None]") -> None:

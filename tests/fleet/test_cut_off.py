@@ -5,7 +5,7 @@ import pytest
 from gencode.core.messages import ToolMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.surfaces.commands.worker import FOUND, LOST
+from gencode.interfaces.cli.worker import FOUND, LOST
 from tests.fleet.driving import Fleet, Process, ended, submit
 from tests.fleet.namespace import Namespace, possible
 from tests.fleet.relay import Relay

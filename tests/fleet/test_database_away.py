@@ -15,15 +15,15 @@ from gencode.core.reasons import WaitFor, stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.delegation import watch
-from gencode.delegation.apart import CUT_SHORT
-from gencode.delegation.live import Live
-from gencode.delegation.remote import Remote
-from gencode.engines.fleet import FleetEngine
-from gencode.runtime.bus import Bus, Listener
-from gencode.runtime.fleet import Enqueue
-from gencode.runtime.ports import TaskQuery
-from gencode.runtime.stop import Stop
+from gencode.tasks import watch
+from gencode.tasks.other_process import CUT_SHORT
+from gencode.tasks.running_task import Live
+from gencode.tasks.remote_task import Remote
+from gencode.fleet.fleet_engine import FleetEngine
+from gencode.journal.event_bus import Bus, Listener
+from gencode.journal.dispatch import Enqueue
+from gencode.journal.store import TaskQuery
+from gencode.agent.stop import Stop
 from gencode.settings import gen_home
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_pool import Connection

@@ -15,10 +15,10 @@ from gencode.core.messages import ToolMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.forks import Fork
-from gencode.delegation.task_queries import spent_by
-from gencode.runtime.ports import TaskQuery
-from gencode.runtime.worktrees.leftovers import leftovers
+from gencode.tasks.fork import Fork
+from gencode.tasks.task_queries import spent_by
+from gencode.journal.store import TaskQuery
+from gencode.workspaces.worktrees.leftovers import leftovers
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, detached, results, said, says, told
 from tests.fleet.driving import ended

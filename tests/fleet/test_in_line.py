@@ -8,9 +8,9 @@ import pytest
 from gencode import GenCode
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
-from gencode.delegation.live import GRACE_SECONDS
-from gencode.runtime.away.checkout import checkout_at
-from gencode.runtime.away.homecoming import TURN, turn
+from gencode.tasks.running_task import GRACE_SECONDS
+from gencode.workspaces.transfer.checkout import checkout_at
+from gencode.workspaces.transfer.apply_changes import TURN, turn
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, says
 from tests.postgres import Postgres

@@ -11,8 +11,8 @@ from gencode import GenCode
 from gencode.core.events import MessageAdded, TaskEnded, TaskStarted
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.delegation.crash_recovery import close_unclaimed
-from gencode.fleet import Shape, UnclaimedTasks, Worker
+from gencode.tasks.crash_recovery import close_unclaimed
+from gencode.fleet.worker import Shape, UnclaimedTasks, Worker
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_fleet_status import fleet_status
 from tests.fleet.driving import Fleet, ended, submit

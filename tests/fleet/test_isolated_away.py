@@ -11,7 +11,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.forks import Fork
+from gencode.tasks.fork import Fork
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, results, says, told
 from tests.fleet.driving import ended

@@ -16,7 +16,7 @@ from gencode.core.task import Task
 from gencode.mcp.session_servers import SCREEN_WAIT
 from gencode.permissions.trust import standing, trust
 from gencode.questions.question_desk import QuestionDesk
-from gencode.runtime.asking import Answer
+from gencode.core.questions import Answer
 from gencode.settings import gen_home
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, results, says

@@ -7,7 +7,7 @@ import pytest
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.permissions.trust import standing, trust
-from gencode.runtime.fleet import NoWorker
+from gencode.journal.dispatch import NoWorker
 from gencode.settings import gen_home
 from gencode.stores.pg_fleet_status import fleet_status
 from tests.fleet.conftest import PATIENT

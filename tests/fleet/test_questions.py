@@ -19,12 +19,12 @@ from gencode.core.events import TaskCreated
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.delegation.live import Job
+from gencode.tasks.running_task import Job
 from gencode.permissions.calls import Approval
 from gencode.questions.question_desk import QuestionDesk
-from gencode.runtime.asking import Answer, Question
-from gencode.runtime.ports import Handover
-from gencode.surfaces.cli import main
+from gencode.core.questions import Answer, Question
+from gencode.journal.store import Handover
+from gencode.interfaces.cli.main import main
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, ended
 from tests.surfaces.running import Ended, in_terminal
@@ -280,6 +280,6 @@ def test_without_a_shared_database_nothing_of_it_is_loaded(tmp_path: Path) -> No
     )
     loaded = told.stdout.splitlines()
     ours = [name for name in loaded if name.startswith(("gencode.stores.pg_", "asyncpg", "pgqueuer"))]
-    more = {"gencode.fleet", "gencode.questions.question_desk"}
-    pace = {"gencode.runtime.pace", "gencode.providers.database_pacing"}
+    more = {"gencode.fleet.worker", "gencode.questions.question_desk"}
+    pace = {"gencode.journal.pace", "gencode.providers.database_pacing"}
     assert (ours, (more | pace).intersection(loaded)) == ([], set())

@@ -14,10 +14,10 @@ from gencode.core.events import Event, TaskCreated
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.room import Onward, Shape
-from gencode.runtime.ports import Handover
-from gencode.runtime.queries import TaskQuery
-from gencode.runtime.sandbox.choose import chosen
+from gencode.fleet.worker_folder import Onward, Shape
+from gencode.journal.store import Handover
+from gencode.journal.task_query import TaskQuery
+from gencode.sandbox.choose import chosen
 from gencode.stores.pg_fleet import FleetStore
 from gencode.testing import reported
 from tests.fleet.country import Country, call, detached, results, says, told

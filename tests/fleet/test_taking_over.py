@@ -10,11 +10,11 @@ from gencode.core.messages import place_told
 from gencode.core.place import WorkerCopy
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
-from gencode.delegation.lodged import HERE, NAMES, copies_told
-from gencode.engines.luggage import read_order
-from gencode.runtime.away.lodging import Guest, lodge
-from gencode.runtime.away.packing import Packer
-from gencode.runtime.away.parcel import Missing, Parcel, Returned
+from gencode.fleet.copied_task import HERE, NAMES, copies_told
+from gencode.fleet.workspace_transfer import read_order
+from gencode.workspaces.transfer.worker_copy import Guest, lodge
+from gencode.workspaces.transfer.snapshot_builder import Packer
+from gencode.workspaces.transfer.folder_snapshot import Missing, Parcel, Returned
 from gencode.stores.pg_fleet import FleetStore
 from tests.postgres import Postgres
 from tests.runtime.worktrees.yard import repository

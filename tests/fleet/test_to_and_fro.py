@@ -8,10 +8,10 @@ import pytest
 from gencode import GenCode, Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.delegation.forks import Fork
-from gencode.runtime.away.parcel import Returned
-from gencode.runtime.fleet import Dispatching
-from gencode.runtime.worktrees.place import recorded, repository_folder
+from gencode.tasks.fork import Fork
+from gencode.workspaces.transfer.folder_snapshot import Returned
+from gencode.journal.dispatch import Dispatching
+from gencode.workspaces.worktrees.worktree import recorded, repository_folder
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, results, says, told
 from tests.fleet.driving import ended

@@ -19,11 +19,11 @@ from gencode.core.reasons import EndReason, WaitFor, stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
-from gencode.delegation.crash_recovery import close_unclaimed
-from gencode.delegation.watch import Watch
-from gencode.engines.luggage import read_order
-from gencode.fleet import MOST_TAKES, Shape, Worker
-from gencode.runtime.ports import TaskQuery
+from gencode.tasks.crash_recovery import close_unclaimed
+from gencode.tasks.watch import Watch
+from gencode.fleet.workspace_transfer import read_order
+from gencode.fleet.worker import MOST_TAKES, Shape, Worker
+from gencode.journal.store import TaskQuery
 from gencode.stores.pg_fleet import FleetStore
 from tests.fleet.driving import Fleet, ended, submit
 from tests.postgres import Postgres

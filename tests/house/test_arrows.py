@@ -28,13 +28,13 @@ ALLOWED: dict[str, set[str]] = {
 }
 
 HEAVY: dict[str, tuple[str, ...]] = {
-    "rich": ("gencode.surfaces",),
-    "textual": ("gencode.surfaces.tui",),
-    "starlette": ("gencode.surfaces",),
-    "uvicorn": ("gencode.surfaces",),
-    "mcp": ("gencode.surfaces", "gencode.tools"),
-    "acp": ("gencode.surfaces",),
-    "aiohttp": ("gencode.runtime.web", "gencode.mcp.streamable_http"),
+    "rich": ("gencode.interfaces",),
+    "textual": ("gencode.interfaces.tui",),
+    "starlette": ("gencode.interfaces",),
+    "uvicorn": ("gencode.interfaces",),
+    "mcp": ("gencode.interfaces", "gencode.tools"),
+    "acp": ("gencode.interfaces",),
+    "aiohttp": ("gencode.web.client", "gencode.mcp.streamable_http"),
     "httptools": ("gencode.providers.http_connection",),
     "httpx": ("gencode.providers",),
     "asyncpg": ("gencode.stores",),
@@ -86,7 +86,7 @@ def test_heavy_libraries_stay_where_they_are_needed() -> None:
     assert astray == []
 
 
-@pytest.mark.parametrize("start", ["gencode.app", "gencode.surfaces.cli", "gencode.testing"])
+@pytest.mark.parametrize("start", ["gencode.app", "gencode.interfaces.cli.main", "gencode.testing"])
 def test_nothing_heavy_is_loaded_at_the_start(start: str) -> None:
     assert exists(start)
     assert sorted(HEAVY.keys() & loaded_with(start)) == []

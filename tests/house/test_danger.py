@@ -9,13 +9,13 @@ from tests.house.source import Module, imports, package
 BROAD = {"Exception", "BaseException"}
 # The tool call, the task, main.
 BROAD_PLACES = {
-    "gencode.runtime.calls",
-    "gencode.delegation.supervisor",
-    "gencode.surfaces.cli",
-    "gencode.surfaces.notices",
-    "gencode.surfaces.http.endpoints",
-    "gencode.surfaces.acp.agent",
-    "gencode.surfaces.mcp_server.reception",
+    "gencode.agent.tool_calls",
+    "gencode.tasks.supervisor",
+    "gencode.interfaces.cli.main",
+    "gencode.interfaces.chat.notices",
+    "gencode.interfaces.http.endpoints",
+    "gencode.interfaces.acp.agent",
+    "gencode.interfaces.mcp_server.requests",
 }
 
 NEVER_IMPORTED = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle"}

@@ -56,7 +56,7 @@ def shown(option: str, text: str) -> bool:
 
 
 def test_every_command_and_option_is_documented() -> None:
-    from gencode.surfaces.cli import build_parser
+    from gencode.interfaces.cli.main import build_parser
 
     text = (REFERENCE / "cli.md").read_text("utf-8")
     missing = [
@@ -69,7 +69,7 @@ def test_every_command_and_option_is_documented() -> None:
 
 
 def test_no_option_is_documented_that_does_not_exist() -> None:
-    from gencode.surfaces.cli import build_parser
+    from gencode.interfaces.cli.main import build_parser
 
     real = {option for _, parser in commands(build_parser()) for option in options(parser)} | {"--help"}
     named = set(re.findall(r"`(--[a-z][a-zA-Z-]+)", (REFERENCE / "cli.md").read_text("utf-8")))

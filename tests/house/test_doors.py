@@ -7,7 +7,7 @@ from tests.doors import reaches_inside
 FILE = """
 from gencode import GenCode
 from gencode.core.status import Status
-from gencode.runtime.stop import StopScope
+from gencode.agent.stop import StopScope
 
 def helper(): return StopScope()
 
@@ -28,7 +28,7 @@ def test_a_test_that_names_something_behind_the_doors_is_one_of_a_mechanism(tmp_
 
 def test_what_a_helper_of_another_file_or_a_fixture_names_counts_for_the_test(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
-        "from gencode.runtime.stop import StopScope\ndef scope(): return StopScope()"
+        "from gencode.agent.stop import StopScope\ndef scope(): return StopScope()"
     )
     file = tmp_path / "test_y.py"
     file.write_text(

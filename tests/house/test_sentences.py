@@ -32,24 +32,24 @@ FOREIGN = {
     "gencode.agents.model_names": ["claude", "mini"],
     "gencode.providers.local": ["error loading model"],
     "gencode.providers.http_pool": ["[Errno "],
-    "gencode.runtime.announcing": ["you", "if|", "now|"],
-    "gencode.runtime.shape_check": ['is not a "regex"', " is not valid"],
-    "gencode.runtime.away.keys": ["PRIVATE KEY"],
-    "gencode.runtime.processes.git_programs": [" missing"],
-    "gencode.runtime.worktrees.git": ["unable to write", "dubious ownership", "could not lock", "bad object"],
-    "gencode.runtime.worktrees.making": [
+    "gencode.agent.unfinished_reply": ["you", "if|", "now|"],
+    "gencode.agent.schema_checker": ['is not a "regex"', " is not valid"],
+    "gencode.workspaces.transfer.secret_files": ["PRIVATE KEY"],
+    "gencode.sandbox.processes.git_programs": [" missing"],
+    "gencode.workspaces.worktrees.git": ["unable to write", "dubious ownership", "could not lock", "bad object"],
+    "gencode.workspaces.worktrees.create": [
         *("not a git repository", "bare repository", "already exists", "exists; cannot create"),
     ],
-    "gencode.runtime.worktrees.leftovers": ["gitdir: "],
-    "gencode.runtime.worktrees.sweeping": ["gitdir: "],
-    "gencode.runtime.worktrees.work": ["gitdir: "],
-    "gencode.surfaces.acp.buffers": ["no such file"],
-    "gencode.surfaces.http.wording": [
+    "gencode.workspaces.worktrees.leftovers": ["gitdir: "],
+    "gencode.workspaces.worktrees.cleanup": ["gitdir: "],
+    "gencode.workspaces.worktrees.agent_work": ["gitdir: "],
+    "gencode.interfaces.acp.editor_files": ["no such file"],
+    "gencode.interfaces.http.validation_messages": [
         "Object contains unknown",
         "Object missing required",
         "JSON is malformed",
     ],
-    "gencode.surfaces.parser": ["argument COMMAND: invalid choice"],
+    "gencode.interfaces.cli.parser": ["argument COMMAND: invalid choice"],
     "gencode.tools.grep": ["unrecognized file type"],
     "gencode.tools.search_records": ["WARNING: stopped searching binary file"],
     "gencode.tools.search_engines.duckduckgo": ["No results"],
@@ -59,12 +59,12 @@ FOREIGN = {
 
 NO_SENTENCES = {
     # Tables of words, and texts with a form of their own.
-    "gencode.delegation.differences": ["Duration"],  # left out before two results are shown side by side
-    "gencode.runtime.processes.environment": ["API_?KEYS", "github_pat_"],
-    "gencode.surfaces.pages": ["gen: "],  # how every program begins a complaint
-    "gencode.surfaces.tui.cards": [" tokens"],  # left out where there is no room for it
+    "gencode.tasks.compare_runs": ["Duration"],  # left out before two results are shown side by side
+    "gencode.sandbox.processes.environment": ["API_?KEYS", "github_pat_"],
+    "gencode.interfaces.chat.info_pages": ["gen: "],  # how every program begins a complaint
+    "gencode.interfaces.tui.agent_panels": [" tokens"],  # left out where there is no room for it
     "gencode.permissions.bash.reasons": ["possible path", "plan guard", "plain shell"],
-    "gencode.surfaces.offering": ["gen agents show", "gen cron", "gen sessions"],
+    "gencode.interfaces.cli.shell_completion": ["gen agents show", "gen cron", "gen sessions"],
 }
 """Names of more than one word, by the module that compares them."""
 

@@ -14,7 +14,7 @@ NOT_FOR_A_VERSION = {
         "gencode.app",
         "gencode.core",
         "gencode.settings",
-        "gencode.surfaces",
+        "gencode.interfaces",
     ),
 }
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import aiohttp
 
 from gencode.app import GenCode
-from gencode.surfaces.http.listening import Wish
-from gencode.surfaces.http.serving import Bell, Serving, new_desk
-from gencode.surfaces.http.tokens import Keys, Right
+from gencode.interfaces.http.listener import Wish
+from gencode.interfaces.http.server import Bell, Serving, new_desk
+from gencode.interfaces.http.tokens import Keys, Right
 from gencode.testing import Turns
 from tests.surfaces.running import script, start
 

@@ -11,8 +11,8 @@ from gencode import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
 from gencode.questions.question_desk import QuestionDesk
-from gencode.runtime.asking import Answer
-from gencode.runtime.owner import machine_of, new_owner
+from gencode.core.questions import Answer
+from gencode.journal.owner import machine_of, new_owner
 from gencode.testing import call, says
 from tests.http.serving import gen_serve
 from tests.surfaces.running import script

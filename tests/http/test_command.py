@@ -15,7 +15,7 @@ import pytest
 from gencode.core.extras import installing
 from gencode.core.messages import UserMessage
 from gencode.core.task import transcript_of
-from gencode.surfaces.http.going_on import GO_ON, SENDER_GOES_ON
+from gencode.interfaces.http.resume_after_restart import GO_ON, SENDER_GOES_ON
 from gencode.testing import call, says
 from tests.http.serving import Client, gen_serve, served, take
 from tests.surfaces.running import gen, script
@@ -235,7 +235,7 @@ def test_a_shared_database_that_is_not_there_is_said_to_be_gone(tmp_path: Path) 
 def test_a_missing_extra_says_how_to_install_it(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['uvicorn'] = None\n"
-        "from gencode.surfaces.cli import main; sys.exit(main(['serve']))"
+        "from gencode.interfaces.cli.main import main; sys.exit(main(['serve']))"
     )
     ended = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False

@@ -10,9 +10,9 @@ import pytest
 
 from gencode.core.address import parse_address
 from gencode.core.ids import stamp
-from gencode.runtime.agenda import Appointment
-from gencode.runtime.channels import Webhook, WebhookSettings
-from gencode.surfaces.http.chats import Chats
+from gencode.schedule.appointments import Appointment
+from gencode.channels.outbox import Webhook, WebhookSettings
+from gencode.interfaces.http.chat_addresses import Chats
 from gencode.testing import call, says
 from tests.http.serving import Client, served, take
 from tests.runtime.village import page, village_in

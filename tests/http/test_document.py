@@ -7,8 +7,8 @@ from typing import Any
 import jsonschema_rs
 from starlette.routing import Route
 
-from gencode.surfaces.http.openapi import event_types
-from gencode.surfaces.http.web import ENDPOINTS, web_app
+from gencode.interfaces.http.openapi import event_types
+from gencode.interfaces.http.application import ENDPOINTS, web_app
 from gencode.testing import call, says
 from tests.http.serving import Answer, Client, Served, served, take
 

@@ -9,10 +9,11 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gencode.surfaces.http import endpoints, protocol
-from gencode.surfaces.http.guard import LARGEST_BODY
-from gencode.surfaces.http.tokens import FEW, RIGHTS, Keys, Right
-from gencode.surfaces.http.web import ENDPOINTS
+from gencode.interfaces.http import endpoints
+from gencode.interfaces.http import protocol
+from gencode.interfaces.http.guard import LARGEST_BODY
+from gencode.interfaces.http.tokens import FEW, RIGHTS, Keys, Right
+from gencode.interfaces.http.application import ENDPOINTS
 from gencode.testing import says
 from tests.http.serving import Served, served
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from gencode.surfaces.http import hub
-from gencode.surfaces.http.frames import framed
-from gencode.surfaces.http.hub import Client
-from gencode.surfaces.http.protocol import MOST_AT_ONCE, Wire
+from gencode.interfaces.http import hub
+from gencode.interfaces.http.event_frames import framed
+from gencode.interfaces.http.hub import Client
+from gencode.interfaces.http.protocol import MOST_AT_ONCE, Wire
 
 LAST = b"<last>"
 

@@ -14,7 +14,8 @@ import pytest
 
 from gencode.app import GenCode
 from gencode.places import database
-from gencode.surfaces.http import hub, protocol
+from gencode.interfaces.http import hub
+from gencode.interfaces.http import protocol
 from gencode.testing import call, says
 from tests.http.serving import SECONDS, Client, Frame, Served, frames, served, take
 from tests.surfaces.running import gen

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gencode.core.outcome import PAGE
-from gencode.runtime.ports import TaskQuery
+from gencode.journal.store import TaskQuery
 from gencode.testing import call, says
 from tests.http.serving import Client, served
 from tests.waiting import Gate, until

@@ -12,7 +12,7 @@ from gencode.mcp.definition import ServerDefinition, of_settings
 from gencode.mcp.server_tool import ServerTool
 from gencode.mcp.servers import McpServers
 from gencode.permissions.calls import Approval
-from gencode.runtime.toolbox import Tool, ToolOutput
+from gencode.agent.toolbox import Tool, ToolOutput
 from tests.tools.desk import Desk
 
 ODD_SERVER = Path(__file__).with_name("odd_server.py")

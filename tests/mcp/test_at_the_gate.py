@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Mode, Policy, parse_rule
 from gencode.mcp.tool_list import parse_tool
-from gencode.runtime.asking import Answer, Question
-from gencode.runtime.gate import Approvals, CallingAgent, Gate
-from gencode.runtime.toolbox import Toolbox
+from gencode.core.questions import Answer, Question
+from gencode.agent.gate import Approvals, CallingAgent, Gate
+from gencode.agent.toolbox import Toolbox
 from tests.mcp.fleet import Fleet, offer
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "100"))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gencode.runtime.processes.environment import MARK
+from gencode.sandbox.processes.environment import MARK
 from gencode.settings import gen_home
-from gencode.surfaces.log import log_file
+from gencode.interfaces.log_file import log_file
 from tests.mcp.fleet import Fleet, offer
 from tests.surfaces.running import SECONDS, Ended, gen, in_terminal, script, start
 

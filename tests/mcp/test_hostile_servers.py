@@ -7,7 +7,7 @@ import pytest
 from gencode.core.errors import ToolError
 from gencode.mcp.servers import McpServers
 from gencode.mcp.tool_list import LARGEST_SCHEMA, LONGEST_DESCRIPTION, MOST_TOOLS, cleaned
-from gencode.runtime.toolbox import Toolbox
+from gencode.agent.toolbox import Toolbox
 from tests.mcp.fleet import Fleet, box, offer
 
 

@@ -15,7 +15,7 @@ from gencode.mcp import client as peer
 from gencode.mcp import server
 from gencode.mcp.definition import of_settings
 from gencode.mcp.servers import McpServers
-from gencode.runtime.toolbox import ToolOutput
+from gencode.agent.toolbox import ToolOutput
 from tests.mcp.fleet import PLENTY, Fleet, box, offer
 from tests.runtime.processes.living import alive, eventually, new_word
 

@@ -6,8 +6,8 @@ import pytest
 
 from gencode.core.messages import Image
 from gencode.mcp.tool_results import output_of
-from gencode.runtime.pictures import LARGEST_PICTURE
-from gencode.runtime.toolbox import ToolOutput
+from gencode.files.images import LARGEST_PICTURE
+from gencode.agent.toolbox import ToolOutput
 from tests.pictures import packed, png
 
 PNG = packed(png())

@@ -13,9 +13,9 @@ from mcp.server.lowlevel.server import Server
 
 from gencode.app import GenCode
 from gencode.providers.scripted import ScriptedProvider
-from gencode.surfaces.mcp_server.asking import Carrier
-from gencode.surfaces.mcp_server.reception import Reception
-from gencode.surfaces.mcp_server.rooms import Rooms
+from gencode.interfaces.mcp_server.elicitation import Carrier
+from gencode.interfaces.mcp_server.requests import Reception
+from gencode.interfaces.mcp_server.workspaces import Rooms
 from gencode.testing import Turns, call, reported, says
 from mcp import Client
 

@@ -116,7 +116,7 @@ async def refuses_everybody_else(where: str, token: dict[str, str]) -> None:
 
 
 async def test_a_body_that_does_not_say_how_long_it_is_is_read_up_to_a_limit(tmp_path: Path) -> None:
-    from gencode.surfaces.mcp_server.door import PATH, Door
+    from gencode.interfaces.mcp_server.http_transport import PATH, Door
     from tests.mcp_server.offices import office
 
     asked = itertools.count()
@@ -139,10 +139,10 @@ async def test_a_body_that_does_not_say_how_long_it_is_is_read_up_to_a_limit(tmp
 @pytest.mark.parametrize("bind", ["nowhere", "300.1.1.1"])
 async def test_an_address_that_is_none_is_a_mistake(tmp_path: Path, bind: str) -> None:
     from gencode.core.errors import UserMistake
-    from gencode.surfaces.http.listening import Wish
-    from gencode.surfaces.http.tokens import Keys
-    from gencode.surfaces.mcp_server.door import serve_address
-    from gencode.surfaces.mcp_server.life import Ending
+    from gencode.interfaces.http.listener import Wish
+    from gencode.interfaces.http.tokens import Keys
+    from gencode.interfaces.mcp_server.http_transport import serve_address
+    from gencode.interfaces.mcp_server.server import Ending
     from tests.mcp_server.offices import office
 
     async with office(tmp_path, {}) as here:

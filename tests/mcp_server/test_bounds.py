@@ -11,7 +11,7 @@ from pydantic import FileUrl
 from gencode.app import GenCode
 from gencode.core.spec import TaskRequest
 from gencode.providers.scripted import ScriptedProvider
-from gencode.surfaces.mcp_server import reception
+from gencode.interfaces.mcp_server import requests as reception
 from gencode.testing import call, says
 from tests.mcp_server.offices import ERAS, names, office, report, task_of, text
 

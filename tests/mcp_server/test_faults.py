@@ -7,7 +7,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 
 from gencode.core.task import Task
-from gencode.runtime.ports import TaskQuery
+from gencode.journal.store import TaskQuery
 from gencode.stores.sqlite import SqliteStore
 from gencode.testing import says
 from tests.mcp_server.offices import ERAS, office

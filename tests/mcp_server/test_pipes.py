@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification
 
-from gencode.surfaces.mcp_server.pipes import Lines, Overlong, Pipes
+from gencode.interfaces.mcp_server.stdio_transport import Lines, Overlong, Pipes
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 

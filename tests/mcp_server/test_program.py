@@ -16,9 +16,9 @@ from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.extras import installing
 from gencode.core.status import Status
-from gencode.runtime.processes.environment import INSIDE
-from gencode.surfaces.cli import build_parser
-from gencode.surfaces.commands import mcp
+from gencode.sandbox.processes.environment import INSIDE
+from gencode.interfaces.cli.main import build_parser
+from gencode.interfaces.cli import mcp
 from gencode.testing import call, reported, says
 from mcp import Client
 from tests.mcp_server.offices import program, report, task_of, text
@@ -188,7 +188,7 @@ def test_a_server_below_a_server_does_not_start_the_next(monkeypatch: pytest.Mon
 
 def test_whatever_is_printed_later_goes_to_stderr_and_children_read_nothing() -> None:
     program = (
-        "import os, sys; from gencode.surfaces.mcp_server.pipes import taken_streams; "
+        "import os, sys; from gencode.interfaces.mcp_server.stdio_transport import taken_streams; "
         "incoming, outgoing = taken_streams(); print('stray', flush=True); os.system('echo stray; cat'); "
         "os.write(outgoing, os.read(incoming, 100))"
     )

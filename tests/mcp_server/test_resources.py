@@ -6,7 +6,7 @@ import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from gencode.surfaces.mcp_server import offers
+from gencode.interfaces.mcp_server import catalogue as offers
 from gencode.testing import says
 from tests.mcp_server.offices import ERAS, names, office, task_of
 

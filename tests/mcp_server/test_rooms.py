@@ -7,7 +7,7 @@ import pytest
 
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.spec import TaskRequest
-from gencode.surfaces.mcp_server import rooms
+from gencode.interfaces.mcp_server import workspaces as rooms
 from gencode.testing import says
 from tests.mcp_server.offices import office
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.core.errors import UserMistake
-from gencode.surfaces.mcp_server.roots import bounded, folder_of
+from gencode.interfaces.mcp_server.roots import bounded, folder_of
 
 OUTSIDE = "lie outside of"
 

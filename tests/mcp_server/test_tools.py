@@ -9,7 +9,8 @@ from mcp_types import REQUEST_TIMEOUT, CallToolResult, ElicitResult
 
 from gencode.core.events import TaskBackgrounded, TaskEnded
 from gencode.core.status import Status
-from gencode.surfaces.mcp_server import errands, progress
+from gencode.interfaces.mcp_server import pending_calls as errands
+from gencode.interfaces.mcp_server import progress
 from gencode.testing import call, says
 from tests.control.test_queue_story import write_agent
 from tests.mcp_server.offices import ERAS, WRITES, names, office, report, task_of, text

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-import gencode.surfaces.http
+import gencode.interfaces.http
 
-STATIC = Path(gencode.surfaces.http.__file__).parent / "static"
+STATIC = Path(gencode.interfaces.http.__file__).parent / "static"
 ACTS = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|createContextualFragment|DOMParser|document\.write|\beval\b"
     r"|new Function|setHTML|srcdoc=|javascript:|\bstyle=|\son[a-z]+="

@@ -10,9 +10,9 @@ import pytest
 from playwright.async_api import Browser
 
 from gencode.app import GenCode
-from gencode.surfaces.http.listening import Wish
-from gencode.surfaces.http.serving import Bell, Serving, new_desk
-from gencode.surfaces.http.tokens import Keys
+from gencode.interfaces.http.listener import Wish
+from gencode.interfaces.http.server import Bell, Serving, new_desk
+from gencode.interfaces.http.tokens import Keys
 from gencode.testing import Turns, call, says
 from tests.http.serving import Client, served
 from tests.page.browsing import visit

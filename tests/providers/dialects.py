@@ -8,7 +8,7 @@ from typing import Any
 from gencode.providers.anthropic import AnthropicProvider
 from gencode.providers.endpoint import DEFAULT_TIMEOUTS, HttpTimeouts
 from gencode.providers.openai import OpenAIProvider
-from gencode.runtime.ports import Provider, Request, TextPart
+from gencode.journal.store import Provider, Request, TextPart
 from tests.contracts.provider import KEY, Play, Stage, Staged
 from tests.providers.fake_server import events, fake_server, hang_up, say_nothing, streamed
 

@@ -10,7 +10,7 @@ from gencode.core.errors import ProviderError
 from gencode.core.messages import UserMessage
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider, RetryPolicy
-from gencode.runtime.ports import EndPart, Part, Request, TextPart
+from gencode.journal.store import EndPart, Part, Request, TextPart
 
 ENDS = 60.0
 """Whatever takes longer hangs."""

@@ -17,7 +17,7 @@ from gencode.core.messages import (
     UserMessage,
 )
 from gencode.providers.anthropic import AnthropicProvider
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 from tests.contracts.provider import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.provider import KEY, LOOKUP, Play, Staged, parts_of
 from tests.providers.dialects import (

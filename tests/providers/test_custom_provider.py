@@ -10,8 +10,8 @@ from gencode.app import GenCode
 from gencode.core.errors import ProviderError
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
-from gencode.runtime.asking import Answer, Question
-from gencode.runtime.ports import EndPart, Part, Request, TextPart
+from gencode.core.questions import Answer, Question
+from gencode.journal.store import EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 

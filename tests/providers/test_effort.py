@@ -12,8 +12,8 @@ from gencode.providers.pydantic_ai import PydanticAIProvider
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.models import ModelRegistry
-from gencode.runtime.ports import Request
+from gencode.agent.models import ModelRegistry
+from gencode.journal.store import Request
 from tests.contracts.provider import KEY, LOOKUP, Play
 from tests.providers.dialects import DIALECTS, name_of, provider_at, seen
 from tests.providers.fake_server import fake_server, in_json, reply, streamed

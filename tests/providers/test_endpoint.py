@@ -16,7 +16,7 @@ from gencode.core.messages import UserMessage
 from gencode.providers.anthropic import AnthropicProvider
 from gencode.providers.endpoint import EventSplitter, api_url, close_connections
 from gencode.providers.openai import OpenAIProvider
-from gencode.runtime.ports import EndPart, Request, TextPart
+from gencode.journal.store import EndPart, Request, TextPart
 from tests.contracts.provider import KEY, Play, parts_of, request, told
 from tests.providers.dialects import DIALECTS, begun, closing, name_of, provider_at
 from tests.providers.fake_server import (

@@ -10,7 +10,7 @@ from gencode.core.errors import ProviderError
 from gencode.providers.request_queue import FIRST, LONGEST_HOLD, MORE, RequestQueue
 from gencode.providers.retry import RetryingProvider
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.ports import EndPart, Part, Request, TextPart
+from gencode.journal.store import EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, call, says
 from tests.providers.obedient_provider import Told, heard

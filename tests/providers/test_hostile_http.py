@@ -14,7 +14,7 @@ from gencode.providers import endpoint as http
 from gencode.providers.endpoint import HttpTimeouts
 from gencode.providers.http_connection import MOST_HELD, SLICE, HostAddress, HttpFailure, HttpFault, HttpRoute
 from gencode.providers.http_pool import HttpPool
-from gencode.runtime.ports import Part, Request
+from gencode.journal.store import Part, Request
 from tests.contracts.provider import Play, parts_of, told
 from tests.providers.dialects import DIALECTS, provider_at
 from tests.providers.fake_server import Act, Exchange, fake_server, in_json, raw

@@ -22,7 +22,7 @@ from gencode.core.messages import UserMessage
 from gencode.providers import http_pool as wire
 from gencode.providers.endpoint import HttpTimeouts, close_connections
 from gencode.providers.http_connection import MOST_HEAD, MOST_HELD, SLICE
-from gencode.runtime.ports import Request
+from gencode.journal.store import Request
 from tests.contracts.provider import Play, parts_of, request, told
 from tests.providers.dialects import DIALECTS, provider_at
 from tests.providers.fake_server import Act, Exchange, FakeServer, fake_server, raw, streamed

@@ -18,7 +18,7 @@ import pytest
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Usage, UserMessage
 from gencode.providers.local import LocalProvider
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
 from tests.contracts import provider as contract
 from tests.contracts.provider import KEY, LOOKUP, Play, Stage, Staged, parts_of, request, told
 from tests.providers.tiny_gguf import write_model

@@ -14,7 +14,7 @@ from gencode.core.errors import ProviderError
 from gencode.core.messages import ToolCall, Usage
 from gencode.providers.endpoint import EventSplitter
 from gencode.providers.reply_stream import DEEPEST, TOO_DEEP
-from gencode.runtime.ports import CallPart, EndPart, Part, TextPart
+from gencode.journal.store import CallPart, EndPart, Part, TextPart
 from tests.contracts.provider import Play, parts_of, request, told
 from tests.providers.dialects import (
     DIALECTS,

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from gencode.core.errors import ToolError
 from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, UserMessage
 from gencode.providers.offline import OfflineProvider
-from gencode.runtime.ports import CallPart, EndPart, Request, TextPart, ToolSchema
-from gencode.runtime.toolbox import Toolbox
+from gencode.journal.store import CallPart, EndPart, Request, TextPart, ToolSchema
+from gencode.agent.toolbox import Toolbox
 from gencode.tools.glob import GLOB
 from gencode.tools.grep import GREP
 from gencode.tools.ls import LS

@@ -21,7 +21,7 @@ from gencode.core.messages import (
 )
 from gencode.providers import openai
 from gencode.providers.openai import OpenAIProvider
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 from tests.contracts.provider import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.provider import KEY, LOOKUP, Play, Staged, parts_of
 from tests.counting import counting

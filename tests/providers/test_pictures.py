@@ -19,9 +19,9 @@ from gencode.core.messages import (
 )
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider
-from gencode.runtime.ports import Request
+from gencode.journal.store import Request
 from gencode.stores.memory import MemoryStore
-from gencode.surfaces.talk import Talk
+from gencode.interfaces.chat.chat_session import Talk
 from tests.contracts.provider import Play, request
 from tests.pictures import PNG as DOT
 from tests.providers.dialects import DIALECTS, chat, provider_at, seen

@@ -24,7 +24,7 @@ from gencode.core.messages import (
 )
 from gencode.providers.endpoint import HttpTimeouts
 from gencode.providers.pydantic_ai import PydanticAIProvider
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart, ThinkingPart
 from tests.contracts.provider import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.provider import KEY, LOOKUP, Play, Stage, Staged, parts_of, request
 from tests.providers.dialects import begun, chat, chat_call, chat_chunk

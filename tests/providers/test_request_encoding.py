@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
 from gencode.providers import request_encoding as turns
 from gencode.providers.request_encoding import ApiTurn, ToolEncoder, TranscriptEncoder, api_name
-from gencode.runtime.ports import ToolSchema
+from gencode.journal.store import ToolSchema
 
 TEXTS = st.sampled_from(["", " ", "one", "two"])
 RESULTS = st.builds(ToolResult, st.just("c"), st.just("t"), TEXTS)

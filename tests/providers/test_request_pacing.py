@@ -11,7 +11,7 @@ import pytest
 from gencode.core.errors import ProviderError
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider, RetryPolicy
-from gencode.runtime.ports import EndPart, Part, Request, TextPart
+from gencode.journal.store import EndPart, Part, Request, TextPart
 from gencode.settings import Settings
 from tests.providers.limits import AtOnce, Bucket, Limit, Outage, Sliding, Unsteady, Window
 from tests.providers.obedient_provider import Told, heard

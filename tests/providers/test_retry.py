@@ -11,7 +11,7 @@ from gencode.core.errors import ProviderError
 from gencode.core.messages import ToolCall, UserMessage
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider, RetryPolicy
-from gencode.runtime.ports import AgainPart, CallPart, EndPart, Part, Request, TextPart, WaitPart
+from gencode.journal.store import AgainPart, CallPart, EndPart, Part, Request, TextPart, WaitPart
 from gencode.stores.memory import MemoryStore
 
 QUICK = RetryPolicy(tries=4, first=0.001, longest=0.01, whole=5)

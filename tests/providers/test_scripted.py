@@ -8,7 +8,7 @@ import pytest
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
 
 SCRIPT = {
     "main": [{"text": "I look.", "calls": [{"name": "Read", "input": {"file_path": "a"}}]}, {"text": "done"}],

@@ -16,7 +16,7 @@ from gencode.core.messages import (
     UserMessage,
 )
 from gencode.providers.openai import ALOUD
-from gencode.runtime.ports import CallPart, Request, TextPart, ThinkingPart
+from gencode.journal.store import CallPart, Request, TextPart, ThinkingPart
 from tests.contracts.provider import Play, parts_of
 from tests.providers.dialects import chat, chat_call, chat_chunk, provider_at, seen
 from tests.providers.fake_server import events, fake_server, streamed

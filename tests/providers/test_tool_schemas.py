@@ -10,8 +10,8 @@ import pytest
 
 from gencode.app import GenCode
 from gencode.core.messages import ToolCall, UserMessage
-from gencode.runtime.ports import Request
-from gencode.runtime.toolbox import ToolContext, tool
+from gencode.journal.store import Request
+from gencode.agent.toolbox import ToolContext, tool
 from gencode.testing import says
 from tests.mcp_server.offices import office
 from tests.providers.dialects import DIALECTS, seen

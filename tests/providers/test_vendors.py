@@ -16,7 +16,7 @@ from gencode.providers.ollama import tool_model
 from gencode.providers.openai import reasons
 from gencode.providers.scripted import ScriptedProvider
 from gencode.providers.vendors import VENDORS, ProviderFactory
-from gencode.runtime.ports import EndPart, Request, TextPart
+from gencode.journal.store import EndPart, Request, TextPart
 from tests.contracts.provider import Play, parts_of, told
 from tests.providers.dialects import DIALECTS
 from tests.providers.fake_server import fake_server, streamed

@@ -17,7 +17,7 @@ LEFT_ALONE = (
     "core/old_events.py",  # reads the sentences of version 0.1, which stay as they are
     "permissions/bash/readonly_tables.py",  # names of commands
     "providers/offline",  # plays a model: it writes and reads words as one does
-    "surfaces/commands/completions.py",  # scripts for shells
+    "interfaces/cli/completions.py",  # scripts for shells
 )
 SEARCHES = frozenset(
     {

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gencode.runtime.announcing import announces
+from gencode.agent.unfinished_reply import announces
 
 ANNOUNCING = [
     "I will now update the configuration file.",

@@ -8,8 +8,8 @@ from gencode import GenCode
 from gencode.core.messages import Message, ToolMessage, ToolResult
 from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.artifacts import LARGEST, files_in, keep, where
-from gencode.runtime.toolbox import CLIP, ToolContext, tool
+from gencode.agent.artifacts import LARGEST, files_in, keep, where
+from gencode.agent.toolbox import CLIP, ToolContext, tool
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gencode.core.errors import ProviderError
-from gencode.runtime.blame import SHOWN, Blame, blamed, words_of
+from gencode.agent.plugin_errors import SHOWN, Blame, blamed, words_of
 
 
 def raised(error: Exception) -> Exception:

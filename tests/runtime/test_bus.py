@@ -4,7 +4,7 @@ import asyncio
 
 from gencode.core.events import CallStarted, Event, MessageAdded, PassingFact, TextArrived
 from gencode.core.messages import UserMessage
-from gencode.runtime.bus import Bus, Listener
+from gencode.journal.event_bus import Bus, Listener
 
 
 def fact(number: int) -> Event:

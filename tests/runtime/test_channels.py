@@ -12,7 +12,7 @@ from gencode.core.address import Address, parse_address
 from gencode.core.errors import ToolError, UnknownName, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.ids import stamp
-from gencode.runtime.channels import (
+from gencode.channels.outbox import (
     MOST_TRIES,
     Draft,
     Folder,

@@ -18,9 +18,9 @@ from gencode.core.messages import (
     is_summed_up,
 )
 from gencode.core.task import compacted, transcript_of, whole_transcript
-from gencode.runtime.compaction import planned
-from gencode.runtime.spending import Scale, taken, weight
-from gencode.runtime.summaries import by_harness, note, question, todos_in
+from gencode.agent.compaction import planned
+from gencode.agent.call_cost import Scale, taken, weight
+from gencode.agent.compaction_summary import by_harness, note, question, todos_in
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "100"))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from gencode.app import GenCode
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.toolbox import ToolContext, tool
+from gencode.agent.toolbox import ToolContext, tool
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gencode.core.errors import UserMistake
-from gencode.runtime import shaped
-from gencode.runtime.shaped import check_schema
+from gencode.agent import output_schema as shaped
+from gencode.agent.output_schema import check_schema
 
 
 def mistake(schema: object) -> str:
@@ -46,7 +46,7 @@ def test_a_schema_that_was_found_good_is_not_looked_at_again(monkeypatch: pytest
 
 
 def test_no_schema_is_compiled_in_this_process() -> None:
-    asked = "import sys, gencode.runtime.shaped as it; it.check_schema({'type': 'object'})"
+    asked = "import sys, gencode.agent.output_schema as it; it.check_schema({'type': 'object'})"
     program = f"{asked}; it.read_output('{{}}', {{}}); print('jsonschema_rs' in sys.modules)"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout == "False\n"

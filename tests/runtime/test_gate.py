@@ -9,8 +9,8 @@ from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, DecidedBy, Decision, Effect, Mode, Policy, Remedy, parse_rule
 from gencode.core.spec import Workspace
 from gencode.permissions.calls import AgentKind, Approval
-from gencode.runtime.asking import Answer, Asker, Question
-from gencode.runtime.gate import (
+from gencode.core.questions import Answer, Asker, Question
+from gencode.agent.gate import (
     NESTED,
     Approvals,
     CallingAgent,
@@ -20,7 +20,7 @@ from gencode.runtime.gate import (
     Relation,
     Relatives,
 )
-from gencode.runtime.toolbox import Tool, Toolbox, ToolContext, tool
+from gencode.agent.toolbox import Tool, Toolbox, ToolContext, tool
 
 
 class ScriptedAsker:

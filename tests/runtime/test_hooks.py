@@ -11,10 +11,10 @@ from tests.runtime.processes.living import alive, eventually, new_word
 
 from gencode.core.messages import ToolCall, ToolResult
 from gencode.core.spec import Workspace
-from gencode.runtime.hooks import MOST_GIVEN, MOST_KEPT, Around, Hooks, Said, hooks_for
-from gencode.runtime.hooks_file import Event, Hook, parse_hooks
-from gencode.runtime.processes.commands import Commands
-from gencode.runtime.toolbox import Toolbox, ToolContext, tool
+from gencode.agent.hooks import MOST_GIVEN, MOST_KEPT, Around, Hooks, Said, hooks_for
+from gencode.agent.hook_settings import Event, Hook, parse_hooks
+from gencode.sandbox.processes.commands import Commands
+from gencode.agent.toolbox import Toolbox, ToolContext, tool
 
 CALL = ToolCall("c1", "Edit", {"file_path": "a.py", "text": "ünï \ud800"})
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.runtime.hooks_file import MOST_HOOKS, Hook, Hooked, parse_hooks
+from gencode.agent.hook_settings import MOST_HOOKS, Hook, Hooked, parse_hooks
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "60"))
 

@@ -12,7 +12,7 @@ from gencode.core.outcome import Outcome
 from gencode.core.reasons import stop_cause
 from gencode.core.status import Status
 from gencode.core.task import replay, transcript_of
-from gencode.runtime.toolbox import ToolContext, ToolOutput, tool
+from gencode.agent.toolbox import ToolContext, ToolOutput, tool
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 
@@ -235,7 +235,7 @@ async def test_a_bug_in_one_task_leaves_its_siblings_alone(tmp_path: Path) -> No
 
     from gencode import GenCode
     from gencode.providers.scripted import ScriptedProvider
-    from gencode.runtime.ports import Part, Request
+    from gencode.journal.store import Part, Request
 
     class Faulty:
         def __init__(self) -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.models import Model, ModelRegistry
-from gencode.runtime.ports import Provider
+from gencode.agent.models import Model, ModelRegistry
+from gencode.journal.store import Provider
 
 
 def provider(_: str) -> Provider:

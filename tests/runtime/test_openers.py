@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
 from gencode.permissions.paths import Resolved, resolve
-from gencode.runtime.openers import (
+from gencode.files.openers import (
     MOST_NEW_FOLDERS,
     Identity,
     NotThere,

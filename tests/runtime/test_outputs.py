@@ -20,8 +20,8 @@ from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, Decision
 from gencode.core.status import Status
 from gencode.core.task import Task, replay
-from gencode.runtime import outputs
-from gencode.runtime.outputs import TaskFile, is_whole, rewrite
+from gencode.agent import output_file as outputs
+from gencode.agent.output_file import TaskFile, is_whole, rewrite
 
 FULL = Path("/dev/full")
 AT = "2026-11-15T02:32:00.000000Z"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.pictures import WHOLE, gif, jpeg, packed, png, webp
 
 from gencode.core.messages import Image
-from gencode.runtime.pictures import LARGEST_PICTURE, WIDEST, picture
+from gencode.files.images import LARGEST_PICTURE, WIDEST, picture
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "60"))
 BROKEN = "that is cut or broken"

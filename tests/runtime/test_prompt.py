@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gencode.agents.registry import Registry
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec, Workspace
-from gencode.runtime.prompt import inert, listing, one_line, system_prompt
+from gencode.agent.prompt import inert, listing, one_line, system_prompt
 
 NOW = datetime(2026, 2, 3, 23, 59, tzinfo=UTC)
 PLACE = Workspace(Path("/work"), Path("/home/me/app"), Path("/home/me/.gen"))

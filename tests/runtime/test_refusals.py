@@ -12,11 +12,11 @@ from gencode.core.messages import Image, Message, UserMessage, pictures_in
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.ports import Part, Provider, Request
-from gencode.runtime.toolbox import ToolContext, ToolOutput, tool
+from gencode.journal.store import Part, Provider, Request
+from gencode.agent.toolbox import ToolContext, ToolOutput, tool
 from gencode.stores.memory import MemoryStore
-from gencode.surfaces.notices import Notice
-from gencode.surfaces.talk import Talk
+from gencode.interfaces.chat.notices import Notice
+from gencode.interfaces.chat.chat_session import Talk
 from gencode.testing import Overhearing, call, says
 
 BAD = Image("image/png", packed(png(2, 2)))

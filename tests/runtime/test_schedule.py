@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode.core.errors import UserMistake
-from gencode.runtime.schedule import (
+from gencode.schedule.cron import (
     Cron,
     Every,
     Once,
@@ -21,7 +21,7 @@ from gencode.runtime.schedule import (
     parse_schedule,
     read_schedule,
 )
-from gencode.runtime.zones import zone_of
+from gencode.schedule.time_zones import zone_of
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "60"))
 NOW = datetime(2026, 3, 10, 12, 0, 30, tzinfo=UTC)

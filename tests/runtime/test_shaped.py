@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode.core.errors import ToolError, UserMistake
-from gencode.runtime import shaped
-from gencode.runtime.json_text import MOST_DEPTH, MOST_TEXT, the_json_in
-from gencode.runtime.shaped import LONGEST_COMPLAINT, NotFitting, check_schema, read_output
+from gencode.agent import output_schema as shaped
+from gencode.agent.json_reply import MOST_DEPTH, MOST_TEXT, the_json_in
+from gencode.agent.output_schema import LONGEST_COMPLAINT, NotFitting, check_schema, read_output
 
 EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "100")), deadline=None)
 CHECKS = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "10")), deadline=None)

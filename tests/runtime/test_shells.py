@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from gencode.core.spec import Workspace
-from gencode.runtime import shells as room
-from gencode.runtime.shells import Order, Shells
+from gencode.sandbox import shells as room
+from gencode.sandbox.shells import Order, Shells
 
 
 async def test_who_is_stopped_with_the_first_command_keeps_nobody_from_the_next(

@@ -20,10 +20,10 @@ from gencode.core.messages import (
 )
 from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.pictures import MOST_PICTURES, MOST_TOGETHER
-from gencode.runtime.shown import as_shown
+from gencode.files.images import MOST_PICTURES, MOST_TOGETHER
+from gencode.agent.request_images import as_shown
 from gencode.stores.memory import MemoryStore
-from gencode.surfaces.talk import Talk
+from gencode.interfaces.chat.chat_session import Talk
 from gencode.testing import Overhearing, says
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "60"))

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode.core.errors import UserMistake
-from gencode.runtime.slots import Slot, Slots, Standing, order_of_starts
+from gencode.agent.work_queue import Slot, Slots, Standing, order_of_starts
 
 EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "100")), deadline=None)
 MODEL = "local/small"

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.runtime.slots import Slot, Slots
+from gencode.agent.work_queue import Slot, Slots
 
 EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "100")), deadline=None)
 SEEDS = range(int(os.environ.get("GEN_SEEDS", "5")))

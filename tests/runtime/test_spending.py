@@ -18,8 +18,8 @@ from gencode.core.messages import (
     UserMessage,
 )
 from gencode.core.prices import Price
-from gencode.runtime.ports import Request
-from gencode.runtime.spending import (
+from gencode.journal.store import Request
+from gencode.agent.call_cost import (
     HIDDEN,
     LARGEST_PICTURE,
     LONG_REPLY,

@@ -6,7 +6,7 @@ import pytest
 
 from gencode.core.errors import Stopped
 from gencode.core.reasons import stop_cause
-from gencode.runtime.stop import Stop
+from gencode.agent.stop import Stop
 
 ENOUGH = stop_cause("enough")
 

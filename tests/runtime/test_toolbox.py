@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gencode.core.errors import ToolError, UnknownName, UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.spec import ToolChoice
-from gencode.runtime.toolbox import Growing, Param, Shelved, Tool, Toolbox, ToolContext, clip, tool
+from gencode.agent.toolbox import Growing, Param, Shelved, Tool, Toolbox, ToolContext, clip, tool
 
 
 @tool(effect="read", name="Look", aliases=("look_at",))

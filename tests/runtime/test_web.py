@@ -14,7 +14,7 @@ from tests.runtime.village import Village, Visit, fetched, page, redirect, troub
 
 from gencode.core.errors import Denied, ToolError
 from gencode.permissions.urls import Hop, Target, UrlRefused, is_public
-from gencode.runtime.web import INTERNET, Fetched, WebLimits, WebRequest, fetch
+from gencode.web.client import INTERNET, Fetched, WebLimits, WebRequest, fetch
 
 BRIEF = WebLimits(seconds=1.0)
 

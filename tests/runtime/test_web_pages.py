@@ -20,7 +20,7 @@ from tests.runtime.village import (
     village_in,
 )
 
-from gencode.runtime.web import WebLimits, WebRequest, fetch
+from gencode.web.client import WebLimits, WebRequest, fetch
 
 BRIEF = WebLimits(seconds=0.3)
 OK = b"HTTP/1.1 200 OK\r\n"

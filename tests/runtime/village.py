@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gencode.core.errors import ToolError
-from gencode.runtime.web import Fetched, Internet, WebLimits, WebRequest, fetch
+from gencode.web.client import Fetched, Internet, WebLimits, WebRequest, fetch
 
 MIB = 1024 * 1024
 SMALL = WebLimits(most_bytes=MIB)

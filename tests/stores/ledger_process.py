@@ -15,7 +15,7 @@ from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarte
 from gencode.core.messages import AssistantMessage, Usage
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
-from gencode.runtime.ports import Lease
+from gencode.journal.store import Lease
 from gencode.stores.sqlite import SqliteStore
 
 DEAREST = 50

@@ -13,7 +13,7 @@ from pathlib import Path
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.events import MessageAdded, TaskCreated
 from gencode.core.messages import UserMessage
-from gencode.runtime.ports import Wish
+from gencode.journal.store import Wish
 from gencode.stores.sqlite import SqliteStore
 from gencode.stores.sqlite_schema import migrate
 

@@ -10,7 +10,7 @@ import pytest
 from gencode.core.errors import Fenced, StoreTrouble
 from gencode.core.events import TaskCreated
 from gencode.core.task import replay
-from gencode.runtime.ports import Lease
+from gencode.journal.store import Lease
 from gencode.stores import group_commit
 from gencode.stores.sqlite import SqliteStore
 from tests.contracts.store import said

@@ -11,7 +11,7 @@ from gencode.core.events import Event, TaskCreated, TaskEnded, TaskStarted, kind
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import replay
-from gencode.runtime.ports import Ownership, TaskQuery, Wish
+from gencode.journal.store import Ownership, TaskQuery, Wish
 from gencode.stores.sqlite import SqliteStore
 from gencode.stores.sqlite_schema import MIGRATIONS, VERSION, Migration, migrate
 from tests.contracts.store import everything, said

@@ -13,7 +13,7 @@ from gencode.core.messages import UserMessage
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task, replay
-from gencode.runtime.ports import Lease, Wish
+from gencode.journal.store import Lease, Wish
 from tests.postgres import Postgres
 from tests.stores.lost_connection import first_replies_lost
 

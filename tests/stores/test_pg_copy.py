@@ -14,10 +14,10 @@ from gencode.core.messages import UserMessage
 from gencode.core.reasons import EndReason
 from gencode.core.rules import Policy
 from gencode.core.status import Status
-from gencode.runtime.agenda import Appointment
-from gencode.runtime.channels import Draft
-from gencode.runtime.owner import new_owner
-from gencode.runtime.ports import Store, TaskQuery
+from gencode.schedule.appointments import Appointment
+from gencode.channels.outbox import Draft
+from gencode.journal.owner import new_owner
+from gencode.journal.store import Store, TaskQuery
 from gencode.stores.sqlite import SqliteStore
 from tests.postgres import Postgres
 

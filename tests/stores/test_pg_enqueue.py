@@ -11,7 +11,7 @@ from gencode.core.errors import StoreAway, StoreTrouble, UserMistake
 from gencode.core.events import ChangesMoved, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
-from gencode.runtime.ports import TaskQuery
+from gencode.journal.store import TaskQuery
 from tests.postgres import Postgres
 from tests.stores.lost_connection import first_replies_lost
 

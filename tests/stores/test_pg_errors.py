@@ -15,7 +15,7 @@ from gencode.core.messages import AssistantMessage, Usage, UserMessage
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import replay
-from gencode.runtime.ports import Lease, Wish
+from gencode.journal.store import Lease, Wish
 from tests.postgres import PASSWORD, WITH_PASSWORD, Postgres
 from tests.stores.lost_connection import first_replies_lost
 from tests.waiting import until

@@ -9,7 +9,7 @@ import pytest
 
 from gencode.core.errors import UnknownName
 from gencode.core.events import TaskCreated
-from gencode.runtime.fleet import NOT_HERE, Lack, WorkerCard, lacking
+from gencode.journal.dispatch import NOT_HERE, Lack, WorkerCard, lacking
 from tests.postgres import Postgres
 
 pytestmark = pytest.mark.needs("postgres")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gencode.core.errors import ProviderError
 from gencode.providers.database_pacing import PacedProvider
-from gencode.runtime.ports import EndPart, Part, Request, TextPart
+from gencode.journal.store import EndPart, Part, Request, TextPart
 from tests.postgres import Postgres
 
 pytestmark = pytest.mark.needs("postgres")

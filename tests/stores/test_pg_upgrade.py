@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gencode.core.errors import StoreTrouble
-from gencode.runtime.owner import new_owner
+from gencode.journal.owner import new_owner
 from tests.postgres import Postgres
 
 pytestmark = pytest.mark.needs("postgres")

@@ -8,10 +8,10 @@ from gencode.core.changes import CopyChanges, MergedChanges
 from gencode.core.events import ChangesMoved, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
-from gencode.runtime.away.homecoming import Arrival
-from gencode.runtime.away.parcel import Parcel, Returned
-from gencode.runtime.away.telling import noted
-from gencode.runtime.fleet import Lack
+from gencode.workspaces.transfer.apply_changes import Arrival
+from gencode.workspaces.transfer.folder_snapshot import Parcel, Returned
+from gencode.workspaces.transfer.change_report import noted
+from gencode.journal.dispatch import Lack
 from gencode.stores.pg_fleet import FleetStore
 from tests.postgres import Postgres
 

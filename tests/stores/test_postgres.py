@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable
 import pytest
 
 from gencode.core.ids import new_id
-from gencode.runtime.ports import Store
+from gencode.journal.store import Store
 from tests.contracts.agenda import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.changes import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.changes_of_others import *  # noqa: F403  (the contract's tests run here)

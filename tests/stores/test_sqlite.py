@@ -19,7 +19,7 @@ from gencode.core.reasons import EndReason
 from gencode.core.rules import Mode, Policy
 from gencode.core.status import Status
 from gencode.core.task import replay
-from gencode.runtime.ports import Store, TaskQuery
+from gencode.journal.store import Store, TaskQuery
 from gencode.stores import group_commit
 from gencode.stores.sqlite import ASKED, LETTERS, SqliteStore
 from gencode.stores.sqlite_schema import VERSION, Durability

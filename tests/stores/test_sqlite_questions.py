@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from gencode.core.events import TaskEnded
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
-from gencode.runtime.asking import NobodyThere
-from gencode.runtime.owner import fate
+from gencode.core.questions import NobodyThere
+from gencode.journal.owner import fate
 from gencode.stores.sqlite import SqliteStore
 from tests.contracts.questions import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.questions import ME, about, name_of_one_that_died, post, running

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gencode.core.events import TaskCreated
 from gencode.core.task import replay
-from gencode.runtime.ports import TaskQuery, Wish
+from gencode.journal.store import TaskQuery, Wish
 from gencode.stores.sqlite import SqliteStore
 from gencode.stores.sqlite_schema import VERSION
 from tests.contracts.store import everything

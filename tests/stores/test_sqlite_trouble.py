@@ -13,7 +13,7 @@ from gencode.core.errors import CorruptFact, StoreTrouble
 from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.ids import new_id
 from gencode.core.task import Task, replay
-from gencode.runtime.ports import TaskQuery
+from gencode.journal.store import TaskQuery
 from gencode.stores.sqlite import SqliteChanges, SqliteStore
 from gencode.stores.sqlite_schema import VERSION, migrate, open_pair
 from gencode.stores.task_fold import unreadable

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gencode.core.errors import StoreTrouble
-from gencode.runtime.owner import new_owner
+from gencode.journal.owner import new_owner
 from gencode.stores.sqlite import SqliteStore
 from gencode.stores.sqlite_schema import MIGRATIONS, VERSION, Migration, migrate
 from tests.stores.other_program import rows

@@ -19,7 +19,7 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.places import database
 from gencode.questions.question_desk import QuestionDesk
-from gencode.runtime.asking import Answer, NobodyThere, Question
+from gencode.core.questions import Answer, NobodyThere, Question
 from gencode.testing import call, says, scripted
 
 

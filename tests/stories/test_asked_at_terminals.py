@@ -20,9 +20,9 @@ from tests.waiting import until
 
 from gencode import GenCode
 from gencode.core.messages import ToolCall
-from gencode.runtime.asking import Answer, Inquiry, Option
-from gencode.surfaces.commands.questions import NONE_WAITS
-from gencode.surfaces.line_by_line import NO_QUESTION
+from gencode.core.questions import Answer, Inquiry, Option
+from gencode.interfaces.cli.task_questions import NONE_WAITS
+from gencode.interfaces.cli.line_mode import NO_QUESTION
 from gencode.testing import call, says
 
 SECONDS = 60.0

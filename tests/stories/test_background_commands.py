@@ -15,7 +15,7 @@ from gencode import GenCode
 from gencode.core.messages import AssistantMessage, CommandRun, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.surfaces.talk import Talk
+from gencode.interfaces.chat.chat_session import Talk
 from gencode.testing import call, says, scripted
 
 FREE = {"permission_mode": "dontAsk"}
@@ -72,7 +72,7 @@ async def test_one_that_never_ends_holds_it_no_longer_than_is_set(tmp_path: Path
 async def test_what_a_call_has_shown_already_is_not_told_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str
 ) -> None:
-    monkeypatch.setattr("gencode.runtime.shells.new_id", lambda: "000000aa")
+    monkeypatch.setattr("gencode.sandbox.shells.new_id", lambda: "000000aa")
     name = "shell_id" if tool == "KillShell" else "task_id"
     command = "exit 5" if tool == "TaskOutput" else "sleep 600"
     shows = says("", call(tool, **{name: "shell_000000aa"}))

@@ -8,7 +8,7 @@ from gencode.core.events import TaskEnded
 from gencode.core.messages import Message, ToolMessage, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import receipt, transcript_of
-from gencode.runtime.bus import Listener
+from gencode.journal.event_bus import Listener
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, reported, says, scripted
 

@@ -12,10 +12,10 @@ import pytest
 from gencode import GenCode
 from gencode.core.messages import CommandRun, Message, ToolMessage, ToolResult
 from gencode.core.task import transcript_of
-from gencode.runtime import shells
-from gencode.runtime.asking import Answer, Question
-from gencode.runtime.owner import new_owner
-from gencode.runtime.sandbox.choose import chosen
+from gencode.sandbox import shells
+from gencode.core.questions import Answer, Question
+from gencode.journal.owner import new_owner
+from gencode.sandbox.choose import chosen
 from gencode.testing import call, says, scripted
 
 FREE = {"permission_mode": "dontAsk"}
@@ -157,7 +157,7 @@ def test_what_is_no_folder_of_ours_is_not_removed(tmp_path: Path) -> None:
 def owner_that_died() -> str:
     """The name of a process that has ended."""
     said = subprocess.run(
-        [sys.executable, "-c", "from gencode.runtime.owner import new_owner; print(new_owner())"],
+        [sys.executable, "-c", "from gencode.journal.owner import new_owner; print(new_owner())"],
         capture_output=True,
         text=True,
         check=True,

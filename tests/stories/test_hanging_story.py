@@ -20,10 +20,10 @@ from tests.waiting import Gate, wait_until
 
 from gencode.app import GenCode
 from gencode.core.status import Status
-from gencode.delegation.crash_recovery import close_hanging
-from gencode.delegation.liveness import FolderLiveness, Timing
-from gencode.runtime.ports import TaskQuery
-from gencode.surfaces.talk import Talk
+from gencode.tasks.crash_recovery import close_hanging
+from gencode.tasks.liveness import FolderLiveness, Timing
+from gencode.journal.store import TaskQuery
+from gencode.interfaces.chat.chat_session import Talk
 from gencode.testing import call, says
 
 NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes cannot be told apart")

@@ -23,9 +23,9 @@ from gencode.core.task import transcript_of, whole_transcript
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider, RetryPolicy
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.forms import form_in
-from gencode.runtime.ports import Part, Provider, Request
-from gencode.runtime.spending import weight
+from gencode.agent.output_schema_notice import form_in
+from gencode.journal.store import Part, Provider, Request
+from gencode.agent.call_cost import weight
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, Turns, call, says, scripted
 

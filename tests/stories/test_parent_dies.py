@@ -12,7 +12,7 @@ from gencode import GenCode
 from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
-from gencode.runtime.ports import TaskQuery
+from gencode.journal.store import TaskQuery
 from gencode.testing import call, says
 
 QUICK = call("Task", subagent_type="Explore", prompt="look")

@@ -10,8 +10,8 @@ from gencode.core.messages import Message, ToolMessage
 from gencode.core.rules import DecidedBy
 from gencode.core.task import transcript_of
 from gencode.questions.question_desk import QuestionDesk
-from gencode.runtime.asking import Answer, Question
-from gencode.runtime.ports import TaskQuery
+from gencode.core.questions import Answer, Question
+from gencode.journal.store import TaskQuery
 from gencode.testing import call, says, scripted
 
 MAKE = call("Bash", command="make all")

@@ -11,8 +11,8 @@ from gencode.core.messages import CommandRun, FileChange, UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Evidence, transcript_of
-from gencode.runtime.loop import ASK_AGAIN, NOT_DONE
-from gencode.runtime.ports import EndPart, Part, Request, TextPart
+from gencode.agent.loop import ASK_AGAIN, NOT_DONE
+from gencode.journal.store import EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 

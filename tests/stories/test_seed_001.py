@@ -9,9 +9,9 @@ from tests.surfaces.running import gen, script
 from gencode import GenCode
 from gencode.core.status import Status
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.ports import Request
+from gencode.journal.store import Request
 from gencode.stores.memory import MemoryStore
-from gencode.surfaces.view import View, fold
+from gencode.interfaces.render.agent_view import View, fold
 from gencode.testing import Overhearing, call, says, scripted
 
 FOUND = "src/auth/errors.py:1 - the class; src/middleware/auth.py:4 - where it is handled"

@@ -14,10 +14,10 @@ from tests.surfaces.running import script
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.status import Status
-from gencode.questions.ask_parent import ASKING
+from gencode.tasks.ask_parent import ASKING
 from gencode.questions.question_desk import QuestionDesk
-from gencode.runtime.asking import Answer, Inquiry, Question, check_answer
-from gencode.surfaces.person import inquiry_text
+from gencode.core.questions import Answer, Inquiry, Question, check_answer
+from gencode.interfaces.cli.terminal_questions import inquiry_text
 from gencode.testing import call, says, scripted
 
 SIDES = [{"label": "left"}, {"label": "right"}]

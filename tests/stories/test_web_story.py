@@ -14,7 +14,7 @@ from gencode.core.messages import ToolMessage, ToolResult
 from gencode.core.rules import Action, Remedy
 from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.asking import Answer, Question
+from gencode.core.questions import Answer, Question
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Turns, call, says
 from gencode.tools.web_fetch import web_fetch

@@ -18,9 +18,9 @@ from gencode.core.messages import UserMessage
 from gencode.core.quoting import unquoted
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.runtime.ports import TaskQuery
-from gencode.surfaces.notices import Notice
-from gencode.surfaces.talk import Talk
+from gencode.journal.store import TaskQuery
+from gencode.interfaces.chat.notices import Notice
+from gencode.interfaces.chat.chat_session import Talk
 
 SEND = {
     "name": "Task",

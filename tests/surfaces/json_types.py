@@ -13,14 +13,14 @@ from gencode.core.budget import Budget
 from gencode.core.messages import Message
 from gencode.core.outcome import Outcome, RunOutcome
 from gencode.core.rules import Decision
-from gencode.delegation.differences import Difference, Pair
+from gencode.tasks.compare_runs import Difference, Pair
 from gencode.mcp.session_servers import ServerReport
-from gencode.runtime.asking import Question
-from gencode.runtime.worktrees.leftover import Leftover
-from gencode.surfaces.agent_pages import AgentLine, LintedFile
-from gencode.surfaces.commands.doctor import Check
-from gencode.surfaces.commands.models import ModelLine
-from gencode.surfaces.commands.skills import SkillLine
+from gencode.core.questions import Question
+from gencode.workspaces.worktrees.leftover import Leftover
+from gencode.interfaces.chat.agent_info import AgentLine, LintedFile
+from gencode.interfaces.cli.doctor import Check
+from gencode.interfaces.cli.models import ModelLine
+from gencode.interfaces.cli.skills import SkillLine
 
 Fields = dict[str, Any]
 

@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from gencode.core.outcome import Outcome
 from gencode.permissions.explanation import Explanation
-from gencode.runtime.away.homecoming import Arrival
+from gencode.workspaces.transfer.apply_changes import Arrival
 from gencode.stores.pg_copy import CopyReport
-from gencode.surfaces.agent_pages import AgentPage, LintedFile
-from gencode.surfaces.commands.ask import Answer
-from gencode.surfaces.commands.permissions import Verdict
-from gencode.surfaces.commands.trust import Offer, ServerOffers
+from gencode.interfaces.chat.agent_info import AgentPage, LintedFile
+from gencode.interfaces.cli.ask import Answer
+from gencode.interfaces.cli.permissions import Verdict
+from gencode.interfaces.cli.trust import Offer, ServerOffers
 from tests.surfaces.json_types import (
     Agents,
     Begun,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gencode.surfaces.completing import Offer, Words, files_below, matching, offers
+from gencode.interfaces.chat.input_completion import Offer, Words, files_below, matching, offers
 
 FILES = ["README.md", "src/app.py", "src/core/task.py", "tests/test_task.py"]
 

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.surfaces.commands.completions import SCRIPTS, complete
-from gencode.surfaces.offering import Offers, offers, split_line
-from gencode.surfaces.parser import build_parser
+from gencode.interfaces.cli.completions import SCRIPTS, complete
+from gencode.interfaces.cli.shell_completion import Offers, offers, split_line
+from gencode.interfaces.cli.parser import build_parser
 from tests.house.test_documents import commands, options
 from tests.surfaces.running import gen, script
 
@@ -265,6 +265,6 @@ def test_the_help_of_every_command_is_grouped_and_has_examples_that_can_be_typed
 
 
 def parse(line: str) -> argparse.Namespace:
-    from gencode.surfaces.parser import prompt_first
+    from gencode.interfaces.cli.parser import prompt_first
 
     return PARSER.parse_args(prompt_first(split_line(line)[1:]))

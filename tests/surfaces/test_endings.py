@@ -11,7 +11,7 @@ import pytest
 
 import gencode
 from gencode.core.errors import StoreTrouble
-from gencode.surfaces.cli import exit_code
+from gencode.interfaces.cli.main import exit_code
 from tests.surfaces.running import GEN, SECONDS, Ended, gen, script
 
 OFFLINE = "the built-in offline search model answers"
@@ -208,8 +208,8 @@ def test_neither_rich_nor_a_package_index_is_loaded_without_a_terminal(tmp_path:
     model = script(tmp_path, main=[{"text": "ok"}])
     ended = gen("-p", "go", "--model", model, cwd=tmp_path, PYTHONPROFILEIMPORTTIME="1")
     loaded = {line.rpartition("|")[2].strip() for line in ended.err.splitlines()}
-    assert "gencode.surfaces.plain" in loaded
-    assert loaded & {"rich", "importlib.metadata", "gencode.surfaces.panels", "textual"} == set()
+    assert "gencode.interfaces.render.plain_text" in loaded
+    assert loaded & {"rich", "importlib.metadata", "gencode.interfaces.render.rich_panels", "textual"} == set()
 
 
 def test_a_terminal_that_speaks_only_ascii_gets_escapes(tmp_path: Path) -> None:

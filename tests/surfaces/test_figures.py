@@ -5,7 +5,7 @@ import pytest
 from gencode.core.budget import Budget
 from gencode.core.messages import Usage
 from gencode.core.status import Status
-from gencode.surfaces.figures import (
+from gencode.interfaces.render.number_format import (
     Bar,
     bar_text,
     bars,
@@ -16,7 +16,7 @@ from gencode.surfaces.figures import (
     progress_line,
     state,
 )
-from gencode.surfaces.view import AgentView
+from gencode.interfaces.render.agent_view import AgentView
 
 
 @pytest.mark.parametrize(

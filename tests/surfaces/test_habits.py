@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode.core.errors import UserMistake
-from gencode.surfaces.habits import AUTONOMY, NOT_TOLD, WHICH, are_rules, mode, remarks, split_rules
-from gencode.surfaces.parser import build_parser, prompt_first
+from gencode.interfaces.cli.claude_code_options import AUTONOMY, NOT_TOLD, WHICH, are_rules, mode, remarks, split_rules
+from gencode.interfaces.cli.parser import build_parser, prompt_first
 from tests.surfaces.running import gen, script, send
 
 REVIEWER = {"description": "Reviews code.", "prompt": "You review code.", "tools": ["Read", "Write"]}

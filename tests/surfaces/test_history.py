@@ -3,7 +3,7 @@
 import stat
 from pathlib import Path
 
-from gencode.surfaces.history import MOST, History
+from gencode.interfaces.chat.prompt_history import MOST, History
 
 
 def test_one_goes_back_and_forth_and_what_was_typed_is_kept() -> None:

@@ -11,9 +11,9 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, UserMessage
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.toolbox import ToolContext, tool
-from gencode.surfaces.commands.transcript import said
-from gencode.surfaces.log import LogFile
+from gencode.agent.toolbox import ToolContext, tool
+from gencode.interfaces.cli.task_transcript import said
+from gencode.interfaces.log_file import LogFile
 from gencode.testing import call, says
 from tests.surfaces.running import Ended, gen, in_terminal, send
 
@@ -195,7 +195,7 @@ async def test_the_log_shows_exactly_what_was_said_and_no_text_can_add_a_record(
     assert "\u00a0" not in written and "\ue000" not in written
     assert "forged" in written
     assert [line for line in written.splitlines() if not line.startswith("  ")] == [
-        line for line in written.splitlines() if " ERROR gencode.runtime.calls: the tool Break failed" in line
+        line for line in written.splitlines() if " ERROR gencode.agent.tool_calls: the tool Break failed" in line
     ]
 
 

@@ -11,9 +11,9 @@ import jsonschema_rs
 import pytest
 
 from gencode.settings import gen_home
-from gencode.surfaces.cli import main
-from gencode.surfaces.log import LogFile
-from gencode.surfaces.parser import build_parser
+from gencode.interfaces.cli.main import main
+from gencode.interfaces.log_file import LogFile
+from gencode.interfaces.cli.parser import build_parser
 from tests.house.source import ROOT
 from tests.house.test_documents import commands, options
 from tests.mcp.fleet import ODD_SERVER, offer

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.surfaces.follow import tell_stopped
+from gencode.interfaces.cli.foreground_run import tell_stopped
 from gencode.testing import call, says, scripted
 from tests.surfaces.running import SECONDS, gen, script, start
 from tests.waiting import until, wait_until

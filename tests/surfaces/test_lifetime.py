@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.runtime.owner import fate
+from gencode.journal.owner import fate
 from tests.house.source import package
 from tests.surfaces.running import SECONDS, Ended, Turn, gen, script, send
 from tests.waiting import wait_until
@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gencode import ToolContext, tool
-from gencode.runtime.owner import new_owner
+from gencode.journal.owner import new_owner
 
 
 @tool(effect="read", timeout=0.5)
@@ -109,7 +109,7 @@ def test_the_process_of_a_task_in_the_background_ends_with_it(tmp_path: Path, si
 LEAVES = """
 import asyncio, atexit, sys
 
-from gencode.surfaces import lifetime
+from gencode.interfaces import lifetime
 
 atexit.register(print, "cleaned up")
 

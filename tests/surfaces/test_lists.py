@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gencode.core.extras import installing
-from gencode.runtime.sandbox.choose import chosen
+from gencode.sandbox.choose import chosen
 from tests.surfaces.running import gen
 
 AGENT = """---

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from gencode.core.events import Event, ProgressMade, TaskCreated
-from gencode.surfaces import plain
-from gencode.surfaces.follow import painter_for
-from gencode.surfaces.panels import Panels
+from gencode.interfaces.render import plain_text as plain
+from gencode.interfaces.cli.foreground_run import painter_for
+from gencode.interfaces.render.rich_panels import Panels
 from tests.surfaces.running import gen
 
 AT = "2026-11-15T02:32:00.123456Z"

@@ -13,8 +13,8 @@ from gencode.core.events import (
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import Delivered, Task, TaskTerms
-from gencode.surfaces.notices import Notice, all_named, ended_meanwhile, named, notice_of
-from gencode.surfaces.view import View, fold
+from gencode.interfaces.chat.notices import Notice, all_named, ended_meanwhile, named, notice_of
+from gencode.interfaces.render.agent_view import View, fold
 
 AT = "2026-01-01T00:00:00.000000Z"
 BORN = TaskCreated(agent="Explore", description="find it", parent="m")

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from gencode.core.errors import UserMistake
-from gencode.surfaces.parser import PLAIN, VALUED, build_parser, prompt_first
+from gencode.interfaces.cli.parser import PLAIN, VALUED, build_parser, prompt_first
 
 
 def typed(*words: str) -> dict[str, object]:

@@ -6,8 +6,8 @@ import pytest
 
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision
-from gencode.runtime.asking import Answer, Question
-from gencode.surfaces.person import shown, understood
+from gencode.core.questions import Answer, Question
+from gencode.interfaces.cli.terminal_questions import shown, understood
 from tests.surfaces.running import gen, in_terminal, script, send
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gencode.surfaces.plain import seconds, table, turns
+from gencode.interfaces.render.plain_text import seconds, table, turns
 
 
 def test_columns_stand_under_their_heads() -> None:

@@ -2,8 +2,8 @@
 
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision
-from gencode.runtime.asking import Answer, Inquiry, Option, Question
-from gencode.surfaces.questions import (
+from gencode.core.questions import Answer, Inquiry, Option, Question
+from gencode.interfaces.chat.question_text import (
     allows,
     answered,
     choices,

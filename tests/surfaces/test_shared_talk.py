@@ -15,13 +15,13 @@ from gencode.core.messages import UserMessage
 from gencode.core.quoting import unquoted
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.delegation.reach import Verb
-from gencode.delegation.work import COME_BACK
-from gencode.runtime.ports import TaskQuery
+from gencode.tasks.control import Verb
+from gencode.tasks.service import COME_BACK
+from gencode.journal.store import TaskQuery
 from gencode.stores.sqlite import SqliteStore
-from gencode.surfaces.notices import Notice
-from gencode.surfaces.talk import Talk
-from gencode.surfaces.transcripts import Reply, hear
+from gencode.interfaces.chat.notices import Notice
+from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.render.transcript import Reply, hear
 from gencode.testing import call, says, scripted
 from tests.stores.other_program import rows
 from tests.waiting import Gate, until

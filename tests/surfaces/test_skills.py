@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gencode.core.skill import Skill, SkillEntry
-from gencode.surfaces.cli import main
-from gencode.surfaces.commands.skills import skill_line, told
+from gencode.interfaces.cli.main import main
+from gencode.interfaces.cli.skills import skill_line, told
 
 TEXT = "---\nname: {name}\ndescription: Does it.\nagent: Plan\nallowed-tools: Read\n---\nDo it.\n"
 

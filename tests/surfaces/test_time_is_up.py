@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gencode.surfaces.handed_back import NOT_SUMMED_UP
+from gencode.interfaces.cli.unsummarised_results import NOT_SUMMED_UP
 from tests.control.test_queue_story import write_agent
 from tests.surfaces.running import gen, script
 

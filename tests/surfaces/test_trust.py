@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.runtime.processes.environment import MARK
+from gencode.sandbox.processes.environment import MARK
 from tests.surfaces.running import Ended, gen, in_terminal, script
 
 SETTINGS = """\

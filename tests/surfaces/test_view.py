@@ -20,7 +20,7 @@ from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, Usage
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import replay
-from gencode.surfaces.view import AgentView, End, View, fold, seen
+from gencode.interfaces.render.agent_view import AgentView, End, View, fold, seen
 
 GLOB = ToolCall("1", "Glob", {"pattern": "*.py"})
 GREP = ToolCall("2", "Grep", {"pattern": "def"})

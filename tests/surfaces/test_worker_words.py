@@ -4,10 +4,10 @@ import os
 import subprocess
 import sys
 
-from gencode.surfaces.commands.worker import ENDED
+from gencode.interfaces.cli.worker import ENDED
 from tests.waiting import PATIENCE
 
-SAYS = "from gencode.surfaces.commands.worker import say_ended; say_ended()"
+SAYS = "from gencode.interfaces.cli.worker import say_ended; say_ended()"
 
 
 def said(stderr: int) -> int:

@@ -14,7 +14,7 @@ from gencode import GenCode, UserMistake
 from gencode.core.extras import installing
 from gencode.core.messages import Usage
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.traces import Standing, standing
+from gencode.agent.trace_settings import Standing, standing
 from gencode.telemetry.otel_setup import Telemetry
 from gencode.testing import call, says
 from tests.surfaces.running import gen, script
@@ -191,7 +191,7 @@ def test_a_setting_or_an_endpoint_switches_it_on(environ: dict[str, str], wanted
 def test_a_missing_extra_is_said_only_to_who_asked_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gencode.runtime.traces.NEEDED", ("not_there_at_all.sdk",))
+    monkeypatch.setattr("gencode.agent.trace_settings.NEEDED", ("not_there_at_all.sdk",))
     endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}
     assert Telemetry(False, environ=endpoint).on is False
     with pytest.raises(UserMistake) as mistake:
@@ -224,7 +224,7 @@ def test_what_keeps_traces_from_being_sent_is_one_line_and_a_row_of_the_doctor(
     shown = gen("doctor", "--json", cwd=tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT="http://user:pw@127.0.0.1:1/v1")
     [row] = [each for each in shown.json["checks"] if each["name"] == "traces"]
     assert "pw" not in str(row)
-    monkeypatch.setattr("gencode.runtime.traces.NEEDED", ("not_there_at_all.sdk",))
+    monkeypatch.setattr("gencode.agent.trace_settings.NEEDED", ("not_there_at_all.sdk",))
     found = standing(False, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"})
     assert (found.on, found.fix) == (False, installing("otel"))
 

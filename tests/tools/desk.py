@@ -8,8 +8,8 @@ from typing import Any
 from gencode.core.messages import ToolCall
 from gencode.core.spec import Workspace
 from gencode.permissions.paths import resolve
-from gencode.runtime.seen import Seen
-from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput
+from gencode.files.file_versions import Seen
+from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
 
 
 def yes(path: str) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from gencode.core.errors import ToolError
 from gencode.core.messages import FileChange, FileSeen, ToolCall, Trace
-from gencode.runtime.toolbox import ToolOutput
+from gencode.agent.toolbox import ToolOutput
 from gencode.tools.edit import EDIT
 from gencode.tools.read import READ
 from gencode.tools.text_files import LARGEST

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from gencode.core.errors import ToolError
 from gencode.core.messages import ToolCall
-from gencode.runtime.shells import Shells
-from gencode.runtime.toolbox import Tool
-from gencode.runtime.variables import LONGEST_VALUE, MOST
+from gencode.sandbox.shells import Shells
+from gencode.agent.toolbox import Tool
+from gencode.sandbox.variables import LONGEST_VALUE, MOST
 from gencode.tools.bash import BASH
 from gencode.tools.environment_variables import GET_ENV, SET_ENV
 from tests.tools.desk import Desk

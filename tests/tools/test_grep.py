@@ -6,7 +6,7 @@ import pytest
 
 from gencode.core.errors import ToolError
 from gencode.core.messages import ToolCall
-from gencode.runtime.toolbox import CLIP, ToolOutput
+from gencode.agent.toolbox import CLIP, ToolOutput
 from gencode.tools.grep import GREP
 from tests.tools.desk import Desk
 

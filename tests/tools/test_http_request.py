@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gencode.core.errors import ToolError
-from gencode.runtime.toolbox import CLIP, Tool
+from gencode.agent.toolbox import CLIP, Tool
 from gencode.tools.catalog import on_request
 from gencode.tools.http_request import (
     LARGEST_BODY,

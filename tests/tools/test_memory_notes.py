@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gencode.core.errors import ToolError
 from gencode.core.messages import ToolCall
 from gencode.core.spec import Workspace
-from gencode.runtime.toolbox import Tool
+from gencode.agent.toolbox import Tool
 from gencode.tools import memory_notes as notes
 from gencode.tools.memory_notes import (
     LARGEST,

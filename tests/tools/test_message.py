@@ -12,7 +12,7 @@ from gencode.core.events import CallDecided, ProgressMade, TaskStarted
 from gencode.core.messages import Message, ToolMessage
 from gencode.core.rules import Action
 from gencode.core.task import transcript_of
-from gencode.runtime.asking import Answer, Question
+from gencode.core.questions import Answer, Question
 from gencode.testing import call, says, scripted
 from gencode.tools.message import message
 from tests.tools.desk import Desk

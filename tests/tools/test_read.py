@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gencode.core.errors import ToolError
 from gencode.core.messages import FileSeen, Trace
-from gencode.runtime.toolbox import CLIP, ToolOutput
+from gencode.agent.toolbox import CLIP, ToolOutput
 from gencode.tools.read import READ
 from tests.tools.desk import Desk
 

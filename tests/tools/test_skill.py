@@ -16,8 +16,8 @@ from gencode.core.skill import Skill
 from gencode.core.spec import TaskRequest, same_name
 from gencode.core.status import Status
 from gencode.core.task import Task, TaskReport
-from gencode.runtime.ports import Sent
-from gencode.runtime.toolbox import CLIP, ToolContext, ToolOutput
+from gencode.journal.store import Sent
+from gencode.agent.toolbox import CLIP, ToolContext, ToolOutput
 from gencode.testing import reported
 from gencode.tools.skill import LONGEST_BODY, as_task_call, instructions, skill_tool
 from tests.tools.desk import Desk

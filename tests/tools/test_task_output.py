@@ -15,7 +15,7 @@ from gencode.core.quoting import unquoted
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.runtime.ports import Lease
+from gencode.journal.store import Lease
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 

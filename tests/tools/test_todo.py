@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gencode.core.errors import ToolError
-from gencode.runtime.toolbox import ToolOutput
+from gencode.agent.toolbox import ToolOutput
 from gencode.tools.todo import MOST, TODO_WRITE
 from tests.tools.desk import Desk
 

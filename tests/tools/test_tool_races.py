@@ -10,9 +10,9 @@ from bench.races import SWAPS, THEIRS, Scene, attacker
 from gencode.core.errors import ToolError
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Mode, Policy
-from gencode.runtime.gate import Approvals, CallingAgent, Gate
-from gencode.runtime.seen import Seen
-from gencode.runtime.toolbox import Tool, Toolbox, ToolContext
+from gencode.agent.gate import Approvals, CallingAgent, Gate
+from gencode.files.file_versions import Seen
+from gencode.agent.toolbox import Tool, Toolbox, ToolContext
 from gencode.tools.edit import EDIT
 from gencode.tools.read import READ
 from gencode.tools.write import WRITE

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gencode.core.errors import ToolError
-from gencode.runtime.toolbox import CLIP, Tool
+from gencode.agent.toolbox import CLIP, Tool
 from gencode.tools.web_fetch import KEPT_CHARACTERS, WEB_FETCH, PageCache, web_fetch
 from gencode.tools.web_page import LIMITS, PART, WebPage
 from tests.runtime.village import Act, Village, Visit, endless, page, raw, redirect, village_in

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode.core.errors import ToolError
-from gencode.runtime.toolbox import Tool
+from gencode.agent.toolbox import Tool
 from gencode.tools.search_engines import brave, searxng, tavily
 from gencode.tools.search_engines.brave import Brave
 from gencode.tools.search_engines.duckduckgo import DuckDuckGo, results_of

@@ -14,11 +14,11 @@ from textual.pilot import Pilot
 
 from gencode.app import GenCode
 from gencode.providers.scripted import ScriptedProvider
-from gencode.runtime.asking import Asker
-from gencode.runtime.ports import Store
+from gencode.core.questions import Asker
+from gencode.journal.store import Store
 from gencode.stores.memory import MemoryStore
-from gencode.surfaces.talk import Talk
-from gencode.surfaces.tui.app import TerminalApp
+from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.tui.app import TerminalApp
 
 SECONDS = 60.0
 Turn = Mapping[str, Any]

@@ -7,7 +7,7 @@ from textual import events
 
 from gencode.core.status import Status
 from gencode.permissions.trust import standing
-from gencode.surfaces.tui.agent_screen import AgentScreen
+from gencode.interfaces.tui.agent_screen import AgentScreen
 from gencode.testing import call, says
 from tests.tui.driving import Seat, seated, turns
 from tests.waiting import Gate

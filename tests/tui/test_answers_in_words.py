@@ -8,9 +8,10 @@ from textual import events
 
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision
-from gencode.runtime.asking import Answer, Inquiry, Option, Question
-from gencode.surfaces.tui import asking, attention
-from gencode.surfaces.tui.asking import InquiryScreen
+from gencode.core.questions import Answer, Inquiry, Option, Question
+from gencode.interfaces.tui import question_dialogs as asking
+from gencode.interfaces.tui import key_order as attention
+from gencode.interfaces.tui.question_dialogs import InquiryScreen
 from gencode.testing import says
 from tests.tui.driving import SECONDS, Seat, seated, turns
 

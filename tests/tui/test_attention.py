@@ -12,9 +12,10 @@ from textual import events
 
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision
-from gencode.runtime.asking import NOBODY, Answer, Away, Inquiry, Option, Patience, Question
-from gencode.surfaces.tui import asking, attention
-from gencode.surfaces.tui.asking import AskScreen, InquiryScreen
+from gencode.core.questions import NOBODY, Answer, Away, Inquiry, Option, Patience, Question
+from gencode.interfaces.tui import question_dialogs as asking
+from gencode.interfaces.tui import key_order as attention
+from gencode.interfaces.tui.question_dialogs import AskScreen, InquiryScreen
 from gencode.testing import says
 from tests.tui.driving import Seat, seated, turns
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.text import Text
 from textual.strip import Strip
 
-from gencode.surfaces.tui.paper import Paper
+from gencode.interfaces.tui.rich_renderer import Paper
 
 PAPER = Paper(dark=True)
 PIECES = st.tuples(st.text("ab ·日ü●", max_size=12), st.sampled_from(["", "busy", "faint", "bold"]))
@@ -36,7 +36,7 @@ def test_a_line_is_drawn_as_rich_would_draw_it(style: str, pieces: list[tuple[st
 
 def test_textual_looks_often_for_what_is_to_be_drawn_and_what_we_start_is_not_told() -> None:
     code = (
-        "import os, gencode.surfaces.tui.app; from textual import constants\n"
+        "import os, gencode.interfaces.tui.app; from textual import constants\n"
         "print(constants.MAX_FPS, 'TEXTUAL_FPS' in os.environ)"
     )
     usual = {name: value for name, value in os.environ.items() if name != "TEXTUAL_FPS"}

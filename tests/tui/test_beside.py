@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from gencode.core.rules import Policy
-from gencode.runtime.agenda import Appointment
+from gencode.schedule.appointments import Appointment
 from gencode.stores.memory import MemoryStore
-from gencode.surfaces.talk import Talk
-from gencode.surfaces.tui.start import run_due
+from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.tui.start import run_due
 from gencode.testing import says
 from tests.tui.driving import seated, turns
 

@@ -3,9 +3,9 @@
 from gencode.core.events import CallDecided, Event, MessageAdded
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
 from gencode.core.rules import Action, Decision
-from gencode.surfaces.transcripts import MOST_KEPT, retold
-from gencode.surfaces.tui.blocks import Drawing, grouped
-from gencode.surfaces.tui.paper import Paper
+from gencode.interfaces.render.transcript import MOST_KEPT, retold
+from gencode.interfaces.tui.transcript_blocks import Drawing, grouped
+from gencode.interfaces.tui.rich_renderer import Paper
 
 
 def event(seq: int, fact: MessageAdded | CallDecided) -> Event:

@@ -7,7 +7,7 @@ from gencode.core.ids import stamp
 from gencode.core.messages import Usage
 from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
-from gencode.surfaces.handed_back import NOT_SUMMED_UP
+from gencode.interfaces.cli.unsummarised_results import NOT_SUMMED_UP
 from gencode.testing import call, says
 from tests.tui.driving import seated, turns
 from tests.waiting import Gate

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gencode.core.task import Task
-from gencode.runtime.ports import TaskQuery
+from gencode.journal.store import TaskQuery
 from gencode.stores.memory import MemoryStore
-from gencode.surfaces.history import History
+from gencode.interfaces.chat.prompt_history import History
 from gencode.testing import says
 from tests.tui.driving import Seat, seated, turns
 

@@ -12,10 +12,11 @@ from textual import events
 
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Action, Decision
-from gencode.runtime.asking import Answer, Inquiry, Option, Question
-from gencode.surfaces.tui import asking, attention
-from gencode.surfaces.tui.asking import InquiryScreen
-from gencode.surfaces.tui.dialogs import PickScreen
+from gencode.core.questions import Answer, Inquiry, Option, Question
+from gencode.interfaces.tui import question_dialogs as asking
+from gencode.interfaces.tui import key_order as attention
+from gencode.interfaces.tui.question_dialogs import InquiryScreen
+from gencode.interfaces.tui.dialogs import PickScreen
 from gencode.testing import says
 from tests.surfaces.running import SECONDS, gen, script
 from tests.tui.driving import Seat, seated, turns

@@ -12,8 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 
-from gencode.surfaces.tui.keyboard import BEGIN, END, Pasted
-from gencode.surfaces.tui.outlet import MOST_WAITING, Outlet
+from gencode.interfaces.tui.terminal_driver import BEGIN, END, Pasted
+from gencode.interfaces.tui.terminal_writer import MOST_WAITING, Outlet
 from tests.surfaces.running import script
 from tests.tui.test_real_terminal import on_a_pty, read
 from tests.waiting import PATIENCE

@@ -8,8 +8,8 @@ from textual.geometry import Size
 
 from gencode.core.errors import UserMistake
 from gencode.stores.memory import MemoryStore
-from gencode.surfaces.history import History
-from gencode.surfaces.tui.dialogs import ConfirmScreen
+from gencode.interfaces.chat.prompt_history import History
+from gencode.interfaces.tui.dialogs import ConfirmScreen
 from gencode.testing import call, says
 from tests.tui.driving import screen_text, seated, turns
 

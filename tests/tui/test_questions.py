@@ -7,11 +7,12 @@ import pytest
 from gencode.core.events import MessageAdded
 from gencode.core.messages import ToolCall, ToolMessage
 from gencode.core.rules import Action, Decision
-from gencode.runtime.asking import Question
-from gencode.runtime.ports import TaskQuery
-from gencode.surfaces.tui import asking, attention
-from gencode.surfaces.tui.asking import AskScreen, InquiryScreen
-from gencode.surfaces.tui.dialogs import ConfirmScreen, PageScreen, PickScreen
+from gencode.core.questions import Question
+from gencode.journal.store import TaskQuery
+from gencode.interfaces.tui import question_dialogs as asking
+from gencode.interfaces.tui import key_order as attention
+from gencode.interfaces.tui.question_dialogs import AskScreen, InquiryScreen
+from gencode.interfaces.tui.dialogs import ConfirmScreen, PageScreen, PickScreen
 from gencode.testing import call, says
 from tests.tui.driving import Seat, seated, turns
 

@@ -19,7 +19,7 @@ from termios import TIOCSWINSZ, tcgetattr
 import pytest
 
 from gencode.core.extras import installing
-from gencode.surfaces.commands import screen
+from gencode.interfaces.cli import interactive as screen
 from tests.surfaces.running import GEN, SECONDS, gen, script, send
 from tests.waiting import wait_until
 
@@ -298,7 +298,7 @@ def test_no_colour_means_no_colour(tmp_path: Path) -> None:
 
 def test_a_fault_leaves_the_terminal_sane_and_names_the_log(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
-        "import gencode.surfaces.tui.screens as s\n"
+        "import gencode.interfaces.tui.screens as s\n"
         "def broken(self, event): raise ZeroDivisionError('a bug')\n"
         "s.TranscriptScreen.hear = broken\n"  # not what a person does, which would only be told
     )
@@ -319,7 +319,7 @@ def test_a_fault_leaves_the_terminal_sane_and_names_the_log(tmp_path: Path) -> N
 
 def test_the_first_frame_comes_before_any_provider_is_loaded(tmp_path: Path) -> None:
     code = (
-        "import sys, gencode.surfaces.tui.start\n"
+        "import sys, gencode.interfaces.tui.start\n"
         "print([name for name in sys.modules if name.startswith(('gencode.providers', 'gencode.app'))])"
     )
     ended = subprocess.run(

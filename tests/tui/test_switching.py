@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from gencode.runtime.asking import Answer
-from gencode.surfaces.tui.agent_screen import AgentScreen
-from gencode.surfaces.tui.asking import AskScreen
+from gencode.core.questions import Answer
+from gencode.interfaces.tui.agent_screen import AgentScreen
+from gencode.interfaces.tui.question_dialogs import AskScreen
 from gencode.testing import call, says
 from tests.tui.driving import Seat, seated, turns
 

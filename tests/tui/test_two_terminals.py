@@ -9,9 +9,10 @@ import pytest
 
 from gencode.questions.question_desk import who_answers
 from gencode.stores.sqlite import SqliteStore
-from gencode.surfaces.talk import ANSWER_THERE
-from gencode.surfaces.tui import asking, attention
-from gencode.surfaces.tui.asking import AskScreen
+from gencode.interfaces.chat.chat_session import ANSWER_THERE
+from gencode.interfaces.tui import question_dialogs as asking
+from gencode.interfaces.tui import key_order as attention
+from gencode.interfaces.tui.question_dialogs import AskScreen
 from gencode.testing import call, says
 from tests.tui.driving import Seat, seated
 

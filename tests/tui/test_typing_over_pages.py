@@ -4,7 +4,7 @@ from pathlib import Path
 
 from textual import events
 
-from gencode.surfaces.tui.dialogs import PageScreen
+from gencode.interfaces.tui.dialogs import PageScreen
 from gencode.testing import says
 from tests.tui.driving import Seat, seated, turns
 

@@ -14,7 +14,7 @@ from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Action, Mode, Rule, merge, parse_mode, parse_rule, written_in
 from gencode.core.spec import AgentSpec, Effort, Isolation, same_name
-from gencode.runtime.prompt import one_line
+from gencode.agent.prompt import one_line
 
 MOST_TURNS = 10_000
 RESULT_CAPS = range(100, 100_001)
@@ -325,7 +325,7 @@ class _SpecBuilder:
         value = fields.values.get("hooks")
         if value in (None, {}, []):
             return {}
-        from gencode.runtime.hooks_file import GUARD, parse_hooks
+        from gencode.agent.hook_settings import GUARD, parse_hooks
 
         if not isinstance(value, dict):  # whatever it guards must not go unguarded
             value = {GUARD: value}

@@ -21,7 +21,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, same_name
 from gencode.permissions.agent_folders import AGENT_FOLDERS, CONFIG_NAMES, USER_FOLDERS
 from gencode.permissions.project_files import LARGEST_KEPT
-from gencode.runtime.prompt import one_line
+from gencode.agent.prompt import one_line
 
 ENDINGS = (".md", ".toml", ".yaml", ".yml", ".json", ".jsonc")
 MOST_DOTS = 100

@@ -19,7 +19,7 @@ from gencode.agents.registry import MAIN, AgentEntry, Registry
 from gencode.core.errors import UserMistake, nearest
 from gencode.core.spec import AgentSpec, same_name
 from gencode.permissions.project_files import LARGEST_KEPT
-from gencode.runtime.prompt import one_line
+from gencode.agent.prompt import one_line
 
 FLAG = "--agents"
 MOST_AGENTS = 100

@@ -21,7 +21,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.spec import same_name
 from gencode.permissions.agent_folders import CONFIG_NAMES
 from gencode.permissions.project_files import LARGEST_KEPT
-from gencode.runtime.prompt import one_line
+from gencode.agent.prompt import one_line
 
 MOST_FILES = 20_000
 DEEPEST = 64
@@ -150,7 +150,7 @@ class SchemaChecker:
 
     def wrong(self, schema: object) -> tuple[str, str] | None:
         """What is wrong with a schema, as a code and in words; None where nothing is."""
-        from gencode.runtime.shaped import check_schema
+        from gencode.agent.output_schema import check_schema
 
         if self._left <= 0:
             return "schema-unchecked", UNCHECKED

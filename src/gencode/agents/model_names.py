@@ -7,7 +7,7 @@ sender's.
 
 import re
 
-from gencode.runtime.models import ALIASES, TIERS
+from gencode.agent.models import ALIASES, TIERS
 
 INHERIT = "inherit"
 _SENDERS = frozenset(("", "inherit", "auto", "default", "parent", "none", "null", "main"))

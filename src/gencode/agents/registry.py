@@ -25,7 +25,7 @@ from gencode.core.spec import AgentSpec, same_name
 from gencode.permissions.agent_folders import USER_CONFIGS, USER_FOLDERS, agent_dialect, beside
 from gencode.permissions.project_files import LARGEST_KEPT
 from gencode.permissions.trust import FolderTrust
-from gencode.runtime.prompt import one_line
+from gencode.agent.prompt import one_line
 
 if TYPE_CHECKING:
     from gencode.agents.lint import LintReport

@@ -21,7 +21,7 @@ from gencode.agents.frontmatter import FrontMatter, read_front_matter
 from gencode.core.skill import Skill
 from gencode.core.spec import same_name
 from gencode.permissions.project_files import LARGEST_KEPT
-from gencode.runtime.prompt import inert, one_line
+from gencode.agent.prompt import inert, one_line
 
 FILE = "SKILL.md"
 LONGEST_NAME = 64

@@ -22,8 +22,8 @@ from gencode.permissions.agent_folders import SKILL_FOLDERS
 from gencode.permissions.project_files import LARGEST_KEPT
 from gencode.permissions.secrets import folded, is_secret
 from gencode.permissions.trust import FolderTrust
-from gencode.runtime.prompt import inert, one_line
-from gencode.runtime.toolbox import clip
+from gencode.agent.prompt import inert, one_line
+from gencode.agent.toolbox import clip
 
 LONGEST_LISTING = 4_000
 LONGEST_PRELOADED = 24_000

@@ -18,9 +18,9 @@ from gencode.mcp.streamable_http import HttpTransport, header_value
 from gencode.mcp.tool_list import OfferedTool, ToolList, cleaned, list_tools
 from gencode.mcp.tool_results import output_of
 from gencode.mcp.transport import ConnectionLost, RequestRefused, Transport
-from gencode.runtime.processes.commands import Commands
-from gencode.runtime.processes.environment import Scrub
-from gencode.runtime.toolbox import ToolOutput
+from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.environment import Scrub
+from gencode.agent.toolbox import ToolOutput
 
 log = logging.getLogger(__name__)
 

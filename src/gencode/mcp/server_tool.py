@@ -12,7 +12,7 @@ from gencode.mcp.approvals import ServerApprovals
 from gencode.mcp.server import McpServer
 from gencode.mcp.session_servers import approval_command
 from gencode.mcp.tool_list import OfferedTool
-from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput
+from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
 
 _MOST_ASKED = 1_000
 _LARGEST_INPUT = 4 * 1024 * 1024

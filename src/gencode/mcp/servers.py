@@ -21,10 +21,10 @@ from gencode.mcp.tool_list import OfferedTool
 from gencode.permissions.calls import Approval
 from gencode.permissions.project_files import agent_dialect
 from gencode.permissions.trust import trusted_folders
-from gencode.runtime.processes.commands import Commands
-from gencode.runtime.processes.environment import Scrub
-from gencode.runtime.processes.sweep import sweep
-from gencode.runtime.toolbox import Absence, Tool
+from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.environment import Scrub
+from gencode.sandbox.processes.sweep import sweep
+from gencode.agent.toolbox import Absence, Tool
 
 _APPROVED_WAIT = 30.0
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from gencode.core.rules import Rule
 from gencode.core.spec import AgentSpec
 from gencode.permissions.calls import Approval
-from gencode.runtime.toolbox import Absence, Tool
+from gencode.agent.toolbox import Absence, Tool
 
 if TYPE_CHECKING:
     from gencode.mcp.server import McpServerStatus

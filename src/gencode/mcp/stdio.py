@@ -23,10 +23,10 @@ from gencode.mcp.transport import (
     decoded,
     encoded,
 )
-from gencode.runtime.processes.command import Command
-from gencode.runtime.processes.commands import Commands
-from gencode.runtime.processes.environment import INSIDE, Scrub
-from gencode.runtime.processes.running import Running
+from gencode.sandbox.processes.command import Command
+from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.environment import INSIDE, Scrub
+from gencode.sandbox.processes.running import Running
 
 BASE = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 """What every server gets of our environment, with `LC_*`; all else its definition has to name."""

@@ -7,8 +7,8 @@ import msgspec
 
 from gencode.core.messages import Image
 from gencode.mcp.transport import Message
-from gencode.runtime.pictures import KINDS, MOST_PICTURES, kind_of, picture
-from gencode.runtime.toolbox import ToolOutput, clip
+from gencode.files.images import KINDS, MOST_PICTURES, kind_of, picture
+from gencode.agent.toolbox import ToolOutput, clip
 
 LONGEST_RESULT = 1_000_000
 MOST_PARTS = 1_000

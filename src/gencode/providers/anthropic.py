@@ -33,7 +33,7 @@ from gencode.providers.request_encoding import (
     to_json,
     with_items,
 )
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 
 NAME = "anthropic"
 VERSION = "2023-06-01"

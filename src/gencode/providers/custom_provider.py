@@ -4,9 +4,9 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from gencode.core.errors import ProviderError
-from gencode.runtime.blame import Blame, words_of
-from gencode.runtime.deaf import pieces_apart
-from gencode.runtime.ports import (
+from gencode.agent.plugin_errors import Blame, words_of
+from gencode.agent.abandon import pieces_apart
+from gencode.journal.store import (
     AgainPart,
     CallPart,
     EndPart,

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from gencode.core.errors import ProviderError
-from gencode.runtime.pace import Pace
-from gencode.runtime.ports import Part, Provider, Request
+from gencode.journal.pace import Pace
+from gencode.journal.store import Part, Provider, Request
 
 LONGEST = 180.0
 """A provider that asks for a longer pause is not waited for by anybody."""

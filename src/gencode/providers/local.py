@@ -28,7 +28,7 @@ from gencode.core.extras import installing
 from gencode.providers.endpoint import HttpTimeouts
 from gencode.providers.openai import OpenAIProvider
 from gencode.providers.provider_errors import excerpt
-from gencode.runtime.ports import Part, Request
+from gencode.journal.store import Part, Request
 
 NAME = "local"
 CONTEXT = 32768

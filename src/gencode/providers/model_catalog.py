@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gencode.core.messages import Usage
 from gencode.core.prices import Price
-from gencode.runtime.ports import EndPart, Part, Provider, Request
+from gencode.journal.store import EndPart, Part, Provider, Request
 
 PRICES: Mapping[str, Price] = {
     "anthropic/claude-opus-5": Price(5.0, 25.0, 0.5),

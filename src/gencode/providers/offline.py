@@ -20,7 +20,7 @@ from gencode.offline_search.query import query_of
 from gencode.offline_search.question_splitter import split_question, task_title
 from gencode.offline_search.result_parser import read_lines, read_paths
 from gencode.offline_search.search_plan import CallResult, PlannedCall, SearchResult, next_step
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
 
 LONGEST_PROMPT = 20_000
 FIRST_READ = 400

@@ -36,7 +36,7 @@ from gencode.providers.request_encoding import (
     to_json,
     with_items,
 )
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 
 SIGNED = "google:"
 """Marks a signature of Gemini's; it belongs to a call and goes back with it: `google:CALL:SIGNATURE`."""

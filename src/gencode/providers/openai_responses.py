@@ -31,7 +31,7 @@ from gencode.providers.request_encoding import (
     joined_text,
     to_json,
 )
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 
 
 class _ResponsesText(Struct):

@@ -35,7 +35,7 @@ from gencode.providers.endpoint import DEFAULT_TIMEOUTS, HttpTimeouts
 from gencode.providers.provider_errors import ModelErrors
 from gencode.providers.reply_stream import TOO_DEEP, is_deep, usage_of, whole_call
 from gencode.providers.request_encoding import GO_ON, NO_OUTPUT, api_name, calls_in
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 
 if TYPE_CHECKING:
     from pydantic_ai import messages as said

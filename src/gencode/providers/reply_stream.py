@@ -10,7 +10,7 @@ from gencode.core.errors import ProviderError
 from gencode.core.messages import ToolCall, Usage
 from gencode.providers.endpoint import HttpResponse, ModelEndpoint
 from gencode.providers.provider_errors import ModelErrors
-from gencode.runtime.ports import EndPart, Part
+from gencode.journal.store import EndPart, Part
 
 _T = TypeVar("_T")
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from gencode.core.messages import AssistantMessage, Image, Message, ToolCall, ToolMessage, UserMessage
-from gencode.runtime.ports import ToolSchema
+from gencode.journal.store import ToolSchema
 
 MOST_KEPT = 16 * 1024 * 1024
 """How many bytes of encoded conversations are kept; what falls out is encoded again when it is needed."""

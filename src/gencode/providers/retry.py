@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from gencode.core.errors import ProviderError
 from gencode.providers.request_queue import RequestQueue, RequestSlot
-from gencode.runtime.ports import AgainPart, Part, Provider, Request, WaitPart
+from gencode.journal.store import AgainPart, Part, Provider, Request, WaitPart
 
 SHORT = 3.0
 """So many seconds nobody is told that an agent waits."""

@@ -18,7 +18,7 @@ from msgspec import Struct
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.messages import AssistantMessage, Message, ToolCall, Usage, UserMessage
 from gencode.core.spec import same_name
-from gencode.runtime.ports import CallPart, EndPart, Part, Request, TextPart
+from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
 
 SUMMARY = "summary"
 RETRYABLE = {"rate_limit", "overloaded", "server_error", "timeout"}

@@ -20,7 +20,7 @@ from types import TracebackType
 import msgspec
 
 from gencode.providers.rate_limit import SLOW, RateLimitState
-from gencode.runtime.owner import boot_id, fate, new_owner
+from gencode.journal.owner import boot_id, fate, new_owner
 
 log = logging.getLogger(__name__)
 

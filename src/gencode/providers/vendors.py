@@ -21,13 +21,13 @@ from gencode.providers.ollama import tool_model
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider
 from gencode.providers.shared_limit_file import LimitStorage, SharedLimitFile
-from gencode.runtime.models import OFFLINE, OWN, MakeProvider, Model
-from gencode.runtime.ports import Provider
+from gencode.agent.models import OFFLINE, OWN, MakeProvider, Model
+from gencode.journal.store import Provider
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gencode.runtime.pace import Pace
+    from gencode.journal.pace import Pace
 
 KEYRING = "gencode"
 ENDLESS = 1_000_000_000

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, StoreTrouble, UserMistake
 from gencode.core.rules import DecidedBy
-from gencode.runtime.asking import (
+from gencode.core.questions import (
     FOR_EVER,
     NOBODY,
     Answer,
@@ -38,7 +38,7 @@ from gencode.runtime.asking import (
     kept_there,
     silence,
 )
-from gencode.runtime.ports import Store
+from gencode.journal.store import Store
 
 log = logging.getLogger(__name__)
 

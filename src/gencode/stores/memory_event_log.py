@@ -8,7 +8,7 @@ from gencode.core.events import Event, MessageAdded, unicode_text
 from gencode.core.messages import AssistantMessage, Usage
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.runtime.chronicle import END, MOST, Found, Mark
+from gencode.journal.global_log import END, MOST, Found, Mark
 
 
 class MemoryEventLog:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from gencode.core.errors import UserMistake
 from gencode.core.extras import installing
-from gencode.runtime.owner import LEASE_SECONDS
-from gencode.runtime.ports import Store
+from gencode.journal.owner import LEASE_SECONDS
+from gencode.journal.store import Store
 from gencode.stores.sqlite import SqliteStore
 from gencode.stores.sqlite_schema import Durability
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from gencode.core.events import DurableFact, Event, kind_of
 from gencode.core.task import Task
-from gencode.runtime.ports import Lease
+from gencode.journal.store import Lease
 from gencode.stores.journal_rules import grown, held, lost, missing
 from gencode.stores.ledger_rows import SpendingPath
 from gencode.stores.pg_append import storable

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from gencode.core.errors import CorruptFact
 from gencode.core.events import unicode_text
-from gencode.runtime.owner import fate
+from gencode.journal.owner import fate
 from gencode.stores.open_store import open_postgres
 from gencode.stores.pg_append import storable
 from gencode.stores.pg_pool import Connection

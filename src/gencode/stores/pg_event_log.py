@@ -13,7 +13,7 @@ from typing import Any
 from gencode.core.events import unicode_text
 from gencode.core.messages import Usage
 from gencode.core.status import Status
-from gencode.runtime.chronicle import END, MOST, MOST_BYTES, Found, Mark, found
+from gencode.journal.global_log import END, MOST, MOST_BYTES, Found, Mark, found
 from gencode.stores.pg_append import storable
 from gencode.stores.pg_pool import Connection, Pool
 

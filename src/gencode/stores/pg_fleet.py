@@ -8,8 +8,8 @@ from gencode.core.errors import StoreAway, StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, settle
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.runtime.fleet import Dispatch, Enqueue, Outlook, Stuck, WorkerCard
-from gencode.runtime.ports import Lease
+from gencode.journal.dispatch import Dispatch, Enqueue, Outlook, Stuck, WorkerCard
+from gencode.journal.store import Lease
 from gencode.stores.journal_rules import DRAWS, drawn, first, held, lost, missing
 from gencode.stores.ledger_rows import SpendingPath
 from gencode.stores.pg_claim import TaskClaim

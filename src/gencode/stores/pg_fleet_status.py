@@ -8,9 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.ids import new_id
-from gencode.runtime.away.parcel import Parcel, Returned
-from gencode.runtime.fleet import Hindrance, Lack, NoWorker, Outlook, Stuck, WorkerCard
-from gencode.runtime.owner import LEASE_SECONDS
+from gencode.workspaces.transfer.folder_snapshot import Parcel, Returned
+from gencode.journal.dispatch import Hindrance, Lack, NoWorker, Outlook, Stuck, WorkerCard
+from gencode.journal.owner import LEASE_SECONDS
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_pool import Pool
 from gencode.stores.pg_schema import VERSION, version_at

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
-from gencode.runtime.asking import ALL, Answer, NewQuestion, NobodyThere, Presence, QuestionRow, Unasked
-from gencode.runtime.changes import Changes
-from gencode.runtime.owner import fate
+from gencode.core.questions import ALL, Answer, NewQuestion, NobodyThere, Presence, QuestionRow, Unasked
+from gencode.journal.store_changes import Changes
+from gencode.journal.owner import fate
 from gencode.stores.pg_pool import Connection, Pool, Step
 from gencode.stores.question_rules import (
     DEEPEST,

@@ -5,7 +5,7 @@ compared with facts are text, as in the facts; only leases and workers go by the
 """
 
 from gencode.core.errors import StoreTrouble
-from gencode.runtime.owner import fate, process_named
+from gencode.journal.owner import fate, process_named
 from gencode.stores.pg_ledger import LEDGER
 from gencode.stores.pg_pool import Connection, Pool, alone
 from gencode.stores.pg_workspace_transfer import LACKS, PARCELS

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from gencode.core.errors import UserMistake
-from gencode.runtime.away.parcel import Returned
-from gencode.runtime.fleet import Hindrance, Lack
+from gencode.workspaces.transfer.folder_snapshot import Returned
+from gencode.journal.dispatch import Hindrance, Lack
 from gencode.stores.pg_append import storable
 from gencode.stores.pg_pool import Pool
 

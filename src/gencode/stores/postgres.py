@@ -13,8 +13,8 @@ from gencode.core.errors import StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
 from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
-from gencode.runtime.owner import LEASE_SECONDS, QUEUE
-from gencode.runtime.ports import Lease, Letter, Ownership, TaskQuery, Wish
+from gencode.journal.owner import LEASE_SECONDS, QUEUE
+from gencode.journal.store import Lease, Letter, Ownership, TaskQuery, Wish
 from gencode.stores.journal_rules import (
     DRAWS,
     MOST_WAITING,

@@ -9,8 +9,8 @@ import msgspec
 from gencode.core.events import unicode_text
 from gencode.core.messages import ToolCall
 from gencode.core.rules import DecidedBy
-from gencode.runtime.asking import FOR_EVER, Answer, Question, QuestionRow, Unasked
-from gencode.runtime.owner import fate, machine_of
+from gencode.core.questions import FOR_EVER, Answer, Question, QuestionRow, Unasked
+from gencode.journal.owner import fate, machine_of
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Any
 from gencode.core.events import unicode_text
 from gencode.core.messages import Usage
 from gencode.core.status import Status
-from gencode.runtime.chronicle import END, MOST, MOST_BYTES, Found, Mark, found
+from gencode.journal.global_log import END, MOST, MOST_BYTES, Found, Mark, found
 from gencode.stores.group_commit import patiently
 from gencode.stores.sqlite_schema import PATIENCE, PlainErrors
 

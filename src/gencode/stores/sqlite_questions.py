@@ -11,8 +11,8 @@ from typing import TypeVar
 from gencode.core.errors import UserMistake
 from gencode.core.events import unicode_text
 from gencode.core.messages import ToolCall
-from gencode.runtime.asking import ALL, Answer, NewQuestion, NobodyThere, Presence, QuestionRow, Unasked
-from gencode.runtime.owner import fate
+from gencode.core.questions import ALL, Answer, NewQuestion, NobodyThere, Presence, QuestionRow, Unasked
+from gencode.journal.owner import fate
 from gencode.stores.group_commit import FunctionStep
 from gencode.stores.question_rules import (
     DEEPEST,

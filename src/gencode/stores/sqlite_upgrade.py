@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from gencode.core.errors import StoreTrouble
-from gencode.runtime.owner import fate, process_named, process_of
+from gencode.journal.owner import fate, process_named, process_of
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import msgspec
 from gencode.core.events import DurableFact, Event, kind_of
 from gencode.core.ids import stamp
 from gencode.core.task import RECORDS, Task
-from gencode.runtime.ports import Lease
+from gencode.journal.store import Lease
 from gencode.stores.group_commit import WriteStep
 from gencode.stores.journal_rules import MOST_WAITING, Growth, busy, grown, lost, missing, unheard
 from gencode.stores.sqlite_ledger import Accounts

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.extras import installing
-from gencode.runtime.bus import Bus, Listener
-from gencode.runtime.traces import ENDPOINTS, installed
+from gencode.journal.event_bus import Bus, Listener
+from gencode.agent.trace_settings import ENDPOINTS, installed
 
 if TYPE_CHECKING:
     from gencode.telemetry.exporter import OtelExporter

@@ -7,8 +7,8 @@ from msgspec import Meta, Struct
 
 from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
-from gencode.runtime.asking import Inquiry, Option
-from gencode.runtime.toolbox import ToolContext, ToolOutput, tool
+from gencode.core.questions import Inquiry, Option
+from gencode.agent.toolbox import ToolContext, ToolOutput, tool
 
 MOST_QUESTIONS = 4
 

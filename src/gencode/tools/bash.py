@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from gencode.core.messages import CommandRun, Trace
-from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
+from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.tools.files import relative
 
 if TYPE_CHECKING:
-    from gencode.runtime.shells import Order, Result, Shell
+    from gencode.sandbox.shells import Order, Result, Shell
 
 LONGEST_MS = 600_000
 
@@ -31,7 +31,7 @@ async def BASH(
     it left running is stopped: start servers and watchers with run_in_background. Use Read, Grep, Glob and
     Edit rather than cat, grep, find and sed.
     """
-    from gencode.runtime.shells import Order
+    from gencode.sandbox.shells import Order
 
     seconds = min(limit, LONGEST_MS) / 1000
     most = None if run_in_background else seconds
@@ -69,7 +69,7 @@ def shell_ended(shell: "Shell", text: str) -> ToolOutput:
 
 async def _run(ctx: ToolContext, order: "Order") -> "Result":
     """Run a command; files that any agent has read and that change meanwhile count as changed by it."""
-    from gencode.runtime.shells import only_reads
+    from gencode.sandbox.shells import only_reads
 
     if only_reads(order):
         return await ctx.shells().run(order)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
-from gencode.runtime.secretary import Secretary
-from gencode.runtime.toolbox import Shelved, Tool
+from gencode.agent.outgoing_mail import Secretary
+from gencode.agent.toolbox import Shelved, Tool
 from gencode.tools.ask_user_question import ASK_USER_QUESTION
 from gencode.tools.bash import BASH, KILL_SHELL
 from gencode.tools.edit import EDIT

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from gencode.core.errors import ToolError
 from gencode.permissions.paths import shown
-from gencode.runtime.toolbox import Param, ToolContext, tool
+from gencode.agent.toolbox import Param, ToolContext, tool
 
 LONGEST_ZONE = 64
 

@@ -3,10 +3,10 @@
 from typing import Annotated, Literal
 
 from gencode.core.errors import ToolError
-from gencode.runtime.agenda import Appointment, Calendar, Plan
-from gencode.runtime.schedule import WAYS
-from gencode.runtime.secretary import Secretary
-from gencode.runtime.toolbox import Param, Tool, ToolContext, tool
+from gencode.schedule.appointments import Appointment, Calendar, Plan
+from gencode.schedule.cron import WAYS
+from gencode.agent.outgoing_mail import Secretary
+from gencode.agent.toolbox import Param, Tool, ToolContext, tool
 
 MAIN = "main"
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from gencode.core.errors import ToolError
 from gencode.permissions.paths import shown
-from gencode.runtime.toolbox import Param, ToolContext, tool
+from gencode.agent.toolbox import Param, ToolContext, tool
 
 LONGEST_SHOWN = 4_096
 MOST_NAMES = 500
@@ -18,7 +18,7 @@ async def GET_ENV(
     name: Annotated[str, Param("All names, without values, if left out", also=("key", "variable"))] = "",
 ) -> str:
     """Tell the value of an environment variable as commands see it. Keys and passwords are not shown."""
-    from gencode.runtime.variables import visible_environment
+    from gencode.sandbox.variables import visible_environment
 
     known = {**visible_environment(), **_own(ctx)}
     if not name:

@@ -11,8 +11,8 @@ from typing import BinaryIO
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
 from gencode.permissions.paths import Resolved
-from gencode.runtime import openers
-from gencode.runtime.openers import NotThere, open_for_reading
+from gencode.files import openers
+from gencode.files.openers import NotThere, open_for_reading
 
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _KINDS = {

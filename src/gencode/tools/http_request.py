@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from gencode.core.errors import ToolError
 from gencode.permissions.urls import Target, judge_url
-from gencode.runtime.prompt import one_line
-from gencode.runtime.toolbox import CLIP, Param, Tool, ToolContext, ToolOutput, tool
+from gencode.agent.prompt import one_line
+from gencode.agent.toolbox import CLIP, Param, Tool, ToolContext, ToolOutput, tool
 
 if TYPE_CHECKING:
-    from gencode.runtime.web import Fetched, Internet
+    from gencode.web.client import Fetched, Internet
 
 MOST_BYTES = 5 * 1024 * 1024
 SECONDS = 30.0
@@ -94,7 +94,7 @@ def http_request(internet: "Internet | None" = None) -> Tool:
 async def _asked(
     method: str, url: str, headers: Mapping[str, str] | None, body: Any, internet: "Internet | None"
 ) -> ToolOutput:
-    from gencode.runtime.web import INTERNET, WebLimits, WebRequest, fetch
+    from gencode.web.client import INTERNET, WebLimits, WebRequest, fetch
 
     target = judge_url(url)
     _check(headers or {})

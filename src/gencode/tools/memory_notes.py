@@ -25,8 +25,8 @@ from msgspec import Meta, Struct
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace, same_name
 from gencode.permissions.paths import Resolved, shown
-from gencode.runtime.openers import NotThere, open_for_reading, replace_file
-from gencode.runtime.toolbox import Param, Tool, ToolContext, tool
+from gencode.files.openers import NotThere, open_for_reading, replace_file
+from gencode.agent.toolbox import Param, Tool, ToolContext, tool
 from gencode.tools.edit import Edit, edited
 from gencode.tools.file_changes import run_to_completion
 from gencode.tools.files import size_text

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from gencode.core.address import address
 from gencode.core.errors import ToolError
-from gencode.runtime.channels import LONGEST, Draft
-from gencode.runtime.prompt import one_line
-from gencode.runtime.secretary import Secretary
-from gencode.runtime.toolbox import Param, Tool, ToolContext, tool
+from gencode.channels.outbox import LONGEST, Draft
+from gencode.agent.prompt import one_line
+from gencode.agent.outgoing_mail import Secretary
+from gencode.agent.toolbox import Param, Tool, ToolContext, tool
 
 
 def message(secretary: Secretary | None) -> Tool:

@@ -13,8 +13,8 @@ from msgspec import Meta, Struct, field
 
 from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
-from gencode.runtime.openers import identity_of
-from gencode.runtime.toolbox import CLIP, Param, ToolContext, ToolOutput, tool
+from gencode.files.openers import identity_of
+from gencode.agent.toolbox import CLIP, Param, ToolContext, ToolOutput, tool
 from gencode.tools.file_changes import hash_of, known_as
 from gencode.tools.files import open_file, relative, size_text
 from gencode.tools.output_page import NOTE_ROOM

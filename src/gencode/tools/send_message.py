@@ -4,7 +4,7 @@ from typing import Annotated
 
 from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
-from gencode.runtime.toolbox import ToolContext, ToolOutput, tool
+from gencode.agent.toolbox import ToolContext, ToolOutput, tool
 
 
 @tool(effect="delegate", name="SendMessage", timeout=60.0)

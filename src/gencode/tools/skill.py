@@ -17,8 +17,8 @@ from gencode.core.messages import ToolCall, Trace
 from gencode.core.outcome import Outcome
 from gencode.core.skill import Skill
 from gencode.core.spec import TaskRequest, same_name
-from gencode.runtime.prompt import inert, one_line
-from gencode.runtime.toolbox import Tool, ToolContext, ToolOutput, clip, tool
+from gencode.agent.prompt import inert, one_line
+from gencode.agent.toolbox import Tool, ToolContext, ToolOutput, clip, tool
 from gencode.tools.start_agent import report, started
 
 NAME = "Skill"

@@ -8,9 +8,9 @@ from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
 from gencode.core.outcome import Outcome, how_ended, receipt_line, report_lines
 from gencode.core.spec import TaskRequest
-from gencode.runtime.prompt import one_line
-from gencode.runtime.seen import changed_under
-from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
+from gencode.agent.prompt import one_line
+from gencode.files.file_versions import changed_under
+from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
 
 
 @tool(effect="delegate", name="Task", timeout=None)

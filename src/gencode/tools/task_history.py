@@ -8,9 +8,9 @@ from msgspec import UNSET, Meta
 from gencode.core.errors import ToolError
 from gencode.core.outcome import Outcome, page_of, titled
 from gencode.core.status import Status
-from gencode.runtime.ports import Delegate
-from gencode.runtime.prompt import one_line
-from gencode.runtime.toolbox import Param, ToolContext, tool
+from gencode.journal.store import Delegate
+from gencode.agent.prompt import one_line
+from gencode.agent.toolbox import Param, ToolContext, tool
 
 MOST_LISTED = 100
 LONGEST_TITLE = 80

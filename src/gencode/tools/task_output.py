@@ -10,12 +10,12 @@ from gencode.core.ids import SHELL
 from gencode.core.messages import Trace
 from gencode.core.outcome import PAGE, Outcome, how_ended, report_lines, start_of, why_ended
 from gencode.core.status import Status
-from gencode.runtime.ports import Delegate
-from gencode.runtime.seen import changed_under
-from gencode.runtime.toolbox import Param, ToolContext, ToolOutput, tool
+from gencode.journal.store import Delegate
+from gencode.files.file_versions import changed_under
+from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
 
 if TYPE_CHECKING:
-    from gencode.runtime.shells import Shell
+    from gencode.sandbox.shells import Shell
 
 LONGEST_MS = 600_000
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gencode.core.errors import ToolError
-from gencode.runtime.toolbox import ToolContext, tool
+from gencode.agent.toolbox import ToolContext, tool
 
 MOST = 200
 _SIGNS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}

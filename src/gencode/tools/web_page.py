@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from gencode.core.errors import ToolError
 from gencode.permissions.urls import Target
-from gencode.runtime.toolbox import CLIP, ToolOutput
-from gencode.runtime.web import Fetched, Internet, WebLimits, WebRequest, fetch
+from gencode.agent.toolbox import CLIP, ToolOutput
+from gencode.web.client import Fetched, Internet, WebLimits, WebRequest, fetch
 from gencode.tools.files import size_text
 from gencode.web.html_to_markdown import to_markdown
 from gencode.web.response_text import decoded, media_type, shape_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from gencode.core.errors import ToolError
-from gencode.runtime.toolbox import Param, Tool, ToolContext, tool
+from gencode.agent.toolbox import Param, Tool, ToolContext, tool
 
 if TYPE_CHECKING:
     from gencode.tools.search_engines.engine import SearchEngine, WebQuery

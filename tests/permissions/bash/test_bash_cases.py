@@ -9,7 +9,7 @@ import pytest
 from gencode.core.rules import Action, Mode, Policy, Rule
 from gencode.permissions.calls import CallFacts
 from gencode.permissions.decision import decide
-from gencode.runtime.shells import Order, only_reads
+from gencode.sandbox.shells import Order, only_reads
 from tests.permissions.bash.judged import WHERE
 
 CASES = Path(__file__).parents[2] / "cases" / "bash_permissions.jsonl"

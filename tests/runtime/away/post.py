@@ -5,10 +5,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gencode.runtime.away.lodging import Guest, Lodging, lodge
-from gencode.runtime.away.packing import Packer
-from gencode.runtime.away.parcel import Parcel, Returned
-from gencode.runtime.fleet import Lack
+from gencode.workspaces.transfer.worker_copy import Guest, Lodging, lodge
+from gencode.workspaces.transfer.snapshot_builder import Packer
+from gencode.workspaces.transfer.folder_snapshot import Parcel, Returned
+from gencode.journal.dispatch import Lack
 
 TASK = "0123abcd"
 

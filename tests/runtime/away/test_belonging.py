@@ -7,9 +7,9 @@ import pytest
 from tests.runtime.away.post import Office, sent
 from tests.runtime.worktrees.yard import TEN, git, repository
 
-from gencode.runtime.away.checkout import checkout_at
-from gencode.runtime.away.clones import NoClone, must_fit
-from gencode.runtime.away.parcel import Parcel
+from gencode.workspaces.transfer.checkout import checkout_at
+from gencode.workspaces.transfer.clones import NoClone, must_fit
+from gencode.workspaces.transfer.folder_snapshot import Parcel
 
 pytestmark = pytest.mark.needs("git")
 

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from tests.runtime.away.post import TASK, Office, arrived, sent
 from tests.runtime.worktrees.yard import TEN, commit, git, repository
 
-from gencode.runtime.away import mirror
-from gencode.runtime.away.homecoming import Homecoming
-from gencode.runtime.away.lodging import Lodging
-from gencode.runtime.sandbox.standins import ITSELF
-from gencode.runtime.worktrees.leftovers import leftovers
-from gencode.runtime.worktrees.work import Work
+from gencode.workspaces.transfer import mirror
+from gencode.workspaces.transfer.apply_changes import Homecoming
+from gencode.workspaces.transfer.worker_copy import Lodging
+from gencode.sandbox.standins import ITSELF
+from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.worktrees.agent_work import Work
 
 pytestmark = pytest.mark.needs("git")
 

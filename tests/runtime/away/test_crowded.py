@@ -12,9 +12,9 @@ from tests.runtime.away.test_fork_parcels import FORK, with_work
 from tests.runtime.away.test_lodging import with_input
 from tests.runtime.worktrees.yard import TEN, git, repository
 
-from gencode.runtime.away.homecoming import Homecoming
-from gencode.runtime.away.mirror import Mirror
-from gencode.runtime.away.parcel import Parcel, Unfit
+from gencode.workspaces.transfer.apply_changes import Homecoming
+from gencode.workspaces.transfer.mirror import Mirror
+from gencode.workspaces.transfer.folder_snapshot import Parcel, Unfit
 
 pytestmark = pytest.mark.needs("git")
 NOTHING = "0" * 40

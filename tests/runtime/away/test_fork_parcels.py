@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from tests.runtime.away.post import TASK, Office, arrived, sent
 from tests.runtime.worktrees.yard import TEN, git, repository
 
-from gencode.runtime.away.parcel import Parcel, Unfit
-from gencode.runtime.worktrees.leftovers import leftovers
+from gencode.workspaces.transfer.folder_snapshot import Parcel, Unfit
+from gencode.workspaces.worktrees.leftovers import leftovers
 
 pytestmark = pytest.mark.needs("git")
 FORK = "0123abce"

@@ -12,10 +12,10 @@ from tests.runtime.worktrees.yard import commit, git
 from gencode.core.events import TaskCreated
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.runtime.away.ground import Ground, Own, set_aside
-from gencode.runtime.away.homecoming import Homecoming, catch_up
-from gencode.runtime.away.parcel import Missing
-from gencode.runtime.worktrees.place import Worktree
+from gencode.workspaces.transfer.latest_work import Ground, Own, set_aside
+from gencode.workspaces.transfer.apply_changes import Homecoming, catch_up
+from gencode.workspaces.transfer.folder_snapshot import Missing
+from gencode.workspaces.worktrees.worktree import Worktree
 
 pytestmark = pytest.mark.needs("git")
 

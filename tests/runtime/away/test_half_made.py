@@ -14,8 +14,8 @@ from tests.runtime.away.test_crowded import mirror_of
 from tests.runtime.worktrees.halves import STEPS, branches, half_made, tip_of
 from tests.runtime.worktrees.yard import TEN, commit, git, repository
 
-from gencode.runtime.away.parcel import Parcel
-from gencode.runtime.worktrees.place import repository_folder
+from gencode.workspaces.transfer.folder_snapshot import Parcel
+from gencode.workspaces.worktrees.worktree import repository_folder
 
 pytestmark = pytest.mark.needs("git")
 DEAD = "0123dead-01234567"

@@ -12,9 +12,9 @@ from gencode.core.changes import listed
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.rules import Action, Mode, Policy, Rule, written_in
-from gencode.engines.luggage import may_write
-from gencode.runtime.away.homecoming import TURN, Arrival, Homecoming
-from gencode.runtime.away.telling import told
+from gencode.fleet.workspace_transfer import may_write
+from gencode.workspaces.transfer.apply_changes import TURN, Arrival, Homecoming
+from gencode.workspaces.transfer.change_report import told
 
 pytestmark = pytest.mark.needs("git")
 

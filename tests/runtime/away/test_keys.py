@@ -7,7 +7,7 @@ import pytest
 from tests.runtime.away.post import Office, arrived, sent
 from tests.runtime.worktrees.yard import commit, everything, git, repository
 
-from gencode.runtime.away.keys import has_key, is_key
+from gencode.workspaces.transfer.secret_files import has_key, is_key
 
 LINE = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
 

@@ -9,9 +9,9 @@ from tests.runtime.away.post import TASK, Office, sent
 from tests.runtime.worktrees.yard import commit, git, repository
 
 from gencode.core.changes import told
-from gencode.delegation.lodged import Lodged
-from gencode.delegation.trees import Summary
-from gencode.runtime.away.lodging import Guest
+from gencode.fleet.copied_task import Lodged
+from gencode.tasks.task_folders import Summary
+from gencode.workspaces.transfer.worker_copy import Guest
 
 pytestmark = pytest.mark.needs("git")
 

@@ -8,12 +8,12 @@ from tests.runtime.away.post import TASK, Office, arrived, sent
 from tests.runtime.away.test_left_behind import said
 from tests.runtime.worktrees.yard import TEN, git, repository
 
-from gencode.delegation.lodged import Lodged
-from gencode.runtime.away import checkout
-from gencode.runtime.away.homecoming import Homecoming
-from gencode.runtime.away.lightening import Heavy, leaving_out
-from gencode.runtime.away.lodging import Guest
-from gencode.runtime.away.parcel import MOST_PACK
+from gencode.fleet.copied_task import Lodged
+from gencode.workspaces.transfer import checkout
+from gencode.workspaces.transfer.apply_changes import Homecoming
+from gencode.workspaces.transfer.large_files import Heavy, leaving_out
+from gencode.workspaces.transfer.worker_copy import Guest
+from gencode.workspaces.transfer.folder_snapshot import MOST_PACK
 
 pytestmark = pytest.mark.needs("git")
 

@@ -10,11 +10,12 @@ from tests.runtime.away.post import TASK, Office, arrived, sent
 from tests.runtime.worktrees.yard import TEN, commit, git, repository
 
 from gencode.core.errors import UserMistake
-from gencode.runtime.away import checkout, mirror
-from gencode.runtime.away.mirror import Unreachable, fetching_environment
-from gencode.runtime.away.parcel import MOST_PACK, Parcel, Returned
-from gencode.runtime.worktrees.leftovers import leftovers
-from gencode.runtime.worktrees.work import Work
+from gencode.workspaces.transfer import checkout
+from gencode.workspaces.transfer import mirror
+from gencode.workspaces.transfer.mirror import Unreachable, fetching_environment
+from gencode.workspaces.transfer.folder_snapshot import MOST_PACK, Parcel, Returned
+from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.worktrees.agent_work import Work
 
 pytestmark = pytest.mark.needs("git")
 

@@ -10,8 +10,9 @@ from tests.runtime.worktrees.yard import TEN, commit, everything, git, repositor
 
 from gencode.core.errors import UserMistake
 from gencode.permissions.trust import standing, trust
-from gencode.runtime.away import checkout, packing
-from gencode.runtime.away.packing import NO_HISTORY, SHALLOW, Packer
+from gencode.workspaces.transfer import checkout
+from gencode.workspaces.transfer import snapshot_builder as packing
+from gencode.workspaces.transfer.snapshot_builder import NO_HISTORY, SHALLOW, Packer
 
 pytestmark = pytest.mark.needs("git")
 

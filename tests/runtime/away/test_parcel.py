@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.runtime.worktrees.yard import git, repository
 
 from gencode.core.errors import UserMistake
-from gencode.runtime.away.parcel import Parcel, checked, mark_of, safe_remote
+from gencode.workspaces.transfer.folder_snapshot import Parcel, checked, mark_of, safe_remote
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "60"))
 SOUND = Parcel(key="a" * 40, tip="b" * 40, below="src/app", remote="https://example.org/r.git", branch="main")

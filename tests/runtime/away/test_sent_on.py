@@ -11,10 +11,10 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.folder_copy import CopiedFolder, FolderCopy
 from gencode.core.rules import Action, Mode, Policy, parse_rule, written_in
-from gencode.engines.luggage import may_write
-from gencode.runtime.away.lodging import Lodging
-from gencode.runtime.away.packing import Around, Packer
-from gencode.runtime.away.parcel import Parcel, Unfit, checked
+from gencode.fleet.workspace_transfer import may_write
+from gencode.workspaces.transfer.worker_copy import Lodging
+from gencode.workspaces.transfer.snapshot_builder import Around, Packer
+from gencode.workspaces.transfer.folder_snapshot import Parcel, Unfit, checked
 
 pytestmark = pytest.mark.needs("git")
 

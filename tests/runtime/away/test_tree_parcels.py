@@ -10,12 +10,12 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated
 from gencode.core.spec import Workspace
 from gencode.core.task import fold
-from gencode.delegation.trees import Workplaces
-from gencode.runtime.away.packing import SHALLOW, Packer, pack_tree
-from gencode.runtime.away.parcel import Parcel
-from gencode.runtime.worktrees.making import make
-from gencode.runtime.worktrees.place import Worktree, recorded
-from gencode.runtime.worktrees.work import result
+from gencode.tasks.task_folders import Workplaces
+from gencode.workspaces.transfer.snapshot_builder import SHALLOW, Packer, pack_tree
+from gencode.workspaces.transfer.folder_snapshot import Parcel
+from gencode.workspaces.worktrees.create import make
+from gencode.workspaces.worktrees.worktree import Worktree, recorded
+from gencode.workspaces.worktrees.agent_work import result
 from gencode.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.needs("git")

@@ -9,10 +9,10 @@ from tests.runtime.away.test_sent_on import packer
 from tests.runtime.away.test_tree_parcels import forked, packed, worktree
 from tests.runtime.worktrees.yard import commit, git, repository
 
-from gencode.runtime.away.homecoming import Homecoming
-from gencode.runtime.away.keys import LARGEST_KEY
-from gencode.runtime.away.lodging import Lodging
-from gencode.runtime.away.packing import Packer
+from gencode.workspaces.transfer.apply_changes import Homecoming
+from gencode.workspaces.transfer.secret_files import LARGEST_KEY
+from gencode.workspaces.transfer.worker_copy import Lodging
+from gencode.workspaces.transfer.snapshot_builder import Packer
 
 pytestmark = pytest.mark.needs("git")
 

@@ -11,9 +11,9 @@ import pytest
 from tests.runtime.processes.living import alive, eventually, new_word, python
 
 from gencode.core.errors import ToolError
-from gencode.runtime.processes.command import Command, Ended, not_started
-from gencode.runtime.processes.commands import Commands
-from gencode.runtime.processes.output import Output
+from gencode.sandbox.processes.command import Command, Ended, not_started
+from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.output import Output
 
 
 def written(text: bytes) -> Output:

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from tests.runtime.processes.living import HOSTILE, alive, eventually, new_word
 
-from gencode.runtime.processes.environment import MARK
-from gencode.runtime.processes.sweep import sweep
+from gencode.sandbox.processes.environment import MARK
+from gencode.sandbox.processes.sweep import sweep
 
 CRASHES = int(os.environ.get("GEN_KILLS", "1"))
 
 PROCESS = """
 import asyncio, sys
 from pathlib import Path
-from gencode.runtime.processes.command import Command
-from gencode.runtime.processes.commands import Commands
+from gencode.sandbox.processes.command import Command
+from gencode.sandbox.processes.commands import Commands
 
 async def main():
     async with Commands(Path(sys.argv[1])) as commands:

@@ -7,9 +7,9 @@ import pytest
 
 from gencode.core.errors import ToolError
 from gencode.providers.vendors import VENDORS
-from gencode.runtime.processes.command import Command
-from gencode.runtime.processes.commands import Commands
-from gencode.runtime.processes.environment import MARK, Scrub, system_path
+from gencode.sandbox.processes.command import Command
+from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.environment import MARK, Scrub, system_path
 
 ORDINARY = {
     "PATH": "/usr/bin:/bin",

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from gencode.core.errors import ToolError
-from gencode.runtime.processes.command import Command
-from gencode.runtime.processes.commands import Commands
-from gencode.runtime.processes.environment import Scrub
-from gencode.runtime.processes.git_programs import may_run_git, neutral_settings
+from gencode.sandbox.processes.command import Command
+from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.environment import Scrub
+from gencode.sandbox.processes.git_programs import may_run_git, neutral_settings
 
 pytestmark = pytest.mark.needs("git")
 

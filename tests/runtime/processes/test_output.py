@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode.core.errors import ToolError
-from gencode.runtime.processes.command import Command
-from gencode.runtime.processes.commands import Commands
-from gencode.runtime.processes.output import Ends, Keep, Output, OutputFile
+from gencode.sandbox.processes.command import Command
+from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.output import Ends, Keep, Output, OutputFile
 
 MEGABYTES = int(os.environ.get("GEN_FLOOD_MEGABYTES", "300"))
 SMALL = Keep(head=100, tail=50, file=1000)
@@ -102,8 +102,8 @@ def test_a_file_in_a_folder_that_is_none_is_told(tmp_path: Path) -> None:
 FULL = """
 import asyncio, resource, sys
 from pathlib import Path
-from gencode.runtime.processes.command import Command
-from gencode.runtime.processes.commands import Commands
+from gencode.sandbox.processes.command import Command
+from gencode.sandbox.processes.commands import Commands
 
 async def main():
     file = Path(sys.argv[1]) / "long"
@@ -129,8 +129,8 @@ def test_a_disk_that_is_full_ends_the_file_and_not_the_command(tmp_path: Path) -
 FLOOD = """
 import asyncio, resource, sys
 from pathlib import Path
-from gencode.runtime.processes.command import Command
-from gencode.runtime.processes.commands import Commands
+from gencode.sandbox.processes.command import Command
+from gencode.sandbox.processes.commands import Commands
 
 async def main():
     async with Commands(Path(sys.argv[1])) as commands:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.runtime.processes.living import HOSTILE, alive, eventually, new_word, python
 
-from gencode.runtime.processes.command import Command
-from gencode.runtime.processes.commands import Commands
-from gencode.runtime.processes.running import Running
+from gencode.sandbox.processes.command import Command
+from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.running import Running
 
 KILLS = int(os.environ.get("GEN_KILLS", "3"))
 

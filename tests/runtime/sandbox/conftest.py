@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from tests.runtime.sandbox.yard import Yard
 
-from gencode.runtime.sandbox import landlock
-from gencode.runtime.sandbox.choose import Candidate, candidates
-from gencode.runtime.sandbox.trial import Seen, tried
+from gencode.sandbox import landlock
+from gencode.sandbox.choose import Candidate, candidates
+from gencode.sandbox.trial import Seen, tried
 
 WALLS = {
     "namespaces": Candidate("Landlock with namespaces", partial(landlock.enclose, namespaces=True)),

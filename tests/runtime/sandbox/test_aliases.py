@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from tests.runtime.sandbox.yard import BASH, SECONDS
 
 import gencode
-from gencode.runtime.sandbox.aliases import found_at, with_names
-from gencode.runtime.sandbox.choose import NOTHING, Sandbox, chosen
-from gencode.runtime.sandbox.plan import Enclosure, enclosure
-from gencode.runtime.sandbox.trial import Seen
+from gencode.sandbox.aliases import found_at, with_names
+from gencode.sandbox.choose import NOTHING, Sandbox, chosen
+from gencode.sandbox.plan import Enclosure, enclosure
+from gencode.sandbox.trial import Seen
 
 pytestmark = pytest.mark.needs("bwrap")
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gencode.runtime.sandbox import landlock
-from gencode.runtime.sandbox.choose import Candidate, Sandbox, candidates, choose, chosen
-from gencode.runtime.sandbox.plan import Enclosure
-from gencode.runtime.sandbox.trial import Seen, tried
+from gencode.sandbox import landlock
+from gencode.sandbox.choose import Candidate, Sandbox, candidates, choose, chosen
+from gencode.sandbox.plan import Enclosure
+from gencode.sandbox.trial import Seen, tried
 
 EVERYTHING = {
     *("work", "create", "overwrite", "truncate", "change", "guarded", "missing", "hidden"),
@@ -141,7 +141,7 @@ def test_somebody_without_privileges_gets_a_wall_too() -> None:
     if os.geteuid() != 0:
         pytest.skip("all the other tests already run without privileges")
     person = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    text = "from gencode.runtime.sandbox.choose import chosen; print(chosen().exists)"
+    text = "from gencode.sandbox.choose import chosen; print(chosen().exists)"
     again = "import gencode, subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True)"
     if subprocess.run([*person, sys.executable, "-c", again], capture_output=True, check=False).returncode:
         pytest.skip("this Python is not for everybody")

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.runtime.sandbox import bubblewrap, landlock, seatbelt
-from gencode.runtime.sandbox.plan import Enclosure
-from gencode.runtime.sandbox.trial import Enclose
+from gencode.sandbox import bubblewrap
+from gencode.sandbox import landlock
+from gencode.sandbox import seatbelt
+from gencode.sandbox.plan import Enclosure
+from gencode.sandbox.trial import Enclose
 
 EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "100")), deadline=None)
 WAYS: dict[str, Enclose] = {

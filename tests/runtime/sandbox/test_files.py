@@ -11,8 +11,8 @@ import pytest
 from tests.runtime.sandbox.conftest import built, wall_named
 from tests.runtime.sandbox.yard import BASH, Ended, Yard
 
-from gencode.runtime.sandbox.guards import state, touched
-from gencode.runtime.sandbox.plan import Enclosure
+from gencode.sandbox.guards import state, touched
+from gencode.sandbox.plan import Enclosure
 
 WRITERS = {
     "bash": "echo new > {path}",

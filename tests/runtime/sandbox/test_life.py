@@ -10,7 +10,7 @@ from subprocess import PIPE
 import pytest
 from tests.runtime.sandbox.yard import BASH, SECONDS, Ended, Yard
 
-from gencode.runtime.sandbox.inside import NO_WALL
+from gencode.sandbox.inside import NO_WALL
 
 
 def test_input_output_status_and_folder_pass_through(yard: Yard) -> None:
@@ -96,14 +96,14 @@ def test_without_its_wall_a_command_does_not_run(yard: Yard) -> None:
 
 def test_what_walls_in_imports_next_to_nothing() -> None:
     """Every enclosed command pays for it."""
-    loaded = "import sys; from gencode.runtime.sandbox import inside; print(*sys.modules)"
+    loaded = "import sys; from gencode.sandbox import inside; print(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     ours = {name for name in ended.stdout.split() if name.startswith("gencode")}
     assert ours == {
         "gencode",
         "gencode.runtime",
-        "gencode.runtime.sandbox",
-        *(f"gencode.runtime.sandbox.{name}" for name in ("inside", "namespaces", "rights", "syscalls")),
+        "gencode.sandbox",
+        *(f"gencode.sandbox.{name}" for name in ("inside", "namespaces", "rights", "syscalls")),
     }
 
 

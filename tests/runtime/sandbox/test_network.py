@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from tests.runtime.sandbox.yard import Ended, Yard, listening
 
-from gencode.runtime.sandbox.plan import enclosure
+from gencode.sandbox.plan import enclosure
 
 SERVER_AND_CLIENT = """
 import socket

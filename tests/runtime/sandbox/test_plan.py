@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gencode.runtime.sandbox.guards import guarded_names
-from gencode.runtime.sandbox.plan import Access, Enclosure, enclosure, layers
+from gencode.sandbox.guards import guarded_names
+from gencode.sandbox.plan import Access, Enclosure, enclosure, layers
 
 
 @pytest.fixture

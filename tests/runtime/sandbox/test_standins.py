@@ -13,10 +13,10 @@ from tests.runtime.sandbox.conftest import BUBBLEWRAP, built
 from tests.runtime.sandbox.yard import BASH, SECONDS, Ended, Yard
 
 from gencode.core.spec import Workspace
-from gencode.runtime.sandbox.guards import state, touched
-from gencode.runtime.sandbox.plan import Enclosure, enclosure
-from gencode.runtime.sandbox.standins import ITSELF, hold
-from gencode.runtime.shells import Order, Shells
+from gencode.sandbox.guards import state, touched
+from gencode.sandbox.plan import Enclosure, enclosure
+from gencode.sandbox.standins import ITSELF, hold
+from gencode.sandbox.shells import Order, Shells
 
 pytestmark = pytest.mark.needs("git")
 

@@ -13,10 +13,10 @@ from gencode.core.spec import Workspace
 from gencode.core.task import transcript_of
 from gencode.permissions.hidden_paths import hidden_paths
 from gencode.permissions.paths import places_of
-from gencode.runtime.sandbox.choose import chosen
-from gencode.runtime.sandbox.plan import enclosure
-from gencode.runtime.sandbox.veils import veiled
-from gencode.runtime.shells import Order, Shells
+from gencode.sandbox.choose import chosen
+from gencode.sandbox.plan import enclosure
+from gencode.sandbox.veils import veiled
+from gencode.sandbox.shells import Order, Shells
 from gencode.testing import call, says, scripted
 
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gencode.runtime.sandbox.choose import Candidate
-from gencode.runtime.sandbox.plan import Enclosure, enclosure
+from gencode.sandbox.choose import Candidate
+from gencode.sandbox.plan import Enclosure, enclosure
 
 BASH = ("/bin/bash", "--noprofile", "--norc", "-c")
 SECONDS = 60

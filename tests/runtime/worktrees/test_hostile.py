@@ -10,8 +10,8 @@ from tests.runtime.worktrees.yard import TEN, commit, git, home_of, repository, 
 
 from gencode.core.changes import ChangedFile
 from gencode.core.errors import UserMistake
-from gencode.runtime.worktrees.leftovers import leftovers
-from gencode.runtime.worktrees.work import merged, result
+from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.worktrees.agent_work import merged, result
 
 pytestmark = pytest.mark.needs("git")
 

@@ -14,12 +14,12 @@ from tests.runtime.worktrees.yard import commit, git, home_of, repository, workt
 
 from gencode.core.changes import told
 from gencode.core.spec import Workspace
-from gencode.delegation.trees import changes_of
-from gencode.runtime.worktrees.leftover import Leftover
-from gencode.runtime.worktrees.leftovers import leftovers
-from gencode.runtime.worktrees.making import make, make_of, source_of
-from gencode.runtime.worktrees.place import recorded, remove_record, worktrees_folder, write_record
-from gencode.runtime.worktrees.work import result
+from gencode.tasks.task_folders import changes_of
+from gencode.workspaces.worktrees.leftover import Leftover
+from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.worktrees.create import make, make_of, source_of
+from gencode.workspaces.worktrees.worktree import recorded, remove_record, worktrees_folder, write_record
+from gencode.workspaces.worktrees.agent_work import result
 
 pytestmark = pytest.mark.needs("git")
 

@@ -11,9 +11,9 @@ from tests.runtime.worktrees.yard import TEN, commit, everything, git, home_of, 
 
 from gencode.core.errors import UserMistake
 from gencode.core.spec import Workspace
-from gencode.runtime.worktrees.git import Said, trouble
-from gencode.runtime.worktrees.making import make, make_of, source_of
-from gencode.runtime.worktrees.place import (
+from gencode.workspaces.worktrees.git import Said, trouble
+from gencode.workspaces.worktrees.create import make, make_of, source_of
+from gencode.workspaces.worktrees.worktree import (
     Worktree,
     name_here,
     recorded,

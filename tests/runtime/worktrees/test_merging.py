@@ -10,10 +10,10 @@ from tests.runtime.worktrees.yard import PERSON, TEN, commit, git, home_of, repo
 
 from gencode.core.changes import told
 from gencode.core.spec import Workspace
-from gencode.delegation.trees import changes_of
-from gencode.runtime.worktrees.making import make_of, source_of
-from gencode.runtime.worktrees.place import Worktree
-from gencode.runtime.worktrees.work import Work, result
+from gencode.tasks.task_folders import changes_of
+from gencode.workspaces.worktrees.create import make_of, source_of
+from gencode.workspaces.worktrees.worktree import Worktree
+from gencode.workspaces.worktrees.agent_work import Work, result
 
 CLEAN = "It can be merged as things are."
 

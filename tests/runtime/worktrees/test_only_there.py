@@ -7,10 +7,10 @@ from tests.runtime.worktrees.test_leftovers import doctor, named, typed
 from tests.runtime.worktrees.yard import commit, git, repository
 
 from gencode.core.spec import Workspace
-from gencode.runtime.worktrees.leftovers import leftovers
-from gencode.runtime.worktrees.making import make
-from gencode.runtime.worktrees.place import Worktree
-from gencode.runtime.worktrees.work import result
+from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.worktrees.create import make
+from gencode.workspaces.worktrees.worktree import Worktree
+from gencode.workspaces.worktrees.agent_work import result
 
 pytestmark = pytest.mark.needs("git")
 

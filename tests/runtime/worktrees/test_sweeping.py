@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from tests.runtime.worktrees.halves import STEPS, branches, half_made
 from tests.runtime.worktrees.yard import commit, everything, git, home_of, repository, worktree
 
-from gencode.runtime.worktrees.git import quiet_git
-from gencode.runtime.worktrees.making import turn
-from gencode.runtime.worktrees.place import repository_folder
-from gencode.runtime.worktrees.sweeping import begins, sweep
-from gencode.runtime.worktrees.work import remove_unused, result
+from gencode.workspaces.worktrees.git import quiet_git
+from gencode.workspaces.worktrees.create import turn
+from gencode.workspaces.worktrees.worktree import repository_folder
+from gencode.workspaces.worktrees.cleanup import begins, sweep
+from gencode.workspaces.worktrees.agent_work import remove_unused, result
 
 pytestmark = pytest.mark.needs("git")
 

@@ -9,13 +9,13 @@ import pytest
 from tests.runtime.worktrees.yard import TEN, commit, everything, git, home_of, repository, worktree
 
 from gencode.core.changes import ChangedFile, told
-from gencode.delegation.trees import changes_of
-from gencode.runtime.worktrees import changes
-from gencode.runtime.worktrees.git import quiet_git
-from gencode.runtime.worktrees.leftovers import leftovers
-from gencode.runtime.worktrees.merging import Preview, preview, preview_of_old_git
-from gencode.runtime.worktrees.place import Worktree, recorded
-from gencode.runtime.worktrees.work import Work, merged, result, state_of
+from gencode.tasks.task_folders import changes_of
+from gencode.workspaces.worktrees import commit_differences as changes
+from gencode.workspaces.worktrees.git import quiet_git
+from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.worktrees.merge_preview import Preview, preview, preview_of_old_git
+from gencode.workspaces.worktrees.worktree import Worktree, recorded
+from gencode.workspaces.worktrees.agent_work import Work, merged, result, state_of
 
 pytestmark = pytest.mark.needs("git")
 

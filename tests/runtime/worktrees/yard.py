@@ -5,8 +5,8 @@ import subprocess
 from pathlib import Path
 
 from gencode.core.spec import Workspace
-from gencode.runtime.worktrees.making import make
-from gencode.runtime.worktrees.place import Worktree
+from gencode.workspaces.worktrees.create import make
+from gencode.workspaces.worktrees.worktree import Worktree
 
 TEN = "".join(f"{number}\n" for number in range(10))
 PERSON = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "protocol.file.allow=always")

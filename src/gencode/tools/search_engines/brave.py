@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from msgspec import Struct, field
 
-from gencode.runtime.web import INTERNET, Internet, WebRequest
+from gencode.web.client import INTERNET, Internet, WebRequest
 from gencode.tools.search_engines.engine import (
     WebQuery,
     WebResult,

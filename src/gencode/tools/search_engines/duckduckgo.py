@@ -6,7 +6,7 @@ from itertools import islice
 from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
 from gencode.core.errors import ToolError
-from gencode.runtime.web import INTERNET, Internet, WebRequest
+from gencode.web.client import INTERNET, Internet, WebRequest
 from gencode.tools.search_engines.engine import (
     GO_ON,
     MOST_HITS,

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from gencode.core.errors import ToolError
 from gencode.permissions.urls import Target, UrlRefused, judge_url
-from gencode.runtime.web import Fetched, Internet, WebLimits, WebRequest, fetch
+from gencode.web.client import Fetched, Internet, WebLimits, WebRequest, fetch
 from gencode.web.html import tokens
 
 MOST_HITS = 60

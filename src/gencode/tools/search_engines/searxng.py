@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from gencode.core.errors import ToolError
-from gencode.runtime.web_endpoint import ask_endpoint
+from gencode.web.user_endpoint import ask_endpoint
 from gencode.tools.search_engines.engine import (
     LIMITS,
     WebQuery,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gencode.runtime.web import INTERNET, Internet, WebRequest
+from gencode.web.client import INTERNET, Internet, WebRequest
 from gencode.tools.search_engines.engine import (
     WebQuery,
     WebResult,

@@ -1,0 +1,105 @@
+"""What a program brings along, a tool, a model or an asker, may not heed a stop: then it is left alone."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from inspect import CO_COROUTINE
+from opcode import opmap
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
+
+log = logging.getLogger(__name__)
+
+Given = TypeVar("Given")
+
+HEED_SECONDS = 1.0
+"""So long what is stopped may take to come to its end."""
+LEFT = " It does not heed that: it may still be at work, and nobody waits for it any more."
+
+
+async def heeding(tool: Tool, context: ToolContext, arguments: Struct, left: list[str]) -> ToolOutput:
+    """Run a tool of which it is not known whether it heeds a stop; one that does not is noted in `left`.
+
+    Who is stopped here is stopped, whatever the tool makes of it.
+    """
+    if not _waits(tool.function):
+        return await tool.run(context, arguments)
+    whose = f"the tool {tool.name} of task {context.task}"
+    return await apart(tool.run(context, arguments), whose, left)
+
+
+async def apart(
+    doing: Awaitable[Given], whose: str, left: list[str] | None = None, most: float | None = None
+) -> Given:
+    """What something comes to that may not heed a stop: it is done in a task of its own.
+
+    Who is stopped here is stopped, whatever becomes of that; what does not heed it is noted in `left`. It has
+    `most` seconds for that, where they are fewer than usual.
+    """
+    work = asyncio.ensure_future(doing)
+    try:
+        await asyncio.wait([work])
+    except asyncio.CancelledError:
+        if not await leave(work, whose, most) and left is not None:
+            left.append(whose)
+        raise
+    return work.result()
+
+
+async def pieces_apart(pieces: AsyncGenerator[Given, None], whose: str) -> AsyncGenerator[Given, None]:
+    """The same for what comes in pieces: each is made when the one before it was taken, as otherwise."""
+    there: asyncio.Queue[tuple[Given, ...]] = asyncio.Queue()
+    wanted = asyncio.Semaphore(0)
+    left = False
+
+    async def make() -> None:
+        async with aclosing(pieces):
+            async for piece in pieces:
+                if left:
+                    return
+                there.put_nowait((piece,))
+                await wanted.acquire()
+
+    work = asyncio.create_task(make())
+    work.add_done_callback(lambda _: there.put_nowait(()))
+    try:
+        while piece := await there.get():
+            yield piece[0]
+            wanted.release()
+        work.result()
+    finally:
+        left = True
+        await leave(work, whose)
+
+
+async def leave(work: "asyncio.Future[Any]", whose: str, most: float | None = None) -> bool:
+    """Stop what is done in a task of its own, and wait a moment; whether it has come to its end by then."""
+    work.add_done_callback(_over)
+    if not work.cancel():
+        return True
+    try:
+        await asyncio.wait([work], timeout=HEED_SECONDS if most is None else min(most, HEED_SECONDS))
+    finally:  # who is stopped once more waits no longer
+        if not work.done():
+            log.warning("%s does not heed that it is stopped, and is left alone", whose)
+    return work.done()
+
+
+def _waits(function: Callable[..., object]) -> bool:
+    """Whether a function awaits anything: one that does not cannot be stopped in the middle by anybody.
+
+    So it needs no task of its own, which would cost a tenth of what a turn costs.
+    """
+    code = getattr(function, "__code__", None)
+    if code is None or not code.co_flags & CO_COROUTINE:
+        return True
+    return opmap["YIELD_VALUE"] in code.co_code[::2]
+
+
+def _over(work: "asyncio.Future[Any]") -> None:
+    if not work.cancelled():
+        work.exception()  # so that nobody is told that it was never asked for

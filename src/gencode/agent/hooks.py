@@ -1,0 +1,248 @@
+"""Runtime room: hooks, the commands that an agent's file or the settings want to be run around the work.
+
+They are told what happens as JSON on their input, run as commands of Bash are (enclosed by whoever runs
+them, without keys, ended with all they started), and may refuse a call: with exit code 2 or with the answer
+`{"decision": "block", "reason": "…"}`. Nothing they say allows anything. A hook before a call that does not
+come to an end of its own has not agreed, so that call is refused as well. Only files that count have hooks:
+the user's own, and those of a project that is trusted.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
+
+from gencode.core.errors import ToolError
+from gencode.core.messages import ToolCall, ToolResult
+from gencode.core.spec import Workspace
+from gencode.agent.hook_settings import Event, Hook
+from gencode.agent.prompt import inert, one_line
+from gencode.agent.toolbox import Toolbox, clip
+
+if TYPE_CHECKING:
+    from gencode.sandbox.processes.command import Command, Ended
+
+LONGEST_SAID = 2_000
+MOST_GIVEN = 4 * 1024 * 1024
+MOST_WARNINGS = 20
+MOST_KEPT = 3
+"""So often an agent that is done is sent back to work."""
+_REFUSED = 2
+_NOT_RUN = (126, 127)
+"""What a shell ends with when there is no such command, or it cannot be run."""
+_KILLED = 128
+"""From here on a shell says that a signal ended the command."""
+_ALSO_CALLED = {"Task": "Agent"}
+_FROM_FILE = 'exec "$0" --noprofile --norc -c "$1" < "$2"'
+_NAMES: dict[Event, tuple[str, str]] = {
+    "start": ("SessionStart", "SubagentStart"),
+    "before": ("PreToolUse", "PreToolUse"),
+    "after": ("PostToolUse", "PostToolUse"),
+    "stop": ("Stop", "SubagentStop"),
+}
+
+Run = Callable[["Command"], Awaitable["Ended"]]
+"""Runs a command to its end; a wait that is cancelled ends it first."""
+
+
+class Around(Struct, frozen=True, eq=False):
+    """Whose hooks they are. `main`: the agent leads the conversation."""
+
+    task: str
+    agent: str
+    workspace: Workspace
+    toolbox: Toolbox
+    main: bool = False
+
+
+class Said(Struct, frozen=True):
+    """What hooks said: why something must not be, and what the agent should read."""
+
+    blocked: str | None = None
+    note: str = ""
+
+
+def hooks_for(around: Around, run: Run, hooks: Iterable[Hook]) -> "Hooks | None":
+    """The hooks of one agent at its place; None when there are none, which then costs nothing."""
+    seats = ("", "main" if around.main else "sent")
+    own = tuple(hook for hook in hooks if hook.seats in seats)
+    return Hooks(around, run, own) if own else None
+
+
+class Hooks:
+    """The hooks of one task. `warnings` is what went wrong with them, for its receipt."""
+
+    def __init__(self, around: Around, run: Run, hooks: Sequence[Hook]) -> None:
+        self._around = around
+        self._run = run
+        self._hooks = tuple(hooks)
+        self._kept = 0
+        self.warnings: list[str] = []
+
+    async def before(self, call: ToolCall) -> str | None:
+        """Why a call must not be made; None when nobody objects. It has been judged and allowed already."""
+        hooks = self._meant("before", call.name)
+        return (await self._ask(hooks, "before", self._of(call))).blocked if hooks else None
+
+    async def after(self, call: ToolCall, result: ToolResult) -> str:
+        """What the agent should read behind the result of a call; empty when there is nothing."""
+        hooks = self._meant("after", call.name)
+        if not hooks:
+            return ""
+        answer = {"text": result.text, "error": result.error}
+        said = await self._ask(hooks, "after", {**self._of(call), "tool_response": answer})
+        return "\n".join(text for text in (said.blocked, said.note) if text)
+
+    async def started(self) -> Said:
+        """Why an agent must not begin, or what it should read first."""
+        hooks = self._meant("start")
+        return await self._ask(hooks, "start", {}) if hooks else Said()
+
+    async def stopping(self, text: str = "") -> str | None:
+        """Why an agent that is done should go on; None when it may end. `text` is what it would end with."""
+        hooks = self._meant("stop")
+        if not hooks:
+            return None
+        given = {"stop_hook_active": self._kept > 0, "last_assistant_message": text}
+        said = await self._ask(hooks, "stop", given)
+        if said.blocked is not None and self._kept >= MOST_KEPT:
+            self._warn(f"a hook would not let it end after {MOST_KEPT} times, so it ended all the same")
+            return None
+        self._kept += said.blocked is not None
+        return said.blocked
+
+    def _meant(self, event: Event, tool: str = "") -> list[Hook]:
+        found = [hook for hook in self._hooks if hook.event == event]
+        if not found or not tool:
+            return found
+        names = self._names(tool)
+        return [hook for hook in found if hook.meant_for(names)]
+
+    def _names(self, tool: str) -> tuple[str, ...]:
+        """Everything a tool is called, so that no spelling gets around a hook."""
+        box = self._around.toolbox
+        if tool not in box:
+            return (tool,)
+        known = box[tool]
+        also = _ALSO_CALLED.get(known.name)
+        return (tool, known.name, *known.aliases, *((also,) if also else ()))
+
+    def _of(self, call: ToolCall) -> dict[str, Any]:
+        box = self._around.toolbox
+        name = box[call.name].name if call.name in box else call.name
+        return {"tool_name": name, "tool_input": call.input, "tool_use_id": call.id}
+
+    async def _ask(self, hooks: Sequence[Hook], event: Event, more: Mapping[str, Any]) -> Said:
+        """Run hooks side by side; the first objection in their order counts, the notes of all do."""
+        given = self._given(event, more)
+        if len(given) > MOST_GIVEN:
+            why = f"it is larger than the {MOST_GIVEN:,} bytes that its hooks can be shown"
+            return self._trouble(event, hooks[0], why)
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(self._one(hook, event, given)) for hook in hooks]
+        said = [each.result() for each in running]
+        blocked = next((each.blocked for each in said if each.blocked is not None), None)
+        return Said(blocked, "\n".join(each.note for each in said if each.note))
+
+    async def _one(self, hook: Hook, event: Event, given: bytes) -> Said:
+        if hook.broken:
+            return self._trouble(event, hook, hook.broken)
+        import tempfile  # only where something is run
+
+        try:
+            with tempfile.NamedTemporaryFile(prefix="gen-hook-") as file:
+                file.write(given)
+                file.flush()
+                ended = await self._run(self._command(hook, file.name))
+        except (ToolError, OSError) as error:
+            return self._trouble(event, hook, f"it could not be run: {error}")
+        if ended.cause != "exited" or ended.exit_code is None or ended.exit_code in _NOT_RUN:
+            return self._trouble(event, hook, ended.verdict or "it was not run")
+        if ended.exit_code >= _KILLED:
+            return self._trouble(event, hook, f"it was killed (exit code {ended.exit_code})")
+        if ended.exit_code == _REFUSED:
+            return Said(_shown(ended.errors.text() or ended.output.text()) or f"{_called(hook)} refused it")
+        if ended.exit_code:
+            said = one_line(_shown(ended.errors.text() or ended.output.text()), 200)
+            why = f": {said}" if said else ""
+            self._warn(f"{_called(hook)} failed with exit code {ended.exit_code} and was passed over{why}")
+            return Said()
+        return self._answer(event, hook, ended.output.text().strip())
+
+    def _command(self, hook: Hook, file: str) -> "Command":
+        from gencode.sandbox.processes.command import Command, find_bash
+
+        bash = find_bash()
+        if bash is None:
+            raise ToolError("There is no bash on this machine, so no hook can be run.")
+        root = str(self._around.workspace.root)
+        return Command(
+            (bash, "--noprofile", "--norc", "-c", _FROM_FILE, bash, hook.command, file),
+            self._around.workspace.cwd,
+            seconds=hook.seconds,
+            separate=True,
+            environ={**os.environ, "CLAUDE_PROJECT_DIR": root, "GEN_PROJECT_DIR": root},
+        )
+
+    def _given(self, event: Event, more: Mapping[str, Any]) -> bytes:
+        around = self._around
+        said = {
+            "hook_event_name": _NAMES[event][not around.main],
+            "session_id": around.task,
+            "task": around.task,
+            "agent": around.agent,
+            "agent_type": around.agent,
+            "cwd": str(around.workspace.cwd),
+            **more,
+        }
+        return json.dumps(said).encode()
+
+    def _answer(self, event: Event, hook: Hook, text: str) -> Said:
+        """What a hook that ended well says: JSON counts, anything else is its own business."""
+        if not text.startswith("{"):
+            return Said()
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            return self._trouble(event, hook, "its answer is no JSON that could be read")
+        answer = cast("dict[str, Any]", found)
+        special = answer.get("hookSpecificOutput")
+        inner = cast("dict[str, Any]", special) if isinstance(special, dict) else {}
+        if "updatedInput" in inner or "updatedInput" in answer:
+            self._warn(f"{_called(hook)} wants to change a call; that has no effect")
+        note = _text(inner.get("additionalContext")) or _text(answer.get("additionalContext"))
+        return Said(_objection(answer, inner, hook), _shown(note))
+
+    def _trouble(self, event: Event, hook: Hook, why: str) -> Said:
+        """A hook that gave no answer: before a call that is a no."""
+        said = f"{_called(hook)} gave no answer: {one_line(why, 300)}"
+        self._warn(said)
+        return Said(said) if event == "before" else Said()
+
+    def _warn(self, text: str) -> None:
+        if len(self.warnings) < MOST_WARNINGS and text not in self.warnings:
+            self.warnings.append(text)
+
+
+def _objection(answer: Mapping[str, Any], inner: Mapping[str, Any], hook: Hook) -> str | None:
+    """Why an answer refuses; a hook that wants a person to be asked refuses, too. None: it does not."""
+    decisions = (inner.get("permissionDecision"), answer.get("permissionDecision"), answer.get("decision"))
+    reasons = (inner.get("permissionDecisionReason"), answer.get("reason"), answer.get("stopReason"))
+    if any(each in ("block", "deny", "ask") for each in decisions) or answer.get("continue") is False:
+        return next((_shown(text) for text in map(_text, reasons) if text), f"{_called(hook)} refused it")
+    return None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _shown(text: str) -> str:
+    return clip(inert(text).strip(), LONGEST_SAID)
+
+
+def _called(hook: Hook) -> str:
+    return f"The hook `{one_line(hook.command, 80)}`"

@@ -1,0 +1,388 @@
+"""The loop: one function for every agent; only the seat differs.
+
+It holds no retries (a provider wrapper), no persistence (inside the recorder), no summing up (compaction), no
+screens (listeners).
+Three things are always true: a stored message is never changed; every tool call has exactly one result,
+even after a stop; nothing unbounded enters a transcript (`clip` is the only road in).
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.errors import Interrupted, ProviderError, UserMistake
+from gencode.core.events import (
+    CostEstimated,
+    MessageAdded,
+    ProgressMade,
+    ReplyRestarted,
+    TextArrived,
+    ThinkingArrived,
+)
+from gencode.core.messages import (
+    AssistantMessage,
+    Message,
+    NoticeKind,
+    SystemNotice,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+from gencode.core.reasons import EndReason, WaitFor
+from gencode.core.status import Status
+from gencode.agent.tool_calls import answer
+from gencode.agent.final_answer import BEFORE_THAT, fitting_before, if_silent, shaped, unasked
+from gencode.journal.store import (
+    AgainPart,
+    CallPart,
+    EndPart,
+    Request,
+    TextPart,
+    ThinkingPart,
+    ToolSchema,
+    WaitPart,
+)
+from gencode.agent.recorder import Recorder
+from gencode.agent.seat import Ending, Seat
+from gencode.agent.call_cost import USUAL_TOKEN, USUAL_TOOL, cost, kept_to
+from gencode.agent.stop import Stop
+
+if TYPE_CHECKING:
+    from gencode.agent.payer import Paid
+
+ASK_AGAIN = (
+    "Your reply ends by announcing work, but it calls no tool, and nothing happens after such a reply. Do "
+    "it now. If nothing is left to do, give your whole answer once more: only your last reply is passed on."
+)
+NOT_DONE = "its last reply announces work that was not done"
+CUT = "Your work was cut: {why}. Go on from here."
+BACK_IN_LINE = "waits for its turn to go on"
+MOST_REPAIRS = 2
+FULL = 0.8
+"""What a model holds is taken as full here: its reply needs room too."""
+
+
+class Course(Struct):
+    """What a run has to remember of its turns: whether tools were called, what the agent was told already."""
+
+    turns: int = 0
+    called: bool = False
+    reminded: bool = False
+    repairs: int = 0
+
+
+async def run(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop) -> Ending:
+    """Talk to the model and run its calls until it has nothing left to call."""
+    course = Course()
+    if seat.hooks is not None:
+        with stop.interrupts():
+            said = await seat.hooks.started()
+        if said.blocked is not None:
+            why = f"a hook did not let it begin: {said.blocked}"
+            return Ending(Status.FAILED, EndReason.BLOCKED_BY_HOOK, error=why)
+        if said.note:
+            await tell(transcript, record, said.note)
+    while not seat.limits.reached(course.turns):
+        stop.check()
+        await deliver(seat, transcript, record)
+        course.turns += 1
+        seat.toolbox.grow()
+        try:
+            reply = await heard(seat, transcript, seat.toolbox.schemas(), record, stop)
+            transcript.append(reply)
+            if reply.calls:
+                course.called = True
+                results = ToolMessage(tuple(await answer(seat, reply, record, stop)))
+                transcript.append(results)
+                await record.commit(MessageAdded(results))
+                continue
+            record.defer(MessageAdded(reply))  # written with the end of the task
+            if await still_out(seat, record, stop):
+                continue
+        except Interrupted as cut:
+            await tell(transcript, record, CUT.format(why=cut))
+            continue
+        ending = await finished(seat, transcript, record, reply, course)
+        if ending is not None:
+            return ending
+    return await last_word(seat, transcript, record, stop)
+
+
+async def deliver(seat: Seat, transcript: list[Message], record: Recorder) -> None:
+    """Put what has come meanwhile before the model, exactly once."""
+    if come := seat.inbox.take() if seat.inbox else ():
+        transcript += come
+        await record.commit(*map(MessageAdded, come))
+
+
+async def still_out(seat: Seat, record: Recorder, stop: Stop) -> bool:
+    """Whether an agent that has nothing left to say has to hear something that comes back."""
+    if seat.inbox is None or not seat.inbox.expecting:
+        return False
+    await record.commit()
+    with stop.interrupts(), record.parked(seat.slot):
+        return await seat.inbox.more()
+
+
+async def finished(
+    seat: Seat, transcript: list[Message], record: Recorder, reply: AssistantMessage, course: Course
+) -> Ending | None:
+    """How the work ended with this reply; None when the agent is told to say it better."""
+    only_announced = course.called and merely_announced(reply)
+    if only_announced and not course.reminded:
+        course.reminded = True
+        await tell(transcript, record, ASK_AGAIN)
+        return None
+    if seat.hooks is not None and (more := await seat.hooks.stopping(reply.text)) is not None:
+        await tell(transcript, record, more)
+        return None
+    ending = ending_of(reply, (NOT_DONE,) if only_announced else ())
+    answers = record.task.run.answers
+    if seat.schema is None or ending.status not in (Status.COMPLETED, Status.EMPTY):
+        return if_silent(ending, answers, called=course.called)
+    output, problem = await shaped(reply.text, seat.schema)
+    if problem is None:
+        return replace(ending, output=output)
+    if course.repairs < MOST_REPAIRS:
+        course.repairs += 1
+        await tell(transcript, record, str(problem))
+        return None
+    if found := await fitting_before(answers, seat.schema):
+        since, output = found
+        text = since.with_these(reply.text)
+        return Ending(Status.COMPLETED, EndReason.FINISHED, text, warnings=(BEFORE_THAT,), output=output)
+    if ending.status is Status.EMPTY:
+        return ending
+    why = f"its result does not fit the schema: {unasked(problem)}"
+    return Ending(Status.FAILED, EndReason.WRONG_FORM, reply.text, why)
+
+
+def merely_announced(reply: AssistantMessage) -> bool:
+    """Whether a reply ends with what its author is about to do; its patterns are loaded when first needed."""
+    from gencode.agent.unfinished_reply import announces
+
+    return announces(reply.text)
+
+
+async def tell(transcript: list[Message], record: Recorder, text: str) -> None:
+    """Say something to the agent that nobody but the harness says."""
+    note = UserMessage(text, sender="system", notice=SystemNotice(NoticeKind.REMARK))
+    transcript.append(note)
+    await record.commit(MessageAdded(note))
+
+
+def ending_of(reply: AssistantMessage, warnings: tuple[str, ...] = ()) -> Ending:
+    """How a task ends whose agent has nothing left to call: by what happened, never by what it says."""
+    if reply.stop == "max_tokens":
+        why = "the reply was cut at the model's limit of tokens"
+        return Ending(Status.LIMIT_REACHED, EndReason.REPLY_LIMIT, reply.text, why)
+    if reply.stop == "refusal":
+        return Ending(Status.FAILED, EndReason.WITHHELD, reply.text, "the model's vendor withheld the answer")
+    if not reply.text.strip():
+        return Ending(Status.EMPTY, EndReason.NO_ANSWER, reply.text, warnings=warnings)
+    return Ending(Status.COMPLETED, EndReason.FINISHED, reply.text, warnings=warnings)
+
+
+async def last_word(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop) -> Ending:
+    """One more turn without tools, so that a limit never throws away what was found."""
+    text = await sum_up(seat, transcript, record, stop, seat.limits.last_word())
+    output = (await shaped(text, seat.schema))[0] if seat.schema is not None else None
+    why = seat.limits.reached_words()
+    return Ending(Status.LIMIT_REACHED, EndReason.TURN_LIMIT, text, why, output=output)
+
+
+async def sum_up(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop, why: str) -> str:
+    """What the agent says when it is told that this turn, without tools, is its last."""
+    stop.check()
+    await deliver(seat, transcript, record)
+    await tell(transcript, record, why)
+    reply = replace(await heard(seat, transcript, (), record, stop), calls=())
+    transcript.append(reply)
+    record.defer(MessageAdded(reply))
+    return reply.text
+
+
+async def heard(
+    seat: Seat, transcript: list[Message], tools: Sequence[ToolSchema], record: Recorder, stop: Stop
+) -> AssistantMessage:
+    """One reply of the model to what it can hold: a transcript that is too long for it is summed up first."""
+    if seat.scale.taken(transcript, beside(seat)) > seat.context * FULL:
+        await slim(seat, transcript, record, stop, "the model holds no more")
+    try:
+        return await listen(seat, transcript, asked_of(seat, transcript, tools, record), record, stop)
+    except ProviderError as refused:
+        if not refused.too_long or not await slim(seat, transcript, record, stop, str(refused)):
+            if not refused.unfit or not seat.scale.pictures:
+                raise
+            from gencode.agent.refused_images import look_away  # most runs have no pictures
+
+            return await look_away(seat, transcript, tools, record, stop, refused)
+    return await listen(seat, transcript, asked_of(seat, transcript, tools, record), record, stop)
+
+
+async def slim(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop, why: str) -> bool:
+    """Sum up the beginning of a transcript; what does that is loaded when it is first needed."""
+    from gencode.agent.compaction import compact
+
+    return await compact(seat, transcript, record, stop, why)
+
+
+def beside(seat: Seat) -> int:
+    """About how many tokens the model is told besides the transcript."""
+    return len(seat.system) // USUAL_TOKEN + len(seat.toolbox.schemas()) * USUAL_TOOL
+
+
+async def listen(
+    seat: Seat, transcript: list[Message], request: Request, record: Recorder, stop: Stop
+) -> AssistantMessage:
+    """One reply of the model. Half a reply is kept in the journal when it is cut."""
+    text: list[str] = []
+    thinking: list[ThinkingPart] = []
+    calls: list[ToolCall] = []
+    end = EndPart(seat.model.name)
+    paid: Paid | None = None
+    asked = whole = False
+    try:
+        with stop.interrupts():
+            paid = await admitted(seat, request, record)
+            asked = True
+            async with aclosing(seat.model.provider.stream(kept_to(request, paid))) as parts:
+                async for part in parts:
+                    match part:
+                        case TextPart():
+                            text.append(part.text)
+                            record.tell(TextArrived(part.text))
+                        case ThinkingPart():
+                            thinking.append(part)
+                            record.tell(ThinkingArrived(part.text))
+                        case CallPart():
+                            calls.append(part.call)
+                        case AgainPart():
+                            lost, text, thinking, calls = text, [], [], []
+                            record.tell(ReplyRestarted(part.why))
+                            await broken_off(seat, paid, cost_so_far(seat, request, lost), record)
+                        case EndPart():
+                            end = replace(part, usage=priced(seat, part.usage))
+                        case WaitPart():
+                            asked = part.over or bool(text or thinking or calls)
+                            tell_wait(record, part)
+        whole = True
+    except (ProviderError, UserMistake):
+        asked = bool(text)  # what was refused at once costs nothing
+        raise
+    finally:
+        bounded = paid is not None and paid.bounded
+        told = end.usage is not None or (whole and not bounded)
+        spent = (end.usage or Usage()) if told or not asked else cost_so_far(seat, request, text)
+        if not told and spent != Usage():
+            record.defer(CostEstimated(spent))
+        elif not whole and not text:
+            await release(seat, paid)
+        if not whole and text:
+            transcript.append(half := AssistantMessage("".join(text), model=end.model, partial=True))
+            await record.commit(MessageAdded(half))
+    said = "".join(text)
+    return AssistantMessage(said, tuple(_numbered(calls)), _blocks(thinking), end.usage, end.model, end.stop)
+
+
+def asked_of(
+    seat: Seat, transcript: Sequence[Message], tools: Sequence[ToolSchema], record: Recorder
+) -> Request:
+    """Everything the model of a seat is told for one turn."""
+    messages = pictured(transcript, seat.model.name) if seat.scale.pictures else transcript
+    return Request(
+        *(seat.model.name, seat.system, messages, tools, seat.agent, record.lease.task),
+        effort=seat.model.effort,
+        temperature=seat.model.temperature,
+        sent=seat.sent,
+    )
+
+
+def pictured(transcript: Sequence[Message], model: str) -> Sequence[Message]:
+    """A transcript with the pictures that are shown; what chooses them is loaded when it is first needed."""
+    from gencode.agent.request_images import as_shown
+
+    return as_shown(transcript, model)
+
+
+async def admitted(seat: Seat, request: Request, record: Recorder) -> "Paid | None":
+    """Wait for the right to be at work, and hold what the call may cost where a budget limits that.
+
+    A call that follows at once on facts that nothing limited does not look for a budget.
+    """
+    limited = not record.lease.unlimited
+    if seat.slot is not None and not seat.slot.try_take():
+        limited = True  # by now, perhaps
+        record.tell(ProgressMade(BACK_IN_LINE, waits_for=WaitFor.TURN))
+        with record.parked():
+            await seat.slot.take()
+        record.tell(ProgressMade("thinking"))
+    if seat.payer is None or not limited or (left := await seat.payer.left()) is None:
+        return None
+    await record.flush()  # what the call before cost settles its own hold
+    with record.parked():
+        tell = partial(tell_wait, record)
+        return await seat.payer.pay(request, seat.price, left, record.task.totals.usage, tell)
+
+
+def tell_wait(record: Recorder, part: WaitPart) -> None:
+    """Let be heard why nothing is asked yet."""
+    if part.why:
+        record.tell(ProgressMade(part.why, part.note, part.waits_for))
+
+
+def cost_so_far(seat: Seat, request: Request, text: Sequence[str]) -> Usage:
+    """About what a call cost of which no more was heard than this."""
+    return priced(seat, cost(None, request, text, free=seat.price.input == 0)) or Usage()
+
+
+def priced(seat: Seat, usage: Usage | None) -> Usage | None:
+    """Usage with its price, where its provider does not tell one and it is known; a free model has none."""
+    if usage is None or usage.usd is not None or usage == Usage():
+        return usage
+    return replace(usage, usd=seat.price.of(usage) or None)
+
+
+async def broken_off(seat: Seat, paid: "Paid | None", usage: Usage, record: Recorder) -> None:
+    """Count a call that is about to be made again; BudgetSpent when nothing is left for that."""
+    if usage == Usage():
+        return
+    await record.commit(CostEstimated(usage))
+    if seat.payer is not None and paid is not None:
+        with record.parked():
+            await seat.payer.again(paid, partial(tell_wait, record))
+
+
+async def release(seat: Seat, paid: "Paid | None") -> None:
+    """Give back what was held for a call that cost nothing."""
+    if seat.payer is not None and paid is not None:
+        await seat.payer.release(paid)
+
+
+def _numbered(calls: Sequence[ToolCall]) -> Iterator[ToolCall]:
+    """Calls with ids that are there and differ, whatever the provider sent."""
+    seen: set[str] = set()
+    for number, call in enumerate(calls):
+        name = call.id or f"call_{number}"
+        while name in seen:
+            name = f"{name}_{number}"
+        seen.add(name)
+        yield call if name == call.id else replace(call, id=name)
+
+
+def _blocks(parts: Sequence[ThinkingPart]) -> tuple[Thinking, ...]:
+    """Pieces of reasoning as blocks; a signature ends one."""
+    blocks: list[Thinking] = []
+    text = ""
+    for part in parts:
+        text += part.text
+        if part.signature:
+            blocks.append(Thinking(text, part.signature))
+            text = ""
+    return (*blocks, Thinking(text)) if text else tuple(blocks)

@@ -1,0 +1,279 @@
+"""The calls of one reply: judged in order, asked about, run, and answered one by one."""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
+from itertools import groupby
+from types import MappingProxyType
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.errors import Denied, Stopped, ToolError, UserMistake
+from gencode.core.events import CallDecided, CallFinished, CallStarted, MessageAdded, ProgressMade
+from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
+from gencode.core.rules import Action, DecidedBy, Decision
+from gencode.agent.plugin_errors import Blame
+from gencode.agent.abandon import LEFT, apart, heeding
+from gencode.agent.gate import CHANGED, refusal
+from gencode.agent.recorder import Recorder
+from gencode.agent.seat import Seat
+from gencode.agent.stop import Stop
+from gencode.agent.toolbox import CLIP, Tool, ToolContext, ToolOutput, clip
+
+log = logging.getLogger(__name__)
+
+SIDE_BY_SIDE = ("read", "delegate")
+READERS = ("Read", "Grep")
+PAGED = 4_096
+"""So much longer a result may be whose tool has cut it in the middle, so that its end is not lost."""
+INTERRUPTED = "Interrupted: {why}. It is not known how far this call came; it was not repeated."
+UNJUDGED = Decision(Action.DENY, "it was not judged")
+
+
+class Wish(Struct, frozen=True):
+    """A call on its way: `arguments` when it fits its tool, `problem` when it does not."""
+
+    call: ToolCall
+    tool: Tool | None = None
+    arguments: Struct | None = None
+    problem: str = ""
+    decision: Decision = UNJUDGED
+    asked: bool = False
+    said_yes: frozenset[str] = frozenset()
+    network: bool = False
+
+
+async def answer(seat: Seat, reply: AssistantMessage, record: Recorder, stop: Stop) -> list[ToolResult]:
+    """One result for every call: judged in order, then run side by side where nothing can clash.
+
+    A call that a person is asked about holds up only those that have to come after it.
+    """
+    wishes = [await _judged(seat, call) for call in reply.calls]
+    decided = [_decided(seat, wish) for wish in wishes if not wish.problem]
+    await record.commit(MessageAdded(reply), *decided)
+    results: list[ToolResult] = []
+    one_question = asyncio.Lock()
+
+    async def answered(wish: Wish) -> ToolResult:
+        if not wish.problem and wish.decision.action is Action.ASK:
+            async with one_question:
+                wish = await admit(seat, wish, record, stop)
+        result = record.answers[wish.call.id] = await perform(seat, wish, record, stop)
+        return result
+
+    for batch in _batches(wishes):
+        if len(batch) == 1:
+            results.append(await answered(batch[0]))
+            continue
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(answered(wish)) for wish in batch]
+        results += [each.result() for each in running]
+    return results
+
+
+async def admit(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> Wish:
+    """The wish after a person was asked."""
+    places = seat.gate.places(wish.call)
+    try:
+        with stop.interrupts(), record.parked(seat.slot):
+            preview = await _preview(seat, replace(wish, said_yes=places), record)
+            with Blame(f"the asker {type(seat.gate.approvals.asker).__name__}"):
+                admission = await seat.gate.admit(wish.call, preview)
+    except Stopped as stopped:
+        return replace(wish, decision=Decision(Action.DENY, f"the question was withdrawn: {stopped}"))
+    answered = replace(
+        wish, decision=admission.decision, asked=True, said_yes=places, network=admission.network
+    )
+    await record.commit(_decided(seat, answered))
+    return answered
+
+
+async def perform(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> ToolResult:
+    """Run one admitted call; whatever happens becomes its result."""
+    call, left = wish.call, list[str]()
+    try:
+        stop.check()
+        tool, arguments, wish = _ready(seat, wish, record)
+        record.tell(CallStarted(call.id, tool.name, summary(call)))
+        with stop.interrupts(tool.timeout), record.parked() if _ends_by_itself(tool) else nullcontext():
+            output = await _run(seat, wish, record, tool, arguments, left)
+    except (ToolError, UserMistake) as error:
+        output = ToolOutput(str(error), error=True)
+    except (TimeoutError, Stopped) as cut:
+        output = _cut(call, cut, left, record)
+    except Exception:
+        log.exception("the tool %s failed on %s", call.name, call.input)
+        output = ToolOutput(f"{call.name} failed by a fault of its own; the log has the details.", error=True)
+    record.tell(CallFinished(call.id, call.name, output.text.partition("\n")[0][:200], output.error))
+    text = await _fitting(seat, record, output)
+    return ToolResult(call.id, call.name, text, output.error, output.trace, output.images)
+
+
+async def _run(
+    seat: Seat, wish: Wish, record: Recorder, tool: Tool, arguments: Struct, left: list[str]
+) -> ToolOutput:
+    """Run a tool, between the hooks there are: one before it may refuse, one after it may add a word."""
+    context = _context(seat, wish, record)
+    ours = tool.source == "builtin"  # which heeds a stop
+    work = partial(tool.run, context) if ours else partial(heeding, tool, context, left=left)
+    if seat.hooks is None:
+        return await work(arguments)
+    refused = await seat.hooks.before(wish.call)
+    if refused is not None:
+        decision = Decision(Action.DENY, f"A hook refused it: {refused}", by=DecidedBy.HOOK)
+        record.defer(_decided(seat, replace(wish, decision=decision)))  # calls beside it may be writing
+        raise Denied(refusal(decision))
+    output = await work(arguments)
+    result = ToolResult(wish.call.id, wish.call.name, output.text, output.error)
+    given = replace(result, text=clip(output.text), trace=output.trace, images=output.images)
+    record.answers[wish.call.id] = given  # if what follows is cut, this is not lost
+    more = await seat.hooks.after(wish.call, result)
+    return replace(output, text=f"{output.text}\n[hook] {more}") if more else output
+
+
+def _cut(call: ToolCall, cut: TimeoutError | Stopped, left: Sequence[str], record: Recorder) -> ToolOutput:
+    """What a call gives that was cut; what it came to where only a hook behind it was."""
+    given = record.answers.get(call.id)
+    if given is not None:
+        return ToolOutput(given.text, given.trace, given.error, images=given.images)
+    late = f"{call.name} did not finish in time and was stopped.{LEFT if left else ''}"
+    text = INTERRUPTED.format(why=cut) if isinstance(cut, Stopped) else late
+    return ToolOutput(text + record.remarks.get(call.id, ""), error=True)
+
+
+async def _fitting(seat: Seat, record: Recorder, output: ToolOutput) -> str:
+    """A result as it enters the transcript; one that is too long is kept whole where the agent reads it."""
+    text = output.text
+    if output.paged:
+        return clip(text, CLIP + PAGED)
+    folder = record.folder if len(text) > CLIP else None
+    if folder is None or not any(name in seat.toolbox for name in READERS):
+        return clip(text)
+    from gencode.agent.artifacts import keep, where
+
+    try:
+        file = await asyncio.to_thread(keep, folder, text)
+    except OSError as error:
+        log.info("a result of %s could not be kept: %s", record.lease.task, error.strerror)
+        return clip(text)
+    seat.gate.hand_out(file)
+    return clip(text, rest=where(file, len(text)))
+
+
+def _ends_by_itself(tool: Tool) -> bool:
+    """Whether a tool is sure to come back, so that its silence means nothing."""
+    return tool.timeout is not None or tool.source == "builtin"
+
+
+def interrupted(
+    calls: Sequence[ToolCall],
+    why: str,
+    answers: Mapping[str, ToolResult] = MappingProxyType({}),
+    remarks: Mapping[str, str] = MappingProxyType({}),
+) -> ToolMessage:
+    """Results for calls that were cut and will never have others; those in `answers` had come to an end.
+
+    `remarks` are what is known of some of the others beside that.
+    """
+    text = INTERRUPTED.format(why=why.rstrip("."))
+    cut = [ToolResult(call.id, call.name, text + remarks.get(call.id, ""), error=True) for call in calls]
+    return ToolMessage(tuple(answers.get(each.call, each) for each in cut))
+
+
+def summary(call: ToolCall) -> str:
+    """A call as one short line for a person."""
+    return f"{call.name}({target(call)})"
+
+
+def target(call: ToolCall) -> str:
+    """What a call is about, in one short line: the first text among its arguments."""
+    shown = next((value for value in call.input.values() if isinstance(value, str) and value), "")
+    return shown.splitlines()[0][:120] if shown else ""
+
+
+async def _judged(seat: Seat, call: ToolCall) -> Wish:
+    tool = seat.toolbox.get(call.name)
+    call = tool.spelled(call) if tool else call
+    if seat.workspace.copied is not None and tool is not None:
+        from gencode.workspaces.transfer.path_aliases import renamed
+
+        call = renamed(call, tool.name, seat.workspace.copied, local=tool.local)
+    try:
+        arguments = tool.parse(call) if tool else None
+    except ToolError as error:
+        return Wish(call, tool, problem=str(error))
+    await seat.gate.meet(call)
+    return Wish(call, tool, arguments, decision=seat.gate.judge(call))
+
+
+def _decided(seat: Seat, wish: Wish) -> CallDecided:
+    chain, about = seat.gate.chain_names, target(wish.call)
+    return CallDecided(wish.call.id, wish.call.name, wish.decision, chain, about)
+
+
+def _ready(seat: Seat, wish: Wish, record: Recorder) -> tuple[Tool, Struct, Wish]:
+    """The tool and its arguments, if the call was let through and still would be at this moment.
+
+    With it comes the wish as it stands now: what must run neutrally may only have become known since.
+    """
+    if wish.problem:
+        raise ToolError(wish.problem)
+    if wish.decision.action is not Action.ALLOW or wish.tool is None or wish.arguments is None:
+        raise Denied(refusal(wish.decision))
+    now = seat.gate.judge(wish.call)
+    if now.action is Action.DENY or (now.action is Action.ASK and not wish.asked):
+        refused = replace(now, action=Action.DENY, why=f"{now.why} {CHANGED}")
+        record.defer(_decided(seat, replace(wish, decision=refused)))  # calls beside it may be writing
+        raise Denied(refusal(refused))
+    standing = replace(wish, decision=replace(wish.decision, neutral=True)) if now.neutral else wish
+    return wish.tool, wish.arguments, standing
+
+
+async def _preview(seat: Seat, wish: Wish, record: Recorder) -> str:
+    if wish.tool is None or wish.arguments is None:
+        return ""
+    clock = asyncio.timeout(wish.tool.timeout)
+    showing = wish.tool.shown(_context(seat, wish, record), wish.arguments)
+    ours = wish.tool.source == "builtin" or wish.tool.preview is None
+    try:
+        async with clock:
+            return await (showing if ours else apart(showing, f"the preview of the tool {wish.tool.name}"))
+    except TimeoutError:
+        if not clock.expired():
+            raise
+        return f"(it could not be shown beforehand: it took longer than {wish.tool.timeout:g} s)"
+
+
+def _context(seat: Seat, wish: Wish, record: Recorder) -> ToolContext:
+    return ToolContext(
+        task=record.lease.task,
+        agent=seat.agent,
+        call=wish.call,
+        workspace=seat.workspace,
+        may_read=seat.gate.may_read,
+        progress=lambda text: record.tell(ProgressMade(text)),
+        notify=lambda text: record.tell(ProgressMade(text, note=True)),
+        place=lambda text: seat.gate.place(wish.call, text, wish.said_yes),
+        delegate=seat.delegate,
+        network=wish.network,
+        neutral=wish.decision.neutral,
+        shells=seat.shells,
+        hand_out=seat.gate.hand_out,
+        closed=seat.gate.closed,
+        seen=seat.seen,
+        parked=lambda: record.parked(seat.slot),
+    )
+
+
+def _batches(wishes: Sequence[Wish]) -> Iterator[list[Wish]]:
+    """Calls that look or delegate run together; one that changes something runs alone, in its place."""
+    for together, group in groupby(
+        wishes, lambda wish: wish.tool is None or wish.tool.effect in SIDE_BY_SIDE
+    ):
+        if together:
+            yield list(group)
+        else:
+            yield from ([wish] for wish in group)

@@ -1,0 +1,444 @@
+"""Puts a worker together: the shared journal, its queue, and an open GenCode for every folder it works in.
+
+This is the second file that imports every room; nothing of it is loaded without a shared database.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any, NoReturn
+
+import msgspec
+from msgspec.structs import replace
+
+from gencode import __version__
+from gencode.app import GenCode
+from gencode.budgets.ledger import BudgetSpent
+from gencode.budgets.limits import NO_BUDGET, tightest
+from gencode.core.budget import Budget
+from gencode.core.errors import Fenced, GenCodeError, StoreTrouble, UserMistake
+from gencode.core.ids import new_id
+from gencode.core.reasons import PARENT_GONE, Cause, EndReason
+from gencode.core.status import Status
+from gencode.tasks.crash_recovery import close_leased, close_task, close_unclaimed
+from gencode.tasks.deadline import UnclaimedTimer
+from gencode.tasks.running_task import Live
+from gencode.tasks.liveness import LeaseRenewal
+from gencode.fleet.worker_workspace import House, Lodgings, Wanted
+from gencode.fleet.workspace_transfer import FarOrder, read_order
+from gencode.fleet.task_handoff import Needs
+from gencode.fleet.queue import Later, Serving, Share, ensure_queue, prune, reconcile
+from gencode.fleet.declined_tasks import LONGEST_SECONDS, NEAR_SECONDS, Reluctance
+from gencode.fleet.served_agents import Repertoire
+from gencode.fleet.worker_folder import Room
+from gencode.fleet.worker_folder import Shape as Shape
+from gencode.workspaces.transfer.mirror import Unreachable
+from gencode.workspaces.transfer.folder_snapshot import Unfit
+from gencode.journal.dispatch import Dispatch, Lack, Outlook, WorkerCard, lacking
+from gencode.journal.store import Handover, Lease
+from gencode.stores.open_store import open_postgres as open_postgres
+from gencode.stores.pg_copy import copy_to as copy_to
+from gencode.stores.pg_fleet import CLOSED_SECONDS, FleetStore
+from gencode.stores.pg_fleet_status import fleet_status as fleet_status
+from gencode.stores.pg_schema import migrate_url
+
+log = logging.getLogger(__name__)
+
+MOST_TAKES = 10
+"""A task that was taken so often and never ended takes its workers down with it; it is given up."""
+RECONCILE_SECONDS = 30.0
+PRUNE_SECONDS = 3_600.0
+STOPPED = Cause(EndReason.LEASE_LOST, "its worker could not renew its lease")
+HANDED_BACK = Cause(EndReason.CLOSING, "its worker was told to end")
+DAY_SECONDS = 86_400.0
+"""So long at least what nobody waits for is left to workers that may come: some are there by day only."""
+HARD_END = 70
+_LAST_MOMENT = 0.15
+"""The part of the lease time that everything has to stop; after it the process ends as a whole."""
+
+
+async def migrate_shared(url: str) -> tuple[str, int, int]:
+    """Bring a shared database and its queue up to date; its address, and the versions before and after."""
+    before, after = await migrate_url(url)
+    store = await open_postgres(url)
+    try:
+        await ensure_queue(store)
+        return store.link.address, before, after
+    finally:
+        await store.close()
+
+
+class UnclaimedTasks:
+    """Ends the tasks that no worker could take for too long, also where whoever sent them is gone.
+
+    That is as long as a task may take, and at `least` so long; nothing is looked at while it cannot `judge`.
+    """
+
+    def __init__(
+        self,
+        store: FleetStore,
+        judge: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+        least: float = DAY_SECONDS,
+    ) -> None:
+        self._store = store
+        self._judge = judge
+        self._clock = clock
+        self._least = least
+        self._timers: dict[str, UnclaimedTimer] = {}
+
+    async def look(self) -> list[str]:
+        """Look at all that nobody has been at for a while; the tasks that have ended by that."""
+        if not self._judge():
+            self._pause()
+            return []
+        try:
+            late = await self._store.overdue(2 * self._store.lease_seconds)
+            found = await self._store.outlooks([each.task for each in late])
+        except GenCodeError:
+            self._pause()
+            raise
+        seen = {task: self._at_least(each) for task, each in found.items()}
+        self._timers = {task: self._timers.get(task) or UnclaimedTimer(self._clock) for task in seen}
+        over = [task for task, timer in self._timers.items() if timer.is_over(seen[task])]
+        ended = [task for task in over if await close_unclaimed(self._store, task, seen[task].end)]
+        for task in ended:  # it may be sent again before the next look
+            del self._timers[task]
+        return ended
+
+    def _at_least(self, seen: Outlook) -> Outlook:
+        return seen if seen.most is None else replace(seen, most=max(seen.most, self._least))
+
+    def _pause(self) -> None:
+        for timer in self._timers.values():
+            timer.pause()
+
+
+class Worker:
+    """Runs tasks of a shared database. `name` is unique for this process."""
+
+    def __init__(self, store: FleetStore, shape: Shape) -> None:
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
+        self._store = store
+        self._shape = shape
+        self._rooms: dict[str, Room] = {}
+        self._closing: set[asyncio.Future[Any]] = set()
+        self._draining = False
+        self._left: list[Lease] = []
+        self._bound: dict[str, tuple[Live, str]] = {}
+        caps = {name.casefold(): cap for name, cap in shape.caps.items()}
+        self._repertoire = known = Repertoire(shape.agents)
+        share = Share(known.names, shape.most, caps, self._parked, self._fits, known.meet)
+        self._serving = Serving(store, share, self.run)
+        self.leases = LeaseRenewal(self._renew, shape.lease_seconds, self._lost)
+        self._reluctance = Reluctance()
+        self._unclaimed = UnclaimedTasks(store, lambda: self.can_judge)
+        house = House(self.name, shape.workspace, shape.home, shape.folders, shape.walls)
+        self._lodgings = Lodgings(store, store.parcels, house)
+        self.last_word: Callable[[], None] = lambda: None
+        """Says to a person that the process ends as a whole; it must not wait for anybody."""
+
+    @property
+    def card(self) -> WorkerCard:
+        """The worker as others see it."""
+        agents = ", ".join(self._shape.agents) or "all"
+        workspace, running = str(self._shape.workspace), self._serving.running
+        about = (self.name, agents, workspace, self._shape.most, running, self._draining)
+        return WorkerCard(*about, version=__version__)
+
+    @property
+    def can_judge(self) -> bool:
+        """Whether it can say what no worker could take: after a cut, others have to report again first, and
+        while this one drains, the one that comes in its place may not be there yet.
+        """
+        return self.leases.settled and not self._draining
+
+    async def work(self) -> None:
+        """Take tasks until told to drain and the last one has ended."""
+        await self._learn_agents()
+        await self._store.report(self.card)
+        loop = asyncio.get_running_loop()
+        chores = [loop.create_task(self.leases.run()), loop.create_task(self._reconcile())]
+        try:
+            await self._serving.serve()
+        finally:
+            for room in self._rooms.values():
+                room.close()
+            await self._settled()
+            for chore in chores:
+                chore.cancel()
+            with suppress(StoreTrouble):
+                await self._store.leave(self.name)
+
+    def drain(self) -> None:
+        """Take nothing more and end when what runs has ended."""
+        self._draining = True
+        self._serving.stop()
+
+    async def hand_back(self) -> None:
+        """Stop what still runs and leave it to other workers, which go on with it at once."""
+        self.drain()
+        owners = [room.opened.supervisor.owner for room in self._rooms.values() if room.opened]
+        copies = self._lodgings.abandon()
+        self._give_up(HANDED_BACK)
+        await self._settled()
+        for lodged in copies:
+            await lodged.hand_over()
+        for owner in owners:
+            with suppress(StoreTrouble):
+                await self._store.hand_back(owner)
+
+    async def run(self, task: str) -> None:
+        """Run one task to its end; Later when that is not possible here and now."""
+        found = await self._store.dispatched(task)
+        if found is None or found.order is None:
+            return
+        if not found.free:
+            raise Later("somebody else is at it", self._shape.lease_seconds / 3)
+        async with AsyncExitStack() as stack:
+            try:
+                order = read_order(found.order)
+                if (begun := found.takes - order.takes) >= MOST_TAKES:
+                    raise UserMistake(f"it was begun {begun} times and never came to an end")
+                if await self._deserted(task, order):
+                    return
+                gen = await self._entered(stack, found, order)
+                await self._must_know(gen, found, order)
+                handover = _bounded(found, order.handover, self._shape.budget)
+                most = handover.created.budget if handover.created else NO_BUDGET
+                await self._must_have_model(gen, found, order, most)
+                job = await gen.take_on(handover)
+            except (Later, StoreTrouble, Fenced):
+                raise
+            except UserMistake as mistake:
+                await self._refuse(found, mistake)
+                return
+            await self._stayed(task, order, job)
+
+    async def _deserted(self, task: str, order: FarOrder) -> bool:
+        """End a task that is to begin and that nobody waits for any more; Later while somebody may again."""
+        sender = _sender(order)
+        if not sender or not await self._store.deserted([sender], 0):
+            return False
+        if not self.leases.settled or not await self._store.deserted([sender], silent=CLOSED_SECONDS):
+            raise Later("whoever waits for it was cut off a moment ago")
+        try:
+            await close_task(self._store, task, self.name, why=PARENT_GONE)
+        except UserMistake:
+            raise Later("somebody else is at it") from None
+        return True
+
+    async def _must_know(self, gen: GenCode, found: Dispatch, order: FarOrder) -> None:
+        """Later when the agent of a task is not on this machine; another one may have it."""
+        try:
+            gen.agents.find(found.agent)
+        except UserMistake as mistake:
+            self._repertoire.lacks(found.task, found.agent)
+            raise await self._unable(found, order, *lacking(found.agent, mistake)) from None
+
+    async def _must_have_model(self, gen: GenCode, found: Dispatch, order: FarOrder, most: Budget) -> None:
+        """Later when the model of a task cannot be asked from this machine, for want of a key say."""
+        try:
+            model = gen.model
+            if most.usd is not None:
+                gen.seating.check_model(model.name)
+        except UserMistake as mistake:
+            raise await self._unable(found, order, str(mistake)) from None
+
+    async def _unable(self, found: Dispatch, order: FarOrder, why: str, lacks: Lack = Lack.OTHER) -> Later:
+        """What makes a task wait for another worker, because this machine is not set up for it."""
+        await self._store.parcels.hinder(found.task, self.name, why, lacks)
+        needs = Needs(found.agent, order.cwd, order.mark, either=True)
+        return Later(why, self._reluctance.again(found.task), needs)
+
+    async def _fits(self, needs: Needs) -> bool:
+        """Whether what another worker lacked for a task is here: its agent, or its folder."""
+        if (needs.either or not needs.cwd) and needs.agent.casefold() in self._repertoire.own:
+            return True
+        if not needs.cwd:
+            return False
+        with suppress(Unreachable):
+            async with self._lodgings.place(Wanted("", needs.cwd, needs.mark)):
+                return self._repertoire.admits(needs.agent)
+        return False
+
+    async def _entered(self, stack: AsyncExitStack, found: Dispatch, order: FarOrder) -> GenCode:
+        """The GenCode for a task until the stack is left; Later when its folder cannot be had here, or this
+        machine is not set up as it should be.
+        """
+        try:
+            return await stack.enter_async_context(self._seated(found.task, order))
+        except Unreachable as why:
+            most = NEAR_SECONDS if why.lacks is Lack.FOLDER else LONGEST_SECONDS
+            again = self._reluctance.again(found.task, most)
+            raise Later(str(why), again, Needs(found.agent, order.cwd, order.mark)) from None
+        except (StoreTrouble, Unfit):
+            raise
+        except UserMistake as mistake:
+            raise await self._unable(found, order, str(mistake)) from None
+
+    @asynccontextmanager
+    async def _seated(self, task: str, order: FarOrder) -> AsyncGenerator[GenCode]:
+        """An open GenCode for a task: in its folder, or in a copy of it that is this task's alone."""
+        wanted = Wanted(task, order.cwd, order.mark, order.parcel, order.alone, order.tree)
+        async with self._lodgings.place(wanted) as lodged:
+            if lodged is None and not self._is_sent_on(order):
+                yield await self._room(order.cwd, order.flags).gen()
+                return
+            room = self._room(str(lodged.workspace.cwd) if lodged else order.cwd, order.flags, task)
+            try:
+                gen = await room.gen()
+                if lodged is not None:
+                    gen.workplaces.given[task] = lodged
+                    lodged.owner = gen.supervisor.owner
+                    room.lodge(lodged)
+                yield gen
+            finally:
+                room.close()
+                await asyncio.wait([room.life])
+                self._rooms = {key: each for key, each in self._rooms.items() if each is not room}
+
+    async def _stayed(self, task: str, order: FarOrder, job: Live) -> None:
+        """Look after a task until it has ended; a lease that could not be given back is remembered."""
+        try:
+            if sender := _sender(order):
+                self._bound[task] = (job, sender)
+            await job.ended()
+        finally:
+            self._bound.pop(task, None)
+            if (lease := job.unfinished) is not None:
+                self._left.append(lease)
+                with suppress(StoreTrouble):
+                    await self._release()
+
+    async def _release(self) -> None:
+        """Give back the leases of tasks that could not be written down to their end, so that others go on."""
+        while self._left:
+            await self._store.release(self._left[-1])
+            self._left.pop()
+
+    async def _let_go(self) -> None:
+        """Stop the tasks whose sender waited for them and is gone."""
+        if not self._bound or not self.leases.settled:
+            return
+        gone = await self._store.deserted([sender for _, sender in self._bound.values()])
+        for job, sender in list(self._bound.values()):
+            if sender in gone:
+                job.stop.stop(PARENT_GONE)
+
+    async def _refuse(self, found: Dispatch, why: UserMistake) -> None:
+        """End a task that cannot be run, unless somebody else is at it by now."""
+        now = await self._store.dispatched(found.task)
+        if now is None or now.order is None:
+            return
+        if not now.free:
+            raise Later("somebody else is at it", self._shape.lease_seconds / 3)
+        spent = isinstance(why, BudgetSpent)
+        cause = Cause(EndReason.BUDGET if spent else EndReason.NOT_STARTED, str(why))
+        status = Status.LIMIT_REACHED if spent else Status.FAILED
+        if now.status is Status.RUNNING:
+            status = Status.INTERRUPTED
+        lease = await self._store.take(found.task, self.name)
+        await close_leased(self._store, lease, cause, status, prompt=now.prompt)
+
+    def _is_sent_on(self, order: FarOrder) -> bool:
+        """Whether a task was sent by one that runs here: the two know each other only as strangers do."""
+        parent = order.handover.created.parent if order.handover.created else None
+        opened = [room.opened for room in self._rooms.values()]
+        return bool(parent) and any(gen.supervisor.find(parent) for gen in opened if gen and parent)
+
+    def _room(self, cwd: str, flags: Mapping[str, Any], own: str = "") -> Room:
+        """The open folder for tasks, or for the `own` one of them."""
+        key = msgspec.json.encode([cwd, flags, own], order="deterministic").decode()
+        room = self._rooms.get(key)
+        if room is None or room.life.done() or room.given_up:
+            room = self._rooms[key] = Room(self._store, self._shape, cwd, flags)
+        return room
+
+    def _parked(self) -> int:
+        """How many tasks wait for a person, or for agents elsewhere; others may be taken in their place."""
+        return sum(room.parked for room in self._rooms.values())
+
+    async def _learn_agents(self) -> None:
+        """The agents whose tasks are taken: those that were named, or all that are known or waited for."""
+        if self._repertoire.named:
+            return
+        async with GenCode.open(self._shape.workspace, store=self._store) as gen:
+            self._repertoire.learn([spec.name for spec in gen.agents.spawnable()], await self._waiting())
+
+    async def _renew(self) -> None:
+        await self._release()
+        for room in list(self._rooms.values()):
+            if room.opened is not None and not room.given_up:
+                await self._store.renew(room.opened.supervisor.owner)
+        await self._store.report(self.card)
+
+    async def _reconcile(self) -> None:
+        """Put tasks back into the queue that are missing there, and leave out agents that are not here."""
+        pruned = time.monotonic()
+        while True:
+            await asyncio.sleep(min(RECONCILE_SECONDS, self._shape.lease_seconds))
+            try:
+                await self._let_go()
+                if time.monotonic() > pruned + PRUNE_SECONDS:
+                    pruned = time.monotonic()
+                    await prune(self._store)
+                    await self._store.parcels.forget()
+                if ended := await self._unclaimed.look():
+                    log.warning("no worker could take these in time, they have ended: %s", ", ".join(ended))
+                if missing := await reconcile(self._store):
+                    log.warning("put back into the queue: %s", ", ".join(missing))
+                if not self._repertoire.named and self._repertoire.review(await self._waiting()):
+                    self._serving.begin_anew()
+            except GenCodeError as trouble:
+                log.warning("the queue could not be looked after: %s", trouble)
+
+    async def _waiting(self) -> list[tuple[str, str]]:
+        """The tasks that nobody is at, each with its agent."""
+        return [(each.task, each.agent) for each in await self._store.overdue(0)]
+
+    def _lost(self) -> None:
+        """Stop everything in time; the process ends as a whole where that takes too long."""
+        if self._rooms:
+            log.error("leases could not be renewed in time; everything that runs here is stopped")
+            end = asyncio.get_running_loop().call_later(_LAST_MOMENT * self._shape.lease_seconds, self._end)
+            self._give_up(STOPPED, end.cancel)
+            self._store.cut()
+
+    def _end(self) -> NoReturn:
+        """The commands that are still running end with this process; that is what their wardens are for."""
+        log.critical("not everything could be stopped in time; the worker ends")
+        self.last_word()
+        os._exit(HARD_END)
+
+    def _give_up(self, why: Cause, then: Callable[[], None] | None = None) -> None:
+        self._lodgings.abandon()
+        rooms, self._rooms = list(self._rooms.values()), {}
+        for room in rooms:
+            room.give_up(why)
+        closing = asyncio.gather(*(room.life for room in rooms), return_exceptions=True)
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+        if then is not None:
+            closing.add_done_callback(lambda _: then())
+
+    async def _settled(self) -> None:
+        if pending := [*(room.life for room in self._rooms.values()), *self._closing]:
+            await asyncio.wait(pending)
+
+
+def _sender(order: FarOrder) -> str:
+    """The task that waits for one, or would hear of it; none where it was sent to outlive its sender."""
+    handover = order.handover
+    return (handover.created.parent or "") if handover.bound and handover.created else ""
+
+
+def _bounded(found: Dispatch, handover: Handover, budget: Budget) -> Handover:
+    handover, created = replace(handover, task=found.task, seen=found.seen), handover.created
+    if created is None or budget == NO_BUDGET:
+        return handover
+    return replace(handover, created=replace(created, budget=tightest(created.budget, budget)))

@@ -1,0 +1,306 @@
+"""What goes with a task to a worker that has not its folder, and what comes back with it (engines rack)."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from gencode.core.errors import GenCodeError, UserMistake
+from gencode.core.events import Event, MessageAdded, TaskCreated, TaskEnded
+from gencode.core.folder_copy import FolderCopy
+from gencode.core.messages import ToolMessage
+from gencode.core.rules import Action
+from gencode.core.spec import ForkPoint, Workspace
+from gencode.core.status import Status
+from gencode.core.task import Task, fold
+from gencode.tasks.process_engine import WorkOrder
+from gencode.permissions.chain import rebuilt
+from gencode.permissions.paths import decide_path, resolve
+from gencode.workspaces.transfer.folder_snapshot import (
+    COPIED,
+    Missing,
+    Parcel,
+    Returned,
+    as_reason,
+    begins_behind,
+    mark_of,
+    repository_around,
+)
+from gencode.journal.dispatch import TRAVELLING, Dispatching
+from gencode.journal.store import Handover, Store
+
+if TYPE_CHECKING:
+    from gencode.workspaces.transfer.latest_work import Ground, Own
+
+log = logging.getLogger(__name__)
+
+UNPACK_SECONDS = 900.0
+"""So long it may take to bring home what one task changed."""
+FORKS = {
+    "work": "It begins in a copy of {cwd} as task {task} left it, with what that one changed.",
+    "now": "It begins in a copy of {cwd} as it is now.",
+}
+
+
+class Shared(Dispatching, Store, Protocol):
+    """A journal that many workers share."""
+
+
+class FarOrder(WorkOrder, frozen=True):
+    """What a worker on any machine is told.
+
+    `mark` tells the folder from another one at the same place, `parcel` how it is made anew, `alone` why it
+    cannot be; then only a machine that has it runs the task. `tree` is the worktree that was packed. A task
+    that goes on was taken so often before, by `takes`.
+    """
+
+    mark: str = ""
+    parcel: Parcel | None = None
+    alone: str = ""
+    tree: str = ""
+    takes: int = 0
+
+
+def read_order(body: bytes) -> FarOrder:
+    """What a worker is told, if it is no more than it may be."""
+    try:
+        order = msgspec.json.decode(body, type=FarOrder)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise UserMistake(f"its order cannot be read: {error}") from None
+    if foreign := sorted({*order.flags} - TRAVELLING):
+        raise UserMistake(f"its order sets what only a worker's own user may set: {', '.join(foreign)[:200]}")
+    return order
+
+
+class Packed(Struct, frozen=True):
+    """What a worker is told about a folder: its mark, and how to make it anew, or why nobody can.
+
+    `told` is for the person who sends a fork with it. `tree` is a worktree that the task goes on in where it
+    is at hand, and the parcel what is in that.
+    """
+
+    mark: str
+    parcel: Parcel | None = None
+    alone: str = ""
+    told: str = ""
+    tree: str = ""
+
+
+class Luggage:
+    """Packs folders for tasks, and unpacks what they changed."""
+
+    def __init__(self, store: Shared, home: Path) -> None:
+        from gencode.workspaces.transfer.snapshot_builder import Around, Packer
+
+        self._store = store
+        self._home = home
+        self._packers: dict[str, Packer] = {}
+        self.around: Around | None = None
+        """On a worker: what is known of the copy that the folders are in."""
+
+    async def pack(self, cwd: str, task: Task | None = None) -> Packed:
+        """A folder for a task. An earlier task whose changes nobody has taken over goes on from there.
+
+        One that last worked in a worktree goes on from what is in that, with a word on what came back before
+        and is not in it.
+        """
+        from gencode.workspaces.transfer.latest_work import ground_of, set_aside
+        from gencode.workspaces.transfer.snapshot_builder import Packer
+
+        mark, missing = mark_of(cwd), None
+        apart = task is not None and (task.created.worktree or task.created.isolated)
+        ground = await ground_of(self._store, task) if task and apart else None
+        earlier = ground.back if ground else await self._store.parcels.returned(task.id) if task else None
+        try:
+            if ground and mark and not ground.newest_back and (begun := await self._pack_own(ground)):
+                parcel, own = begun
+                possible, missing = await set_aside(ground, own, parcel)
+                if possible:
+                    return Packed(
+                        mark, _lacking(parcel, missing), tree=str(own.tree.path) if own.tree else ""
+                    )
+            if earlier is not None and not (earlier[0].taken and mark):
+                return Packed(mark, _lacking(_as_it_was(earlier[0]), missing))
+            if not mark:
+                return Packed(mark, alone=f"{cwd} is not on the machine that sent it")
+            made = Packer(Path(cwd), self._home, self._store.parcels, self.around)
+            return Packed(mark, await self._packers.setdefault(cwd, made).pack())
+        except UserMistake as mistake:
+            if self.around is not None:
+                raise  # nobody shares a copy, so it would wait for ever
+            log.info("%s goes only to workers that share it: %s", cwd, mistake)
+            return Packed(mark, alone=as_reason(str(mistake)))
+
+    async def pack_for(self, handover: Handover, cwd: str) -> Packed:
+        """The folder for a task that is handed over."""
+        created, fork = handover.created, handover.fork
+        if created is not None and fork is not None:
+            earlier = await (self._pack_fork if fork.away else self._pack_tree)(created, fork)
+            if earlier is not None:
+                return earlier
+        task = await self._store.task(handover.task) if created is None else None
+        packed = await self.pack(cwd, task)
+        created = task.created if task is not None else created
+        if created is not None and created.isolated:
+            packed = _alone(packed, cwd)
+        if fork is None or packed.parcel is None:
+            return packed
+        parcel = msgspec.structs.replace(packed.parcel, fork="now")
+        return msgspec.structs.replace(packed, parcel=parcel, told=FORKS["now"].format(cwd=cwd))
+
+    async def _pack_fork(self, created: TaskCreated, fork: ForkPoint) -> Packed | None:
+        """The folder as another task was sent with it, with its work where that was so at that fact."""
+        task, parcels = created.forked, self._store.parcels
+        found = await parcels.returned(task)
+        events = await self._store.events(task)  # read last: what it does meanwhile is seen in them
+        parcel = await self._sent_with(task) or (found[0].parcel if found else None)
+        if parcel is None:
+            return None
+        work = found[0] if found and not found[0].kept and ends_with(events, fork.at) else None
+        if found and work is not None and not work.nothing:
+            pack = f"s{work.commit}"
+            await parcels.keep(pack, found[1])
+            packs = (*(each for each in parcel.packs if each != f"s{parcel.start}"), pack)
+            parcel = msgspec.structs.replace(
+                parcel, start=work.commit, start_head=work.head, start_left=work.left, packs=packs
+            )
+        return _begun(created, fork, parcel, with_work=work is not None)
+
+    async def _pack_tree(self, created: TaskCreated, fork: ForkPoint) -> Packed | None:
+        """The folder as another task began with it in a worktree, and its work there."""
+        source = await self._store.task(created.forked)
+        apart = source is not None and (source.created.worktree or source.created.isolated)
+        if source is None or not apart or source.cwd != created.cwd:
+            return None
+        from gencode.workspaces.transfer.latest_work import ground_of
+
+        ended = ends_with(await self._store.events(source.id), fork.at)
+        begun = await self._pack_own(await ground_of(self._store, source), with_work=ended)
+        return None if begun is None else _begun(created, fork, begun[0], with_work=ended)
+
+    async def _pack_own(self, ground: "Ground", *, with_work: bool = True) -> "tuple[Parcel, Own] | None":
+        """What is in the worktree of a task, and where that is; None where nothing is left of it.
+
+        If it last worked in one on another machine, that is what is on its branch.
+        """
+        from gencode.workspaces.transfer.snapshot_builder import pack_branch, pack_tree
+
+        folder = Path(ground.task.cwd)
+        around, rest = _around(folder), (folder, self._home, self._store.parcels)
+        if around is None:
+            return None
+        own = ground.own(self._home, around)
+        if own.tree is not None:
+            parcel = await pack_tree(own.tree.path, *rest, with_work=with_work)
+        else:
+            parcel = await pack_branch(own.branch, *rest, with_work=with_work)
+        return None if parcel is None else (parcel, own)
+
+    async def _sent_with(self, task: str) -> Parcel | None:
+        """The folder of a task that has not ended, as it was sent with it."""
+        given = await self._store.dispatched(task)
+        return read_order(given.order).parcel if given is not None and given.order is not None else None
+
+    async def unpack(self, task: str, created: TaskCreated) -> None:
+        """Bring what a task changed elsewhere to its sender, if it is allowed and fits, or tell why not."""
+        try:
+            async with asyncio.timeout(UNPACK_SECONDS):
+                await self._brought(task, created)
+        except (GenCodeError, OSError) as trouble:  # a TimeoutError is one of these
+            from gencode.workspaces.transfer.change_report import not_brought
+
+            why = _reason(trouble)
+            log.warning("what task %s changed could not be brought home: %s", task, why)
+            with suppress(GenCodeError):  # the database may be what is away
+                await not_brought(self._store, task, why)
+
+    async def _brought(self, task: str, created: TaskCreated) -> None:
+        found = await self._store.parcels.returned(task)
+        now = await self._store.task(task)
+        if found is None or found[0].taken or now is None or now.status is not Status.COMPLETED:
+            return
+        from gencode.workspaces.transfer.apply_changes import Homecoming
+        from gencode.workspaces.transfer.change_report import noted
+
+        homecoming = Homecoming(Path(created.cwd), self._store.parcels)
+        copied = self.around.copied if self.around else None
+        arrived = await homecoming.bring(*found, lambda path: may_write(path, created, copied))
+        if homecoming.news:
+            await noted(self._store, task, arrived)
+
+
+def _around(folder: Path) -> Path | None:
+    return repository_around(Path(os.path.realpath(folder)))
+
+
+def _reason(trouble: Exception) -> str:
+    if isinstance(trouble, TimeoutError):
+        return f"it took longer than {UNPACK_SECONDS / 60:.0f} minutes"
+    return trouble.strerror or str(trouble) if isinstance(trouble, OSError) else str(trouble)
+
+
+def _begun(created: TaskCreated, fork: ForkPoint, parcel: Parcel, *, with_work: bool) -> Packed:
+    """What a fork gets that begins in a copy of its own, with the work of the task it copies or without."""
+    if with_work:
+        told = FORKS["work"].format(cwd=created.cwd, task=created.forked)
+        return Packed(COPIED, msgspec.structs.replace(parcel, fork="work", missing=()), told=told)
+    missing = Missing("of_fork", created.cwd, task=created.forked, fact=fork.at)
+    told = missing.told()
+    parcel = msgspec.structs.replace(parcel, fork="sent", missing=(missing,))
+    return Packed(COPIED, parcel, told=f"{told[:1].upper()}{told[1:]}.")
+
+
+def _alone(packed: Packed, cwd: str) -> Packed:
+    """The same for a task that works in a copy only; UserMistake where there can be none."""
+    if packed.parcel is None:
+        raise UserMistake(
+            f"An agent with the isolation worktree works in a copy on a worker, and no copy of {cwd} can be "
+            f"made: {packed.alone}."
+        )
+    return msgspec.structs.replace(packed, mark=COPIED)
+
+
+def ends_with(events: Sequence[Event], at: int) -> bool:
+    """Whether the work of a task that has ended was at this fact as it is: it did nothing in between."""
+    task = reduce(fold, events, None)
+    if task is None or not task.status.ended:
+        return False
+    end = max((event.seq or 0 for event in events if isinstance(event.fact, TaskEnded)), default=0)
+    between = (event.fact for event in events if min(at, end) < (event.seq or 0) <= max(at, end))
+    said = (fact.message for fact in between if isinstance(fact, MessageAdded))
+    return not any(isinstance(message, ToolMessage) for message in said)
+
+
+def _as_it_was(work: Returned) -> Parcel:
+    """The folder as it was when a task was sent, and what is missing if the task left it otherwise."""
+    return _lacking(work.parcel, begins_behind(work, ""))
+
+
+def _lacking(parcel: Parcel, missing: Missing | None) -> Parcel:
+    if missing is None or missing in parcel.missing:
+        return parcel
+    return msgspec.structs.replace(parcel, missing=(*parcel.missing, missing))
+
+
+def may_write(path: Path, created: TaskCreated, copied: FolderCopy | None = None) -> bool:
+    """Whether the policies over a task let it write a file without asking anybody.
+
+    What they say of the folder that the task was asked from is a copy of counts for that, too.
+    """
+    if not created.policies:
+        return False
+    cwd = Path(created.cwd)
+    if copied is not None:
+        copied = msgspec.structs.replace(copied, top=str(repository_around(cwd) or cwd))
+    workspace = Workspace(cwd, cwd, Path.home(), copied).as_clone(created.clone)
+    place = resolve(str(path), workspace)
+    chain = rebuilt(created.policies, created.grant)
+    decisions = (decide_path("Write", place, policy, workspace) for policy in chain)
+    return all(decision.action is Action.ALLOW for decision in decisions)

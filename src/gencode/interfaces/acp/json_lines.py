@@ -1,0 +1,252 @@
+"""Lines of JSON between an editor and us, and nothing else on stdout (surfaces, ACP).
+
+What comes in is hostile until it was looked at: a line that is too long, no JSON or no message of the
+protocol is answered with an error of the protocol, and the next line is read.
+"""
+
+import asyncio
+import json
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, cast
+
+import msgspec
+
+from gencode.interfaces.json_rpc import HEAD, Id, id_at_an_end, id_in, roughly
+
+LONGEST_LINE = 16 * 1024 * 1024
+PARSE_ERROR, INVALID_REQUEST, INTERNAL_ERROR = -32_700, -32_600, -32_603
+NOT_FOUND = -32_002
+"""What is asked for is not there, as ACP says it."""
+TOO_LONG = f"The line is longer than {LONGEST_LINE:,} bytes; send less at once."
+NO_JSON = "The line is not JSON."
+NO_MESSAGE = "This is no message of JSON-RPC 2.0: one object with a method, a result or an error."
+
+OVERLONG = b"\n\n"
+"""No line, for it has two ends: the beginning of one that is too long comes after it."""
+
+Message = dict[str, Any]
+
+
+class Wire:
+    """Moves messages; `sent` is told every one after it was written."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: "asyncio.StreamWriter | FileWriter",
+        sent: Callable[[Message], None] = lambda _: None,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._sent = sent
+        self._one = asyncio.Lock()
+        self._ended = asyncio.Event()
+
+    async def send(self, message: Message) -> None:
+        """Write one message; ConnectionError when nobody reads any more."""
+        line = json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
+        async with self._one:
+            self._writer.write(line)
+            await self._writer.drain()
+        self._sent(message)
+
+    async def receive(self) -> Message | None:
+        """The next message that can be taken; None at the end."""
+        while (message := await self._next()) is not None:
+            if "fault" not in message:
+                return message
+            try:
+                await self.send(message["fault"])
+            except ConnectionError:
+                return None
+        return None
+
+    def end(self) -> None:
+        """Read no more: to the connection it is as if the editor had closed its side."""
+        self._ended.set()
+
+    async def close(self) -> None:
+        """Write what is still to be written, and close our side."""
+        async with self._one:
+            self._writer.close()
+            with suppress(ConnectionError):
+                await self._writer.wait_closed()
+
+    async def _next(self) -> Message | None:
+        """The next message, or the `fault` to answer with; None at the end."""
+        while not self._ended.is_set():
+            reading = asyncio.ensure_future(self._line())
+            ending = asyncio.ensure_future(self._ended.wait())
+            try:
+                await asyncio.wait([reading, ending], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                ending.cancel()
+                if not reading.done():
+                    reading.cancel()
+            if not reading.done() or reading.cancelled() or not (line := reading.result()):
+                return None
+            if line.startswith(OVERLONG):
+                return _overlong(line.removeprefix(OVERLONG))
+            if line.strip() and (message := taken(line)) is not None:
+                return message
+        return None
+
+    async def _line(self) -> bytes:
+        """One line; nothing at the end, `OVERLONG` and a beginning for one that was passed over."""
+        try:
+            return await self._reader.readuntil(b"\n")
+        except asyncio.IncompleteReadError as end:
+            return end.partial
+        except asyncio.LimitOverrunError:
+            return OVERLONG + await self._skip()
+        except ConnectionError:
+            return b""
+
+    async def _skip(self) -> bytes:
+        """Pass over the rest of a line that is too long; only its beginning is kept."""
+        head = b""
+        while True:
+            try:
+                rest = await self._reader.readuntil(b"\n")
+                return head or rest[:HEAD]
+            except asyncio.LimitOverrunError as more:
+                passed = await self._reader.readexactly(more.consumed)
+                head = head or passed[:HEAD]
+            except asyncio.IncompleteReadError:
+                return head
+
+
+class FileWriter:
+    """Writes to a file, which cannot be waited for."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def write(self, line: bytes) -> None:
+        """Write all of it now."""
+        while line:
+            line = line[os.write(self._handle, line) :]
+
+    async def drain(self) -> None:
+        """Nothing waits here."""
+
+    def close(self) -> None:
+        """No more comes."""
+        os.close(self._handle)
+
+    async def wait_closed(self) -> None:
+        """It is closed already."""
+
+
+def fault(code: int, words: str, asked: object = None) -> Message:
+    """An error of the protocol that answers the request with this id, or none."""
+    return {"jsonrpc": "2.0", "id": asked, "error": {"code": code, "message": words}}
+
+
+def taken(line: bytes) -> Message | None:
+    """A line as a message; `fault` in it is the error to answer with. None for what needs no answer."""
+    try:
+        found: object = msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _untaken(roughly(line))
+    if not isinstance(found, dict):
+        return {"fault": fault(INVALID_REQUEST, NO_MESSAGE)}
+    message = cast("Message", found)
+    asked = message.get("id")
+    if not isinstance(asked, str | int | float | None):
+        return {"fault": fault(INVALID_REQUEST, NO_MESSAGE)}
+    if "method" in message:
+        sound = isinstance(message["method"], str) and isinstance(message.get("params"), dict | None)
+        return message if sound else {"fault": fault(INVALID_REQUEST, NO_MESSAGE, asked)}
+    if "result" in message:
+        return message
+    if "error" not in message:
+        return {"fault": fault(INVALID_REQUEST, NO_MESSAGE, asked)}
+    if asked is None:
+        return None  # an error about something of ours that the editor could not read
+    return {**message, "error": _told_error(message["error"])}
+
+
+def _untaken(meant: Message | None) -> Message:
+    """What becomes of a line that is no JSON. An answer to us is one that failed, so that nobody waits."""
+    if meant is None:
+        return {"fault": fault(PARSE_ERROR, NO_JSON)}
+    asked = id_in(meant.get("id"))
+    if asked is None or "method" in meant:
+        return {"fault": fault(PARSE_ERROR, NO_JSON, asked)}
+    return _failed(asked, "its answer is not JSON: a character in it is broken")
+
+
+def _overlong(head: bytes) -> Message:
+    """The same for a line that is too long, as far as its beginning tells."""
+    asked = id_at_an_end(head)
+    if asked is None or b'"method"' in head:
+        return {"fault": fault(PARSE_ERROR, TOO_LONG, asked)}
+    return _failed(asked, f"its answer is longer than {LONGEST_LINE:,} bytes")
+
+
+def _failed(asked: Id, why: str) -> Message:
+    return {"jsonrpc": "2.0", "id": asked, "error": {"code": PARSE_ERROR, "message": why, "data": None}}
+
+
+def _told_error(error: object) -> Message:
+    """The error of an answer in the form that can be raised."""
+    told = cast("Message", error) if isinstance(error, dict) else {}
+    code, words = told.get("code"), told.get("message")
+    return {
+        "code": code if isinstance(code, int) else INTERNAL_ERROR,
+        "message": words if isinstance(words, str) else "An error without a message",
+        "data": told.get("data"),
+    }
+
+
+def take_stdio() -> tuple[int, int]:
+    """Handles for stdin and stdout that only the protocol has.
+
+    Whatever else is printed by us, a library or a command goes to stderr, and whoever reads stdin finds it
+    empty.
+    """
+    incoming, outgoing = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:  # stderr is closed
+        os.dup2(nothing, 1)
+    os.close(nothing)
+    return incoming, outgoing
+
+
+async def connected(incoming: int, outgoing: int, sent: Callable[[Message], None]) -> Wire:
+    """A wire on two handles, whatever they are: pipes, sockets, files."""
+    return Wire(await _reader(incoming), await _writer(outgoing), sent)
+
+
+async def _reader(handle: int) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader(limit=LONGEST_LINE)
+    if _can_be_waited_for(handle):
+        protocol = asyncio.StreamReaderProtocol(reader)
+        await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(handle, "rb", 0))
+        return reader
+    with os.fdopen(handle, "rb") as file:
+        reader.feed_data(file.read(LONGEST_LINE))
+    reader.feed_eof()
+    return reader
+
+
+async def _writer(handle: int) -> "asyncio.StreamWriter | FileWriter":
+    if not _can_be_waited_for(handle):
+        return FileWriter(handle)
+    loop = asyncio.get_running_loop()
+    # The protocol of a reader is the one of asyncio that knows how to wait for a writer.
+    protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
+    transport, _ = await loop.connect_write_pipe(lambda: protocol, os.fdopen(handle, "wb", 0))
+    return asyncio.StreamWriter(transport, protocol, None, loop)
+
+
+def _can_be_waited_for(handle: int) -> bool:
+    mode = os.fstat(handle).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(handle)

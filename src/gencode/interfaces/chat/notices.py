@@ -1,0 +1,151 @@
+"""What a person should hear of although they look elsewhere: one line for what happens beside them."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from gencode.core.errors import GenCodeError
+from gencode.core.events import (
+    CallDecided,
+    CommandEnded,
+    Event,
+    MessageAdded,
+    ProgressMade,
+    TaskBackgrounded,
+    TaskCreated,
+    TaskEnded,
+    TaskStalled,
+    TranscriptCompacted,
+)
+from gencode.core.messages import UserMessage
+from gencode.core.outcome import Outcome, title_of
+from gencode.core.rules import Action, DecidedBy
+from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.core.visible import visible, visible_line
+from gencode.tasks.delivery import as_sent, undelivered
+from gencode.interfaces.render.number_format import name_of
+from gencode.interfaces.log_file import logged_fault
+from gencode.interfaces.render.plain_text import command_end, ending, noted
+from gencode.interfaces.render.agent_view import AgentView, View
+
+if TYPE_CHECKING:
+    from gencode.sandbox.shells import Shell
+
+MOST_NAMED = 10
+MOST_SAID = 800
+MOST_TYPED = 60
+Kind = Literal["note", "result", "warning", "error"]
+
+
+class Notice(Struct, frozen=True):
+    """One line for the person, and the task it speaks of, if it speaks of one.
+
+    `asks`: it says that this task asks something elsewhere, and is of no use once that is shown or answered.
+    """
+
+    text: str
+    kind: Kind = "note"
+    task: str = ""
+    asks: bool = False
+
+
+async def guarded(action: Awaitable[None], tell: Callable[[Notice], None]) -> None:
+    """Do what a person asked for. What goes wrong is told in a line; a bug is logged as well.
+
+    This is the border of every surface that has a person: nothing that fails here is lost in a task that
+    nobody awaits. Requests and messages of protocols have borders of their own, with the same line.
+    """
+    try:
+        await action
+    except GenCodeError as trouble:
+        tell(Notice(visible(str(trouble)), "error"))
+    except Exception as bug:  # noqa: BLE001 (a border; `logged_fault` logs it)
+        tell(Notice(logged_fault(bug), "error"))
+
+
+def notice_of(view: View, event: Event) -> Notice | None:
+    """The line about an event that `view` has already taken in; None for what needs no word."""
+    agent = view.agents.get(event.task)
+    told = TranscriptCompacted | MessageAdded | ProgressMade | CommandEnded
+    if agent is None or (agent.conversation and not isinstance(event.fact, told)):
+        return None
+    match event.fact:
+        case TaskCreated(background=True):
+            return Notice(f"[Task running in background: agent-{agent.id}] {_way(agent.id)}", task=agent.id)
+        case TaskBackgrounded():
+            return Notice(f"{name_of(agent)} goes on in the background. {_way(agent.id)}", task=agent.id)
+        case TaskEnded() as fact if agent.background:
+            kind: Kind = "result" if fact.status is Status.COMPLETED else "error"
+            why = f": {visible_line(fact.error, 200)}" if fact.error else ""
+            text = f"{name_of(agent)} ({agent.id}) {ending(agent, event.at)}{why}"
+            return Notice(text, kind, agent.id)
+        case TaskStalled(seconds):
+            text = f"{name_of(agent)} ({agent.id}) gave no sign of life for {seconds:.0f} s."
+            return Notice(text, "warning", agent.id)
+        case ProgressMade(text, note=True):
+            return Notice(noted(view, event.task, text), "warning", agent.id)
+        case CallDecided(decision=decision) if decision.action is Action.DENY:
+            return _refusal(agent) if decision.by.lacks_approval or decision.by is DecidedBy.HOOK else None
+        case CommandEnded() as fact:
+            kind = "result" if fact.exit == 0 else "warning"
+            return Notice(noted(view, event.task, command_end(fact)), kind, agent.id)
+        case MessageAdded(UserMessage(unseen=count, text=text)) if count:
+            return Notice(visible_line(text, MOST_SAID), "warning", agent.id)
+        case TranscriptCompacted():
+            return Notice(f"{visible_line(agent.agent)} summed up what was said so far.", task=agent.id)
+        case _:
+            return None
+
+
+def _refusal(agent: AgentView) -> Notice:
+    """That the last call of an agent was refused, although nobody here declined it."""
+    last = agent.refused[-1]
+    call = visible_line(f"{last.tool}({last.summary})", 80)
+    text = f"{name_of(agent)} ({agent.id}) was refused {call}: {visible_line(last.why, 200)}"
+    unasked = agent.background and last.by is DecidedBy.NOBODY
+    way = " Set background_questions = true to be asked." if unasked else ""
+    return Notice(f"{text}{way}", "warning", agent.id)
+
+
+def _way(task: str) -> str:
+    return f"You can continue working. Use /task-status {task} to check progress."
+
+
+def come_back(session: Task, children: Sequence[Task]) -> list[Task]:
+    """Those that came back to a conversation at rest and that it has not heard of."""
+    untold = (undelivered(session, each) for each in as_sent(session, children) if each.status.ended)
+    return [ends[-1] for ends in untold if ends]
+
+
+def ended_meanwhile(session: Task, children: Sequence[Task]) -> list[Notice]:
+    """What came back to a conversation while nobody had it open."""
+    return [
+        Notice(
+            f"While this conversation was closed: {visible_line(each.agent)} {each.id} "
+            f"({visible_line(title_of(each), 60)}) "
+            f"ended as {each.status}. The main agent hears of it with your next message.",
+            "result" if each.status is Status.COMPLETED else "error",
+            each.id,
+        )
+        for each in come_back(session, children)
+    ]
+
+
+def named(tasks: Sequence[Task | Outcome], commands: Sequence["Shell"] = ()) -> str:
+    """Several tasks by id and agent, and commands by id and text: the first few of them."""
+    return _listed(tasks, commands, MOST_NAMED)
+
+
+def all_named(tasks: Sequence[Task | Outcome], commands: Sequence["Shell"] = ()) -> str:
+    """The same with every one of them, for where nobody can look them up any more."""
+    return _listed(tasks, commands, len(tasks) + len(commands))
+
+
+def _listed(tasks: Sequence[Task | Outcome], commands: Sequence["Shell"], most: int) -> str:
+    ids = [each.agent_id if isinstance(each, Outcome) else each.id for each in tasks]
+    names = [f"{name} ({visible_line(each.agent)})" for name, each in zip(ids, tasks, strict=True)]
+    names += [f"the command {each.id} ({visible_line(each.order.text, MOST_TYPED)})" for each in commands]
+    few = ", ".join(names[:most])
+    return f"{few} and {len(names) - most} more" if len(names) > most else few

@@ -1,0 +1,24 @@
+"""`gen acp`: an agent for editors that speak the Agent Client Protocol, over stdin and stdout."""
+
+import argparse
+import sys
+from importlib.util import find_spec
+
+from gencode.core.errors import UserMistake
+from gencode.core.extras import installing
+from gencode.interfaces.render.plain_text import note
+
+BY_HAND = "gen acp is started by an editor and speaks to it over stdin and stdout; Ctrl+D ends it."
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve the editor that has started this."""
+    if find_spec("acp") is None:
+        raise UserMistake(f"gen acp needs agent-client-protocol; install it with: {installing('acp')}")
+    if "cwd" in args:
+        raise UserMistake("The editor says which folder a session is in; leave --cwd out.")
+    if sys.stdin is not None and sys.stdin.isatty():
+        note(BY_HAND)
+    from gencode.interfaces.acp.server import run as serve
+
+    return serve(args)

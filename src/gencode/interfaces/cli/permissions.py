@@ -1,0 +1,181 @@
+"""`gen permissions explain | check`: what is decided about a call, by which rule, and what would lift it."""
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import msgspec
+from msgspec import Struct
+
+from gencode.app import GenCode, forgetful
+from gencode.core.errors import UserMistake
+from gencode.core.events import unicode_text
+from gencode.core.outcome import as_json
+from gencode.core.rules import Action
+from gencode.core.spec import same_name
+from gencode.core.visible import exact_line
+from gencode.permissions.cases import CaseResult, judge_file
+from gencode.permissions.decision import check_tool
+from gencode.permissions.explanation import Explanation
+from gencode.agent.toolbox import MCP
+from gencode.interfaces.cli.open_session import flags, servers_tried
+from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.render.plain_text import answer, answer_json, answer_raw, note, table
+
+BATCH = 100
+"""How many lines are written at once."""
+
+_PLAIN_TEXT = {
+    "bash": "command",
+    **dict.fromkeys(("read", "write", "edit"), "file_path"),
+    **dict.fromkeys(("ls", "grep", "getfileinfo", "deletefile"), "path"),
+    "glob": "pattern",
+    **dict.fromkeys(("webfetch", "httpget", "httppost", "httprequest"), "url"),
+    "websearch": "query",
+    "task": "subagent_type",
+    "spawn": "task",
+    "spawnsubagent": "type",
+    **dict.fromkeys(("taskoutput", "taskstop", "sendmessage"), "task_id"),
+    "killshell": "shell_id",
+}
+"""What a text that is no JSON stands for, tool by tool."""
+
+
+class Verdict(Struct, frozen=True):
+    """A line of `gen permissions check --json`; a line that is no case has the decision `error`."""
+
+    id: str
+    decision: str
+    why: str
+
+
+def explained(args: argparse.Namespace) -> int:
+    """Decide about one call and say how it came about."""
+    return run_to_end(_explained(args))
+
+
+async def _explained(args: argparse.Namespace) -> int:
+    settings = {**flags(args), "model": "offline"}
+    async with GenCode.open(getattr(args, "cwd", "."), settings=settings, store=forgetful()) as gen:
+        tool: str = gen.toolbox[args.tool].name if args.tool in gen.toolbox else args.tool
+        arguments = _arguments(tool, getattr(args, "input", "{}"))
+        agent: str = getattr(args, "subagent", "")
+        if tool.startswith(MCP):
+            await servers_tried(gen, gen.agents.find(agent) if agent else None)
+        found = gen.explain(tool, arguments, agent=agent, background="background" in args)
+    if "json" in args:
+        answer_json(json.loads(unicode_text(json.dumps(msgspec.to_builtins(found), ensure_ascii=False))))
+    else:
+        answer("\n".join(_lines(found)))
+    return 0
+
+
+def _arguments(tool: str, text: str) -> dict[str, Any]:
+    """The input of a call: a JSON object, or plain text for the field that matters most."""
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if text.lstrip().startswith('{"'):
+            raise UserMistake(f"The input is not a JSON object: {error}.") from None
+        value = text
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value)
+    field = _PLAIN_TEXT.get(same_name(tool))
+    if field is None:
+        check_tool(tool)
+        raise UserMistake(f'The input of {tool} must be a JSON object, such as \'{{"name": "value"}}\'.')
+    return {field: text}
+
+
+def _lines(found: Explanation) -> Iterator[str]:
+    call = json.dumps(found.input, ensure_ascii=False)
+    shown = exact_line(call if len(call) <= 500 else f"{call[:499]}…")
+    yield f"{found.decision}: {exact_line(found.tool)} {shown}"
+    for label, text in (
+        ("why", found.why),
+        ("rule", found.rule),
+        ("policy", found.policy),
+        ("what lifts it", found.lifts),
+        *(("note", text) for text in found.notes),
+    ):
+        if text:
+            yield f"  {label:14} {exact_line(text)}"
+    if found.chain:
+        yield ""
+        yield "Every policy from the root down decides, and the strictest decision wins:"
+        head = ("POLICY", "MODE", "DECISION", "WHY")
+        rows = [(step.policy, step.mode, step.decision, step.why) for step in found.chain]
+        yield table(head, rows)
+
+
+def checked(args: argparse.Namespace) -> int:
+    """Decide about every case of the files, as they are read."""
+    codes = [_check(name, as_lines="json" in args) for name in args.files]
+    return max(codes)
+
+
+def _check(name: str, *, as_lines: bool) -> int:
+    """2 when a line is no case, 1 when something else came of a case than it expects, else 0."""
+    counted: Counter[str] = Counter()
+    waiting: list[str] = []
+    with _opened(name) as file:
+        for judged in judge_file(file):
+            counted[judged.decision or "error"] += 1
+            counted["unmet"] += not judged.met and not judged.mistake
+            counted["expected"] += judged.expect is not None
+            waiting += [_verdict(judged)] if as_lines else _complaint(name, judged)
+            if len(waiting) >= BATCH:
+                _write(waiting, as_lines=as_lines)
+    _write(waiting, as_lines=as_lines)
+    (note if as_lines else answer)(_summary(name, counted))
+    return 2 if counted["error"] else 1 if counted["unmet"] else 0
+
+
+def _write(waiting: list[str], *, as_lines: bool) -> None:
+    if waiting:
+        (answer_raw if as_lines else answer)("\n".join(waiting))
+        waiting.clear()
+
+
+def _verdict(judged: CaseResult) -> str:
+    if judged.mistake:
+        broken = Verdict(unicode_text(judged.id), "error", f"line {judged.line}: {judged.mistake}")
+        return as_json(broken)
+    return as_json(Verdict(unicode_text(judged.id), str(judged.decision), unicode_text(judged.why)))
+
+
+def _complaint(name: str, judged: CaseResult) -> list[str]:
+    if judged.met:
+        return []
+    which = f"{name}:{judged.line}" + (f" ({judged.id})" if judged.id else "")
+    if judged.mistake:
+        return [f"{which}: {judged.mistake}"]
+    return [f"{which}: {judged.expect} was expected, but it is {judged.decision}: {judged.why}"]
+
+
+def _summary(name: str, counted: Counter[str]) -> str:
+    cases = sum(counted[action] for action in Action)
+    said = ", ".join(f"{counted[action]} {action}" for action in Action)
+    line = f"{name}: {cases} cases ({said})"
+    if counted["expected"]:
+        unmet = counted["unmet"]
+        line += f"; {unmet} are not as expected" if unmet else "; all as expected"
+    return line + (f"; {counted['error']} lines are no cases" if counted["error"] else "") + "."
+
+
+@contextmanager
+def _opened(name: str) -> Generator[BinaryIO]:
+    if name == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        file = Path(name).expanduser().open("rb")
+    except OSError as error:
+        raise UserMistake(f"{name} cannot be read: {error.strerror}; name a file of cases.") from None
+    with file:
+        yield file

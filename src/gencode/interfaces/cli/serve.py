@@ -1,0 +1,65 @@
+"""`gen serve`: the HTTP API, live events and the web page, until it is told to end."""
+
+import argparse
+import ipaddress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gencode.core.errors import UserMistake
+from gencode.core.extras import installing
+from gencode.interfaces.cli.open_session import SCREEN_WAIT, check, flags, opened
+from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.render.plain_text import note
+
+if TYPE_CHECKING:
+    from gencode.interfaces.http.tokens import Keys
+
+NEEDS = ("starlette", "uvicorn", "h11")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve the folder that was typed."""
+    if missing := [name for name in NEEDS if not _is_there(name)]:
+        raise UserMistake(f"gen serve needs {' and '.join(missing)}; install it with: {installing('server')}")
+    from gencode.interfaces.http.tokens import Keys, kept_token
+
+    token = kept_token(Path(args.token_file).expanduser()) if "token_file" in args else ""
+    return run_to_end(_serve(args, Keys(token, getattr(args, "share", []))))
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ValueError:
+        return False
+
+
+async def _serve(args: argparse.Namespace, keys: "Keys") -> int:
+    from gencode.interfaces.http.listener import Wish
+    from gencode.interfaces.http.server import Bell, Serving, new_desk
+
+    host = _address(getattr(args, "bind", "127.0.0.1"))
+    names = tuple(_host_name(name) for name in getattr(args, "allow_host", []))
+    wish = Wish(keys, host, getattr(args, "port", 0), names)
+    bell = Bell()
+    desk = new_desk(bell)
+    async with opened(args, asker=desk) as gen:
+        gen.servers.patience = SCREEN_WAIT
+        if told := check(gen, args):
+            note(told)
+        serving = Serving(gen, desk, bell, wish, flags=flags(args), json="json" in args)
+        return await serving.run()
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address("127.0.0.1" if text == "localhost" else text))
+    except ValueError:
+        raise UserMistake(f"{text!r} is no address; write it as numbers, such as 0.0.0.0.") from None
+
+
+def _host_name(text: str) -> str:
+    if not text or len(text) > 253 or not all(each.isalnum() or each in ".-" for each in text):
+        raise UserMistake(f"{text!r} is no name of a host; write it as in the browser, without the port.")
+    return text.casefold()

@@ -1,0 +1,125 @@
+"""`gen sessions list | show | delete | prune`: conversations, and the only way anything is deleted."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from gencode.app import GenCode
+from gencode.core.errors import UserMistake
+from gencode.core.ids import stamp
+from gencode.core.outcome import Outcome, refusals
+from gencode.core.task import Task
+from gencode.core.visible import visible_line
+from gencode.journal.store import TaskQuery
+from gencode.interfaces.cli.open_session import opened
+from gencode.interfaces.cli.task_transcript import transcript_text
+from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.render.plain_text import answer, answer_json, note, table, turns
+
+
+def listed(args: argparse.Namespace) -> int:
+    """The conversations, as a table or JSON."""
+    return run_to_end(_listed(args))
+
+
+async def _listed(args: argparse.Namespace) -> int:
+    async with opened(args) as gen:
+        cwd = None if "all" in args else str(gen.workspace.cwd)
+        found = await gen.store.tasks(TaskQuery(cwd=cwd, conversations=True))
+        sessions = [await gen.outcome_of(task) for task in found]
+        touched = [task.touched_at[:19].replace("T", " ") for task in found]
+    if "json" in args:
+        answer_json({"sessions": sessions})
+    elif not sessions:
+        where = "" if "all" in args else " in this folder (--all shows those of every one)"
+        answer(f"There are no conversations{where}.")
+    else:
+        rows = [_row(session, at) for session, at in zip(sessions, touched, strict=True)]
+        answer(table(("ID", "STATUS", "TURNS", "AGENTS", "LAST", "BEGAN WITH"), rows))
+    return 0
+
+
+def _row(session: Outcome, at: str) -> list[str]:
+    sent = str(len(session.evidence.children))
+    return [session.agent_id, session.status, str(session.turns), sent, at, session.prompt[:200]]
+
+
+def show(args: argparse.Namespace) -> int:
+    """One conversation with everything that was said, and the tasks it asked for."""
+    return run_to_end(_show(args))
+
+
+async def _show(args: argparse.Namespace) -> int:
+    async with opened(args) as gen:
+        session = await gen.records.show(await gen.records.find(args.id, conversation=True))
+        tasks = await gen.tasks(parent=session.agent_id)
+        if "json" in args:
+            answer_json({**msgspec.to_builtins(session), "tasks": tasks})
+            return 0
+        head = f"{session.agent} {session.agent_id}: {session.status} after {turns(session.turns)}"
+        lines = [head, f"  folder   {session.cwd}", f"  created  {session.created_at}"]
+        lines += [f"  sent     {task.agent} {task.agent_id}: {task.status}" for task in tasks]
+        lines += [f"  refused  {visible_line(each)}" for each in refusals(session.evidence)]
+        lines += [f"  warning  {visible_line(warning)}" for warning in session.evidence.warnings]
+        answer("\n".join((*lines, "", await transcript_text(gen, session.agent_id))))
+    return 0
+
+
+def deleted(args: argparse.Namespace) -> int:
+    """Delete conversations, with everything below them."""
+    return run_to_end(_deleted(args))
+
+
+async def _deleted(args: argparse.Namespace) -> int:
+    async with opened(args) as gen:
+        found = {task.id: task for task in [await gen.find(name) for name in args.ids]}
+        return await _delete(gen, list(found.values()), args)
+
+
+def pruned(args: argparse.Namespace) -> int:
+    """Delete what nobody has touched for so many days."""
+    return run_to_end(_pruned(args))
+
+
+async def _pruned(args: argparse.Namespace) -> int:
+    before = stamp(datetime.now(UTC) - timedelta(days=args.older_than))
+    async with opened(args) as gen:
+        cwd = None if "all" in args else str(gen.workspace.cwd)
+        every = await gen.store.tasks(TaskQuery(cwd=cwd))
+        known = {task.id for task in every}
+        old = [
+            task
+            for task in every
+            if task.parent not in known and task.status.ended and task.touched_at < before
+        ]
+        return await _delete(gen, old, args)
+
+
+async def _delete(gen: GenCode, tasks: Sequence[Task], args: argparse.Namespace) -> int:
+    """Ask, unless that was answered before, then delete one after the other."""
+    if tasks and "yes" not in args and not _sure(tasks):
+        note("Nothing was deleted.")
+        return 1
+    gone: list[str] = []
+    for task in tasks:
+        gone += await gen.records.delete(task)
+    if "json" in args:
+        answer_json({"deleted": gone})
+    else:
+        several = "nothing" if not gone else "1 task" if len(gone) == 1 else f"{len(gone)} tasks"
+        answer(f"Deleted {several}{': ' if gone else ''}{', '.join(gone)}.")
+    return 0
+
+
+def _sure(tasks: Sequence[Task]) -> bool:
+    """What a person at the terminal says; elsewhere it has to be said with --yes."""
+    names = ", ".join(task.id for task in tasks[:20]) + (" …" if len(tasks) > 20 else "")
+    what = f"{len(tasks)} of them" if len(tasks) > 1 else "it"
+    question = f"{names} would be deleted for good, with everything below {what}"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UserMistake(f"{question}; say so with --yes.")
+    note(f"{question}. Delete? [y/N]")
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")

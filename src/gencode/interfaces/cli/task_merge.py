@@ -1,0 +1,134 @@
+"""`gen task merge`: take over what an agent changed on another machine, or look what that would give."""
+
+import argparse
+from pathlib import Path
+
+from gencode.app import GenCode
+from gencode.core.changes import listed, named
+from gencode.core.errors import UserMistake
+from gencode.core.task import Task, whole_transcript
+from gencode.tasks.resume_messages import is_here
+from gencode.tasks.leave_worktree import at_work, names_of
+from gencode.fleet.copied_task import copies_told
+from gencode.workspaces.transfer.checkout import checkout_at
+from gencode.workspaces.transfer.clones import NoClone, must_fit
+from gencode.workspaces.transfer.apply_changes import Arrival, Homecoming
+from gencode.workspaces.transfer.folder_snapshot import Parcels, Returned, repository_around
+from gencode.workspaces.transfer.change_report import TAKEN, noted, told
+from gencode.journal.dispatch import Dispatching
+from gencode.workspaces.worktrees.leftovers import looked_at
+from gencode.workspaces.worktrees.worktree import recorded
+from gencode.interfaces.cli.open_session import opened
+from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.render.plain_text import answer, answer_json, note
+
+_WELL = {"applied", "there", "fits"}
+
+
+def merge(args: argparse.Namespace) -> int:
+    """Take it over; 1 when that was not possible and it is offered as a branch."""
+    return run_to_end(_merge(args))
+
+
+async def _merge(args: argparse.Namespace) -> int:
+    async with opened(args) as gen:
+        parcels, (work, body) = await _returned(gen, args.id)
+        homecoming = Homecoming(await _folder(args, work), parcels)
+        if "preview" in args:
+            arrived = await homecoming.look(work, body)
+        else:
+            arrived = await homecoming.bring(work, body)
+            if arrived.state in TAKEN and homecoming.news:
+                await noted(gen.store, work.task, arrived)
+        behind = await _left_behind(gen, work)
+    if "json" in args:
+        answer_json(arrived)
+    else:
+        _show(arrived, behind, whole="preview" in args)
+    return 0 if arrived.state in _WELL else 1
+
+
+async def _returned(gen: GenCode, name: str) -> tuple[Parcels, tuple[Returned, bytes]]:
+    """What a task changed elsewhere, also when the task itself was deleted since."""
+    parcels, found = gen.store.parcels if isinstance(gen.store, Dispatching) else None, None
+    if parcels is not None and (found := await parcels.returned(name)) and not found[0].nothing:
+        return parcels, found
+    task = await gen.find(name)
+    if parcels is not None and (found := await parcels.returned(task.id)) and not found[0].nothing:
+        return parcels, found
+    tree = recorded(Path(task.created.worktree)) if task.created.worktree else None
+    left = await looked_at(tree.path) if tree is not None else None
+    if left is not None and (busy := await at_work(gen.store, Path(left.path))):
+        later = f"when nobody is any more, gen task output {task.id} tells how to take it over"
+        raise UserMistake(f"{named(names_of(busy))} at work in {left.path}; {later}.")
+    if left is not None:
+        here = f"Task {task.id} worked in a worktree on this machine"
+        how = f"take it over with: {left.taking_over}"
+        if left.settled:
+            how = f"all of it is in {left.repository}, but {left.only_there}. To see that: {left.taking_over}"
+        raise UserMistake(f"{here}; {f'all of it is in {left.repository}.' if left.merged else how}")
+    raise UserMistake(await _nothing(gen, task, found[0] if found else None))
+
+
+async def _nothing(gen: GenCode, task: Task, told: Returned | None) -> str:
+    """Why there is nothing to take over, and where the work is that never came."""
+    if told is not None and told.kept:
+        return (
+            f"What task {task.id} changed could not be handed in, because {told.why}. It is on the worker "
+            f"{told.worker}, in {told.kept}."
+        )
+    copies = copies_told(whole_transcript(await gen.store.events(task.id))) if told is None else []
+    if copies:
+        when = "has not been handed in yet" if not task.status.ended else "was not handed in"
+        return (
+            f"What task {task.id} changed {when}. It worked in the copy {copies[-1]}; if that worker died, "
+            "what was done is still there, and gen doctor lists it there."
+        )
+    return f"Task {task.id} changed nothing on another machine, so there is nothing to take over."
+
+
+async def _left_behind(gen: GenCode, work: Returned) -> list[str]:
+    """What of the work is only on the worker, and where, as a line for a person; mostly none."""
+    if not work.left:
+        return []
+    copies = copies_told(whole_transcript(await gen.store.events(work.task)))
+    where = f"the copy {copies[-1]}" if copies else f"its copy on {work.worker}"
+    return [f"Too large to travel, and only in {where}: {work.left}."]
+
+
+async def _folder(args: argparse.Namespace, work: Returned) -> Path:
+    """The checkout that gets the work: that of the task, a clone where it is not here, or the one named."""
+    named = "cwd" in args
+    here = Path(args.cwd) if named else _here()
+    own = is_here(work.cwd) and _checkout(here) == _checkout(Path(work.cwd))
+    if named or own:
+        await must_fit(await checkout_at(here), work.parcel, own=own)
+        return here if named else Path(work.cwd)
+    if is_here(work.cwd):
+        raise UserMistake(
+            f"Task {work.task} belongs to the folder {work.cwd}; take it over there, or name the checkout "
+            "that gets it with --cwd."
+        )
+    try:
+        await must_fit(await checkout_at(here), work.parcel, own=False)
+    except UserMistake as why:
+        no_folder = f"The folder {work.cwd} of the task is not here; name your checkout with --cwd."
+        raise UserMistake(f"{no_folder} {why}" if isinstance(why, NoClone) else no_folder) from None
+    note(f"The folder {work.cwd} of the task is not here; this is a clone of its repository: {here}")
+    return here
+
+
+def _here() -> Path:
+    return Path.cwd()
+
+
+def _checkout(folder: Path) -> Path:
+    real = folder.resolve()
+    return repository_around(real) or real
+
+
+def _show(arrived: Arrival, behind: list[str], *, whole: bool) -> None:
+    for line in (*listed(arrived.files, arrived.more_files), *behind, *told(arrived)):
+        answer(line)
+    if whole and arrived.diff:
+        answer(arrived.diff.rstrip())

@@ -1,0 +1,55 @@
+"""`gen tools`: every tool with its aliases, effect class and source."""
+
+import argparse
+
+from gencode.app import forgetful
+from gencode.core.visible import visible_line
+from gencode.agent.toolbox import Tool
+from gencode.interfaces.cli.open_session import opened, servers_tried, servers_untrusted
+from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.render.plain_text import answer, answer_json, note, table
+
+
+def show(args: argparse.Namespace) -> int:
+    """List the tools."""
+    return run_to_end(_show(args))
+
+
+async def _show(args: argparse.Namespace) -> int:
+    async with opened(args, store=forgetful()) as gen:
+        tools = list(gen.toolbox.values())
+        for warning in gen.plugins.warnings:
+            note(warning)
+        await servers_tried(gen)
+        servers = gen.servers.reports()
+        unapproved = {each.name for each in servers if each.state == "unapproved"}
+        tools += [tool for tool in gen.servers.tools() if tool.server not in unapproved]
+        for line in (*(each.told() for each in servers), *gen.servers.problems, servers_untrusted(gen)):
+            if line:
+                note(visible_line(line, 1_000))
+    if "json" in args:
+        answer_json({"tools": [_line(tool) for tool in tools], "servers": servers})
+        return 0
+    rows = [
+        (tool.name, tool.effect, _source(tool), " ".join(tool.aliases), tool.description.partition("\n")[0])
+        for tool in tools
+    ]
+    answer(table(("NAME", "EFFECT", "SOURCE", "ALIASES", "DESCRIPTION"), rows))
+    return 0
+
+
+def _source(tool: Tool) -> str:
+    return f"{tool.source} {tool.server}" if tool.server else tool.source
+
+
+def _line(tool: Tool) -> dict[str, object]:
+    return {
+        "name": tool.name,
+        "aliases": tool.aliases,
+        "effect": tool.effect,
+        "source": tool.source,
+        "server": tool.server or None,
+        "onRequest": tool.on_request,
+        "description": tool.description,
+        "parameters": tool.schema,
+    }

@@ -1,0 +1,237 @@
+"""Conversations with people who are somewhere else: what they say, and what comes back to them (server).
+
+What was sent to the background ends when it ends. Its result reaches the chat that asked for it: a turn is
+begun in a conversation at rest, in which its agent tells what came. One server at a time looks after that,
+however many there are on a database. Replies go out through the channel of the chat where there is one.
+"""
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from gencode.app import GenCode
+from gencode.core.address import Address, parse_address
+from gencode.core.errors import GenCodeError, UnknownName, UserMistake
+from gencode.core.events import CommandEnded, Event, MessageAdded, TaskEnded
+from gencode.core.messages import AssistantMessage
+from gencode.core.reasons import Cause
+from gencode.core.spec import AgentSpec
+from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.tasks.delivery import worth_a_turn
+from gencode.tasks.control import STOP_SECONDS, Stops
+from gencode.tasks.actions import StruckTask
+from gencode.channels.outbox import LONGEST, Draft, Outbox
+from gencode.journal.store import TaskQuery
+from gencode.interfaces.http.chat_addresses import SESSION, Chats, Line
+from gencode.interfaces.http.hub import Hub
+from gencode.interfaces.http.leader_lock import turn_at
+from gencode.interfaces.http.web_channel import WEB
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 2.0
+FIRST_PAUSE = 30.0
+LONGEST_PAUSE = 3600.0
+SEEN_THERE = frozenset({SESSION, WEB, "cli", "terminal"})
+"""Channels whose people see the conversation itself."""
+UNHEARD = TaskQuery(conversations=True, unheard=True)
+
+
+class Inbox:
+    """Hands messages to conversations, and looks after those whose turn is over."""
+
+    def __init__(self, gen: GenCode, hub: Hub, chats: Chats, outbox: Outbox) -> None:
+        self._gen = gen
+        self._hub = hub
+        self._chats = chats
+        self._outbox = outbox
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._pauses: dict[str, tuple[float, float]] = {}
+        self._silent: dict[str, str] = {}
+        """Why the channels did not take the last message."""
+
+    async def message(self, to: Address, text: str, agent: str) -> tuple[str, bool]:
+        """Say something in a chat; its conversation, and whether that began a turn."""
+        async with self._locks[str(to)]:
+            known = self._chats.find(to)
+            if known is not None and to.channel == SESSION:
+                known = (await self._gen.records.find(known, conversation=True)).id
+            if known is None or await self._gen.store.task(known) is None:
+                job = await self._gen.start_turn(text, None, agent)
+                self._chats.bind(to, job.id)
+                self._note_origin(to, job.id)
+                return job.id, True
+        self._note_origin(to, known)
+        return known, await self.say(known, text)
+
+    def _note_origin(self, to: Address, session: str) -> None:
+        """Let a word outside of the answers go where the person speaks from."""
+        if to.channel in self._outbox.channels:
+            self._gen.secretary.comes_from(session, to)
+
+    async def say(self, session: str, text: str) -> bool:
+        """Say something in a conversation: it begins a turn, or is heard by the one that is open."""
+        if not text.strip():
+            raise UserMistake("The message is empty; say something.")
+        async with self._locks[session]:
+            task = await self._gen.watch.task(session)
+            if not task.conversation:
+                raise UserMistake(f"{task.id} is a task of the agent {task.agent} and no conversation.")
+            if task.status.ended:
+                self._check_folder(task)
+                await self._gen.start_turn(text, session, _led_by(task))
+                return True
+            now = await self._gen.reach.send(session, text)
+            if not now.status.ended:
+                return False
+            return await self._gen.work.hear(self._spec(now), session) is not None
+
+    async def interrupt(self, session: str, message: str, why: Cause) -> StruckTask:
+        """Cut the turn of a conversation; what was said to it, now or just before, begins another one."""
+        async with self._locks[session]:
+            if message.strip():
+                self._check_folder(await self._gen.watch.task(session))
+            reach = self._gen.reach
+            stops = await reach.interrupt(session, why)
+            now = await self._gen.watch.ended(session, STOP_SECONDS)
+            if message.strip():  # only now, so that it is not the turn that was cut which hears it
+                now = await reach.send(session, message)
+            said = any(letter.sender == "user" for letter in await self._gen.store.waiting(session))
+            if said and now.status.ended and self._is_here(now):
+                await self._gen.work.hear(self._spec(now), session)
+            now = await self._gen.watch.task(session)
+        return await self._gen.verbs.struck(Stops(now, stops.hit))
+
+    async def run(self, lock: Path) -> None:
+        """Look after every chat of this folder until cancelled; wait while another server does so."""
+        with turn_at(lock) as turn:
+            taken = turn.taken()
+            while not taken:
+                await asyncio.sleep(LOOK_SECONDS)
+                taken = turn.taken()
+            self._hub.missed = True
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._hear_ends())
+                group.create_task(self._hear_letters())
+
+    async def _hear_ends(self) -> None:
+        """Look after the chats of whose conversations, or agents, something was heard."""
+        event: Event | None = None
+        while True:
+            try:
+                if self._hub.missed:
+                    self._hub.missed = False
+                    for line in self._chats.all():
+                        await self._look(line.session)
+                        await self._send_on(line)
+                if event is not None:
+                    await self._after(event)
+            except GenCodeError as trouble:
+                log.warning("the chats could not be looked after: %s", trouble)
+            event = await self._hub.notable.get()
+
+    async def _hear_letters(self) -> None:
+        """Begin a turn wherever a letter came to a conversation at rest; where that failed, again later."""
+        changes = self._gen.store.changes
+        while True:
+            seen = changes.count
+            try:
+                for session in await self._gen.store.tasks(UNHEARD):
+                    if self._chats.of(session.id):
+                        await self._look(session.id)
+            except GenCodeError as trouble:
+                log.warning("the letters to chats could not be looked for: %s", trouble)
+            await changes.after(seen, LOOK_SECONDS if self._pauses else None)
+
+    async def _after(self, event: Event) -> None:
+        """A conversation said something, or work that one sent has ended."""
+        task = await self._gen.store.task(event.task)
+        if task is None:
+            return
+        if task.conversation:
+            if line := self._chats.of(task.id):
+                await self._send_on(line)
+                ended = isinstance(event.fact, TaskEnded) and task.status is Status.COMPLETED
+                if ended or isinstance(event.fact, CommandEnded):
+                    await self._look(task.id)  # what was woken elsewhere may have ended meanwhile
+        elif task.terms.background and task.parent and self._chats.of(task.parent):
+            await self._look(task.parent)
+
+    async def _look(self, session: str) -> None:
+        """Begin a turn in a conversation at rest to which something has come."""
+        pause, until = self._pauses.get(session, (FIRST_PAUSE, 0.0))
+        if time.monotonic() < until:
+            return
+        try:
+            async with self._locks[session]:
+                task = await self._gen.watch.task(session)
+                at_rest = task.status.ended and task.status is not Status.CANCELLED
+                if at_rest and await self._has_come(task):
+                    self._check_folder(task)
+                    await self._gen.work.hear(self._spec(task), session)
+            self._pauses.pop(session, None)
+        except GenCodeError as trouble:
+            log.warning("conversation %s could not be told what came: %s", session, trouble)
+            self._pauses[session] = (min(pause * 2, LONGEST_PAUSE), time.monotonic() + pause)
+
+    async def _has_come(self, task: Task) -> bool:
+        if await self._gen.store.waiting(task.id):
+            return True
+        if self._gen.work.commands_ended(task):
+            return True
+        return worth_a_turn(task, await self._gen.store.tasks(TaskQuery(parent=task.id)))
+
+    async def _send_on(self, line: Line) -> None:
+        """Send the words of a conversation through the channel of its chat, each at least once."""
+        to = parse_address(line.address)
+        if to.channel in SEEN_THERE or to.channel not in self._outbox.channels:
+            return
+        told = line.told
+        while facts := await self._gen.store.chronicle.of_task(line.session, told):
+            for mark, event in facts:
+                told = mark.seq
+                if event is not None and (words := spoken(event)):
+                    self._warn(to, await self._outbox.send(Draft(to, words[:LONGEST], line.session)))
+                    self._chats.bind(to, line.session, told)
+
+    def _warn(self, to: Address, why: str) -> None:
+        """Say once why a channel takes nothing, until it takes something again."""
+        if why and self._silent.get(to.channel) != why:
+            log.warning("the channel %s took no message, which is tried again: %s", to.channel, why)
+        self._silent[to.channel] = why
+
+    def _check_folder(self, task: Task) -> None:
+        if not self._is_here(task):
+            raise UserMistake(
+                f"The conversation {task.id} belongs to the folder {task.cwd}; go on with it there."
+            )
+
+    def _is_here(self, task: Task) -> bool:
+        return task.cwd in ("", str(self._gen.workspace.cwd))
+
+    def _spec(self, task: Task) -> AgentSpec:
+        agents = self._gen.agents
+        return agents.find(task.agent) if _led_by(task) else agents.main()
+
+    async def session_of(self, to: Address) -> Task:
+        """The conversation behind an address."""
+        known = self._chats.find(to)
+        if known is None:
+            raise UnknownName("chat", str(to), [line.address for line in self._chats.all()][-20:])
+        return await self._gen.records.find(known, conversation=True)
+
+
+def spoken(event: Event) -> str:
+    """What an agent says to the person in this fact; nothing while it still calls tools."""
+    match event.fact:
+        case MessageAdded(AssistantMessage(text=text, calls=())):
+            return text.strip()
+        case _:
+            return ""
+
+
+def _led_by(task: Task) -> str:
+    return "" if task.agent == "main" else task.agent

@@ -1,0 +1,201 @@
+"""How a question over HTTP becomes a call: one table of endpoints from which routes and OpenAPI are made.
+
+What an endpoint takes and gives are types of ours. The same types read requests, write answers and are the
+schemas of the document, so that it cannot say anything else than what happens.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from gencode.core.errors import Conflict, CorruptFact, GenCodeError, StoreTrouble, UnknownName, UserMistake
+from gencode.interfaces.http.guard import LARGEST_BODY, Refused
+from gencode.interfaces.http.tokens import Right
+from gencode.interfaces.http.validation_messages import body_mistake, query_mistake
+from gencode.interfaces.log_file import logged_fault
+
+if TYPE_CHECKING:
+    from gencode.interfaces.http.server_state import Site
+
+BODY_SECONDS = 10.0
+CALL_SECONDS = 90.0
+"""Longer than any stop takes; nothing is waited for without an end."""
+MOST_VALUES = 100
+LARGEST_EXACT = 2**53
+
+
+class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+    """Nothing is said."""
+
+
+Q = TypeVar("Q", bound=Struct)
+B = TypeVar("B", bound=Struct)
+Method = Literal["GET", "POST", "PUT"]
+
+
+@dataclass(frozen=True)
+class Asked(Generic[Q, B]):
+    """One request, read and checked."""
+
+    path: Mapping[str, str]
+    query: Q
+    body: B
+    rights: frozenset[Right]
+    headers: Mapping[str, str]
+
+    def needs(self, right: Right) -> None:
+        """Refuse whoever lacks a right."""
+        _check_right(self.rights, right)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One thing that can be asked of the server."""
+
+    method: Method
+    path: str
+    right: Right
+    says: str
+    query: type[Struct]
+    body: type[Struct] | None
+    answer: Any
+    status: int
+    call: Callable[["Site", Any], Awaitable[object]]
+
+    @property
+    def name(self) -> str:
+        """Its name in the document."""
+        return self.call.__name__
+
+    async def asked(self, site: "Site", request: Request) -> Response:
+        """Read a request, do what it asks for, and write what came of that."""
+        try:
+            rights: frozenset[Right] = request.scope["rights"]
+            _check_right(rights, self.right)
+            query = read_query(request, self.query)
+            body = await read_body(request, self.body) if self.body else Nothing()
+            asked = Asked(request.path_params, query, body, rights, request.headers)
+            async with asyncio.timeout(CALL_SECONDS):
+                answer = await self.call(site, asked)
+        except TimeoutError:
+            return Refused(503, f"This took longer than {CALL_SECONDS:.0f} s.").response()
+        except GenCodeError as trouble:
+            return refusal(trouble).response()
+        except Exception as bug:  # noqa: BLE001 (the border of a request; `logged_fault` logs it)
+            return Refused(500, logged_fault(bug)).response()
+        if isinstance(answer, Response):
+            return answer
+        return Response(msgspec.json.encode(answer), self.status, media_type="application/json")
+
+
+def endpoint(
+    what: str,
+    right: Right,
+    says: str,
+    *,
+    answer: Any,
+    query: type[Q] = Nothing,
+    body: type[B] | None = None,
+    status: int = 200,
+) -> Callable[[Callable[["Site", Asked[Q, B]], Awaitable[object]]], Endpoint]:
+    """Make an endpoint of a function; `what` is its method and path."""
+    method, _, path = what.partition(" ")
+    spoken: dict[str, Method] = {"GET": "GET", "POST": "POST", "PUT": "PUT"}
+
+    def made(call: Callable[["Site", Asked[Q, B]], Awaitable[object]]) -> Endpoint:
+        return Endpoint(spoken[method], path, right, says, query, body, answer, status, call)
+
+    return made
+
+
+def _check_right(rights: frozenset[Right], right: Right) -> None:
+    if right not in rights:
+        raise Refused(403, f"This token does not carry the right to {right}.")
+
+
+def refusal(trouble: GenCodeError) -> Refused:
+    """An error of ours as an answer: what is not there, what cannot be done, what is broken."""
+    match trouble:
+        case Refused():
+            return trouble
+        case UnknownName():
+            return Refused(404, str(trouble))
+        case StoreTrouble():
+            return Refused(503, str(trouble))
+        case Conflict():
+            return Refused(409, str(trouble))
+        case UserMistake():
+            return Refused(400, str(trouble))
+        case CorruptFact():
+            return Refused(409, str(trouble))
+        case _:
+            return Refused(409, str(trouble) or "This could not be done.")
+
+
+def read_query(request: Request, kind: type[Q]) -> Q:
+    """What stands behind the question mark, as a checked record."""
+    several = many_valued(kind)
+    found: dict[str, Any] = {}
+    for number, (name, value) in enumerate(request.query_params.multi_items()):
+        if number >= MOST_VALUES or (name in found and name not in several):
+            raise Refused(400, f"{name[:40]!r} is said more than once.")
+        if name in several:
+            found.setdefault(name, []).append(value)
+        else:
+            found[name] = value
+    try:
+        return msgspec.convert(found, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise Refused(400, query_mistake(error, kind, found)) from None
+
+
+def many_valued(kind: type[Struct]) -> frozenset[str]:
+    """The fields of a query that may be said more than once, under their public names."""
+    hints = get_type_hints(kind)
+    return frozenset(
+        field.encode_name for field in msgspec.structs.fields(kind) if get_origin(hints[field.name]) is tuple
+    )
+
+
+async def read_body(request: Request, kind: type[B]) -> B:
+    """The JSON that was sent, as a checked record; bounded in size and time."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().casefold() != "application/json":
+        raise Refused(415, "Send JSON, with Content-Type: application/json.")
+    pieces = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for piece in request.stream():
+                pieces += piece
+                if len(pieces) > LARGEST_BODY:
+                    raise Refused(413, f"A request has at most {LARGEST_BODY:,} bytes.")
+    except TimeoutError:
+        raise Refused(408, f"The request did not come within {BODY_SECONDS:.0f} s.") from None
+    except ClientDisconnect:
+        raise Refused(400, "The request broke off.") from None
+    content = bytes(pieces)
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
+            return msgspec.convert(_WITH_WHOLE_NUMBERS.decode(content), kind)
+        raise Refused(400, body_mistake(error, kind, content)) from None
+
+
+def _number(text: str) -> float | int:
+    """A number with a point or an exponent; to JSON Schema `2.0` is an integer."""
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) <= LARGEST_EXACT else value
+
+
+_WITH_WHOLE_NUMBERS = msgspec.json.Decoder(float_hook=_number)
+
+
+Text = Annotated[str, msgspec.Meta(max_length=LARGEST_BODY)]
+Name = Annotated[str, msgspec.Meta(max_length=200)]

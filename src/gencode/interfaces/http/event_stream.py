@@ -1,0 +1,136 @@
+"""One open event stream: first what was missed, then what happens, without a gap and nothing twice."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from gencode.core.errors import GenCodeError
+from gencode.journal.global_log import Chronicle, Found, Mark
+from gencode.interfaces.http.endpoints import refusal
+from gencode.interfaces.http.event_frames import FIRST, Cursor, frame, notice
+from gencode.interfaces.http.guard import Refused
+from gencode.interfaces.http.hub import MOST_CLIENTS, Client, Hub, cursor_of
+from gencode.interfaces.http.protocol import MOST_AT_ONCE, WIRE, Wire
+
+log = logging.getLogger(__name__)
+
+GOODBYE_SECONDS = 1.0
+CHUNK = 500
+
+
+class EventStream(Response):
+    """The facts of one task, or of all, after one of them; then what is new, for ever."""
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self, hub: Hub, chronicle: Chronicle, after: Cursor | None, task: str, *, brief: bool
+    ) -> None:
+        super().__init__(headers={"X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._hub = hub
+        self._chronicle = chronicle
+        self._after = after
+        self._task = task
+        self._brief = brief
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until the client is gone, does not keep up, or the server ends."""
+        if len(self._hub) >= MOST_CLIENTS:
+            await Refused(503, "Too many streams are open.").response()(scope, receive, send)
+            return
+        try:
+            await self._check_known()
+        except GenCodeError as trouble:
+            await refusal(trouble).response()(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        if scope["method"] == "HEAD":
+            await send({"type": "http.response.body", "body": b""})
+            return
+        client = self._hub.join(self._task, brief=self._brief)
+        upto = self._hub.mark  # what comes after that waits for the client
+        wire: Wire | None = scope.get("state", {}).get(WIRE)
+        if wire is not None:
+            wire.chunked = scope["http_version"] == "1.1"
+        pump = asyncio.ensure_future(self._pump(client, send, upto, wire))
+        ends = [asyncio.ensure_future(_gone(receive)), asyncio.ensure_future(client.dropped.wait()), pump]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._hub.leave(client)
+            for each in ends:
+                each.cancel()
+            await asyncio.wait(ends)
+        if pump.done() and not pump.cancelled() and (trouble := pump.exception()):
+            log.warning("an event stream broke off: %s", trouble)
+        if not client.slow:
+            await _say_goodbye(client, send)
+        elif wire is not None:  # what waits for it would otherwise be kept until it reads or is gone
+            wire.cut()
+            await _gone(receive)
+
+    async def _pump(self, client: Client, send: Send, upto: Mark | None, wire: Wire | None) -> None:
+        await _body(send, FIRST)
+        async for frames in self._missed(upto):
+            await _body(send, frames)
+        while True:
+            await _body(send, await client.more(wire))
+
+    async def _missed(self, upto: Mark | None) -> AsyncGenerator[bytes, None]:
+        """What was written before the client joined and it has not seen, and where that leaves it."""
+        last = upto.place if upto else 0
+        if self._task:
+            seq = self._after.seq if self._after and self._after.task == self._task else 0
+            while found := await self._chronicle.of_task(self._task, seq, last, CHUNK):
+                seq = found[-1].mark.seq
+                yield await self._framed(found)
+            return
+        here = cursor_of(upto)
+        mark = upto if self._after is None else await self._place(self._after)
+        known = self._after is None or not self._after.task or mark is not None
+        while known and last and (mark is None or mark.place < last):
+            found = await self._chronicle.after(mark, last, CHUNK)
+            if not found:
+                known = found is not None
+                break
+            mark = found[-1].mark
+            yield await self._framed(found)
+        yield notice("StreamOpened" if known else "StreamReset", {"cursor": str(here)}, here)
+
+    async def _place(self, cursor: Cursor) -> Mark | None:
+        return await self._chronicle.mark(cursor.task, cursor.seq) if cursor.task else None
+
+    async def _check_known(self) -> None:
+        """Read as far as the client has; another server may have been quicker."""
+        mark = await self._place(self._after) if self._after else None
+        if mark is not None and not await self._hub.reach(mark.place):
+            raise Refused(503, "This server has not read that far yet; come again.")
+
+    async def _framed(self, found: list[Found]) -> bytes:
+        parents = self._hub.parents
+        return b"".join(
+            [frame(each, await parents.of(each), brief=self._brief) for _, each in found if each is not None]
+        )
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _body(send: Send, frames: bytes) -> None:
+    for at in range(0, len(frames), MOST_AT_ONCE):
+        part = frames[at : at + MOST_AT_ONCE]
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+
+
+async def _say_goodbye(client: Client, send: Send) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(GOODBYE_SECONDS):
+            await _body(send, client.rest())
+            await send({"type": "http.response.body", "body": b"", "more_body": False})

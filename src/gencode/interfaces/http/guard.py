@@ -1,0 +1,215 @@
+"""The door of the server: nothing behind it runs for a foreign Host or Origin, or without a token.
+
+The address, in numbers, at which a request came in is a Host of its own: no page gets that by a trick with
+names, because a name that it can point here is not written in numbers.
+
+The token comes as `Authorization: Bearer`, as the cookie that a first visit with `/?token=` sets, or with
+that first visit; it is never put into a URL again. What is answered carries headers that make it inert.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from html import escape
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gencode.core.errors import GenCodeError
+from gencode.interfaces.http.tokens import Guesses, Keys, Right
+
+LARGEST_BODY = 1_000_000
+SAFE = frozenset({"GET", "HEAD"})
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+
+
+FOREIGN = "This server is not asked for under that name; gen serve --allow-host NAME gives it another one."
+PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>GenCode</title>
+<h1>GenCode</h1>
+<p>{why}</p>
+<p>Open the whole address that <code>gen serve</code> printed as its first line, with <code>?token=</code> and
+what follows. After a restart of the server it is another one, unless that was started with
+<code>--token-file</code>.</p>
+</html>
+"""
+
+
+class Refused(GenCodeError):
+    """A request that goes no further; the sentence says why."""
+
+    def __init__(self, status: int, why: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(why)
+        self.status = status
+        self.headers = headers or {}
+
+    def response(self) -> Response:
+        """The answer; what else the peer sends is not read."""
+        return JSONResponse({"error": str(self)}, self.status, {"Connection": "close", **self.headers})
+
+    def page(self) -> Response:
+        """The same for a person who opened the page in a browser."""
+        told = {"Connection": "close", **self.headers}
+        return HTMLResponse(PAGE.format(why=escape(str(self))), self.status, told)
+
+
+class Guard:
+    """Stands before an app. `hosts` are the names, with their port, under which this server is asked for."""
+
+    def __init__(self, app: ASGIApp, keys: Keys, hosts: Iterable[str], cookie: str) -> None:
+        self._app = app
+        self._keys = keys
+        self._hosts = frozenset(host.casefold() for host in hosts)
+        self._origins = frozenset(f"http://{host}" for host in self._hosts) | frozenset(
+            f"https://{host}" for host in self._hosts
+        )
+        self._cookie = cookie
+        self._guesses = Guesses()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it here."""
+        if scope["type"] != "http":
+            return  # there are no web sockets, and nothing to start or stop
+        try:
+            app = self._admitted(scope)
+        except Refused as refused:
+            app = refused.page() if _wants_page(scope) else refused.response()
+        await app(scope, receive, _inert(send))
+
+    def _admitted(self, scope: Scope) -> ASGIApp:
+        headers = Headers(scope=scope)
+        method: str = scope["method"]
+        here = _came_in_at(scope)
+        self._check_host(headers, here)
+        visit = method == "GET" and scope["path"] == "/"
+        self._check_origin(headers, here, visit=visit)
+        _check_size(headers, method)
+        query: bytes = scope["query_string"]
+        if b"token=" in query:
+            return self._exchange(scope, query, visit=visit)
+        rights, by_cookie = self._rights(scope, headers)
+        if by_cookie and method not in SAFE and not _is_own(headers):
+            raise Refused(403, "A change that is asked for with the cookie has to come from the page itself.")
+        scope["rights"] = rights
+        return self._app
+
+    def _check_host(self, headers: Headers, here: str) -> None:
+        named = headers.getlist("host")
+        if len(named) != 1 or named[0].casefold() not in {*self._hosts, here}:
+            raise Refused(421, FOREIGN)
+
+    def _check_origin(self, headers: Headers, here: str, *, visit: bool) -> None:
+        origins = headers.getlist("origin")
+        ours = {*self._origins, f"http://{here}"}
+        if any(origin.casefold() not in ours for origin in origins) or len(origins) > 1:
+            raise Refused(403, "Pages of other origins may not ask this server anything.")
+        site = headers.get("sec-fetch-site", "none")
+        clicked = visit and headers.get("sec-fetch-mode") == "navigate"
+        if site not in ("none", "same-origin") and not clicked:
+            raise Refused(403, "Pages of other sites may not ask this server anything.")
+
+    def _exchange(self, scope: Scope, query: bytes, *, visit: bool) -> Response:
+        """A first visit: the token moves from the URL into a cookie that no script can read."""
+        if not visit:
+            raise Refused(400, "A token is shown with Authorization: Bearer, not in the URL.")
+        token = parse_qs(query.decode("ascii", "replace"), max_num_fields=8).get("token", [""])[0]
+        if not self._keys.rights(token):
+            raise self._wrong(scope)
+        kept = f"{self._cookie}={token}; Path=/; HttpOnly; SameSite=Strict"
+        return RedirectResponse("/", 303, headers={"Set-Cookie": kept})
+
+    def _rights(self, scope: Scope, headers: Headers) -> tuple[frozenset[Right], bool]:
+        """What the token that is shown allows, and whether it came as the cookie."""
+        shown = headers.get("authorization", "")
+        if shown:
+            scheme, _, token = shown.partition(" ")
+            if scheme.casefold() != "bearer":
+                raise Refused(401, "Show the token as Authorization: Bearer.", {"WWW-Authenticate": "Bearer"})
+            by_cookie = False
+        else:
+            token = _from_cookie(headers.get("cookie", ""), self._cookie)
+            by_cookie = True
+        if not token:
+            raise Refused(
+                401,
+                "A token is needed; gen serve prints the address with one.",
+                {"WWW-Authenticate": "Bearer"},
+            )
+        if rights := self._keys.rights(token.strip()):
+            return rights, by_cookie
+        raise self._wrong(scope)
+
+    def _wrong(self, scope: Scope) -> Refused:
+        peer = scope.get("client")
+        if self._guesses.too_many(str(peer[0]) if peer else ""):
+            return Refused(429, "Too many wrong tokens; wait a minute.", {"Retry-After": "60"})
+        return Refused(401, "This token is not known.", {"WWW-Authenticate": "Bearer"})
+
+
+def _came_in_at(scope: Scope) -> str:
+    """The address and port of this machine at which a request came in, as a Host spells them."""
+    if not scope.get("server"):
+        raise Refused(421, FOREIGN)  # its peer is gone already
+    host, port = scope["server"]
+    address = ipaddress.ip_address(host.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address):
+        mapped = address.ipv4_mapped
+        return f"[{address}]:{port}" if mapped is None else f"{mapped}:{port}"
+    return f"{address}:{port}"
+
+
+def _wants_page(scope: Scope) -> bool:
+    """Whether a browser asks for the page itself, and not a program for data."""
+    wanted = Headers(scope=scope).get("accept", "")
+    return scope["method"] == "GET" and scope["path"] == "/" and "text/html" in wanted
+
+
+def _from_cookie(text: str, name: str) -> str:
+    try:
+        found = SimpleCookie(text[:8192]).get(name)
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+def _is_own(headers: Headers) -> bool:
+    """Whether a browser says that the page itself asks; a foreign one was refused before."""
+    return "origin" in headers or headers.get("sec-fetch-site") == "same-origin"
+
+
+def _check_size(headers: Headers, method: str) -> None:
+    lengths = headers.getlist("content-length")
+    if any(not length.isdecimal() or int(length[:20]) > LARGEST_BODY for length in lengths):
+        raise Refused(413, f"A request has at most {LARGEST_BODY:,} bytes.")
+    if method in SAFE and "transfer-encoding" in headers:
+        raise Refused(400, "Nothing is sent along with a question.")
+
+
+def _inert(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return sending

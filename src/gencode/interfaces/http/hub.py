@@ -1,0 +1,366 @@
+"""Who hears of what over HTTP: the facts of all tasks, whichever process writes them (surfaces, server).
+
+Durable facts are read from the journal, in the order of the commits, when the bus says that something is new
+and when the store says that another process has written. Passing facts come from the bus, and from whoever
+watches over what other processes run.
+What is new is encoded once and handed to everybody in one piece. Who does not keep up is let go of; it comes
+back with the id of the last fact it saw and is told the rest.
+"""
+
+import asyncio
+import logging
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from gencode.core.errors import GenCodeError
+from gencode.core.events import CommandEnded, Event, MessageAdded, TaskEnded
+from gencode.core.messages import AssistantMessage
+from gencode.journal.event_bus import Bus
+from gencode.journal.global_log import Mark
+from gencode.journal.store import Store
+from gencode.interfaces.http.event_frames import ALIVE, Cursor, Framed, frame, framed, notice
+from gencode.interfaces.http.task_parents import Parents
+from gencode.interfaces.http.protocol import Wire
+
+log = logging.getLogger(__name__)
+
+HELD_SECONDS = 0.1
+"""After so long it is looked again at a fact that the bus has not told of yet."""
+BATCH_SECONDS = 0.016
+LONGEST_BATCH = 0.05
+REST = 3
+"""So many times as long as telling everybody kept the processor, nobody is told anything: the more clients
+there are, the more is sent together.
+"""
+ALIVE_SECONDS = 15.0
+REACH_SECONDS = 5.0
+REMEMBERED = 1000
+MOST_HELD = 6
+"""So many looks at the journal a fact may be held back for the bus to tell what came before it."""
+MOST_KNOWN = 5000
+MOST_WAITING = 2_000_000
+"""So many bytes may wait for one client, and one piece more."""
+MOST_CLIENTS = 500
+ALIVE_FRAMED = framed(ALIVE)
+
+
+class Piece:
+    """Something new, encoded at most once in each length: an event with its parent, or a whole frame."""
+
+    __slots__ = ("_event", "_frames", "_parent", "everybody", "task")
+
+    def __init__(
+        self,
+        task: str,
+        event: Event | None,
+        parent: str | None = None,
+        *,
+        made: bytes = b"",
+        everybody: bool = False,
+    ) -> None:
+        self.task = task
+        self.everybody = everybody
+        """Whether those who hear of one task hear it, too."""
+        self._event = event
+        self._parent = parent
+        self._frames = {True: made, False: made} if event is None else {}
+
+    def frame(self, brief: bool) -> bytes:
+        """The bytes that everybody is sent."""
+        if brief not in self._frames and self._event is not None:
+            self._frames[brief] = frame(self._event, self._parent, brief=brief)
+        return self._frames[brief]
+
+
+class Client:
+    """One open stream: of one task, or of all; `brief` with long texts cut."""
+
+    def __init__(self, task: str, *, brief: bool) -> None:
+        self.task = task
+        self.brief = brief
+        self.dropped = asyncio.Event()
+        """Set when the client is let go of."""
+        self.slow = False
+        """Whether that was because it did not keep up."""
+        self._wire: Wire | None = None
+        self._waiting: deque[bytes] = deque()
+        self._size = 0
+        self._news = asyncio.Event()
+
+    def offer(self, news: Framed) -> None:
+        """Send something new at once, or keep it for `more`; too much of it, and the client is let go of."""
+        if self.slow:
+            return  # it would go on after a gap
+        if self._wire is not None:
+            if self._wire.write(news):
+                return
+            self._wire = None  # what is new has to queue behind what waits
+        if self._size > MOST_WAITING:
+            self._waiting.clear()
+            self.slow = True
+            self.dropped.set()
+            return
+        self._waiting.append(news.plain)
+        self._size += len(news.plain)
+        self._news.set()
+
+    async def more(self, wire: Wire | None = None) -> bytes:
+        """Everything that waits; when there is nothing, as soon as there is something that must wait.
+
+        Until then what is new goes straight to the `wire`, for as long as its peer takes it.
+        """
+        while not self._waiting:
+            self._wire = wire
+            self._news.clear()
+            await self._news.wait()
+        return self.rest()
+
+    def rest(self) -> bytes:
+        """Everything that waits at this moment."""
+        self._wire = None
+        found = b"".join(self._waiting)
+        self._waiting.clear()
+        self._size = 0
+        return found
+
+
+class Hub:
+    """Follows the journal and tells everybody. `run` does so until it is cancelled."""
+
+    def __init__(self, bus: Bus, store: Store, is_here: Callable[[str], bool]) -> None:
+        """`is_here` tells whether this process runs a task."""
+        self._bus = bus
+        self._is_here = is_here
+        self._held = 0
+        self._cost = 0.0
+        self._greeted = time.monotonic()
+        self._chronicle = store.chronicle
+        self._changes = store.changes
+        self.parents = Parents(store)
+        self._clients: set[Client] = set()
+        self._pending: list[Piece] = []
+        self._recent: deque[Mark] = deque(maxlen=REMEMBERED)
+        self._told: dict[str, int] = {}
+        self._announced: dict[str, int] = {}
+        self._news = asyncio.Event()
+        self._reading = asyncio.Lock()
+        self.notable: asyncio.Queue[Event] = asyncio.Queue(1000)
+        """The ends of tasks and of background commands, and what was said without calls, for whoever looks
+        after conversations."""
+        self.missed = False
+        """Whether more of those came than could be kept."""
+
+    @property
+    def cursor(self) -> Cursor:
+        """The place that everybody was told of, as an id."""
+        return cursor_of(self.mark)
+
+    @property
+    def mark(self) -> Mark | None:
+        """The last fact that everybody was told of."""
+        return self._recent[-1] if self._recent else None
+
+    @property
+    def watched(self) -> bool:
+        """Whether anybody hears of all tasks."""
+        return any(not client.task for client in self._clients)
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    async def start(self) -> None:
+        """Begin at the end of the journal."""
+        last = await self._chronicle.end()
+        self._recent.clear()
+        if last is not None:
+            self._recent.append(last)
+
+    async def run(self) -> None:
+        """Tell everybody what is new."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._hear())
+            group.create_task(self._watch())
+            group.create_task(self._follow())
+
+    def join(self, task: str = "", *, brief: bool = False) -> Client:
+        """A client that hears everything after `mark`; it has to leave."""
+        self._flush()
+        client = Client(task, brief=brief)
+        self._clients.add(client)
+        return client
+
+    def leave(self, client: Client) -> None:
+        """Nobody listens there any more."""
+        self._clients.discard(client)
+
+    async def settle(self) -> None:
+        """Tell everybody what is written by now."""
+        while await self._read():
+            pass
+        self._flush()
+
+    async def reach(self, place: int) -> bool:
+        """Tell everybody what is written up to a place, which another server may have told of already."""
+        until = time.monotonic() + REACH_SECONDS
+        while self.mark is None or self.mark.place < place:
+            await self._read()
+            if time.monotonic() > until:
+                return False
+            await asyncio.sleep(BATCH_SECONDS)
+        return True
+
+    def close(self) -> None:
+        """Let go of everybody: the server ends."""
+        self._flush()
+        for client in self._clients:
+            client.dropped.set()
+
+    def say(self, kind: str, told: dict[str, object]) -> None:
+        """Tell everybody who hears of all tasks something that is no fact of a task."""
+        self._pending.append(Piece("", None, made=notice(kind, told)))
+        self._news.set()
+
+    async def pass_on(self, event: Event) -> None:
+        """Tell everybody something passing of a task that another process runs."""
+        self._pending.append(Piece(event.task, event, await self.parents.of(event)))
+        self._news.set()
+
+    async def _hear(self) -> None:
+        """Take in what happens in this process."""
+        listener = self._bus.listen()
+        try:
+            async for event in listener:
+                if event.seq is not None:
+                    self._announced[event.task] = event.seq
+                    self._news.set()
+                # What was said before a message that is told already is part of that message.
+                elif self._told.get(event.task, 0) <= self._announced.get(event.task, 0):
+                    self._pending.append(Piece(event.task, event, await self.parents.of(event)))
+                    self._news.set()
+                if isinstance(event.fact, CommandEnded):
+                    self._note(event)
+        finally:
+            listener.close()
+
+    async def _watch(self) -> None:
+        """Notice what is written by other processes."""
+        async for _ in self._changes.looks():
+            self._news.set()
+
+    async def _follow(self) -> None:
+        """Read what was written, by whichever process, and tell it together with the rest."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HELD_SECONDS if self._held else ALIVE_SECONDS):
+                    await self._news.wait()
+            self._news.clear()
+            self._cost = 0.0
+            try:
+                while await self._read():
+                    self._flush()
+            except GenCodeError as trouble:
+                log.warning("the journal could not be followed: %s", trouble)
+                await asyncio.sleep(1)
+                self._news.set()
+            self._flush()
+            self._greet()
+            await asyncio.sleep(min(max(BATCH_SECONDS, self._cost * REST), LONGEST_BATCH))
+
+    def _greet(self) -> None:
+        """Say something to everybody now and then, so that a connection that is gone is noticed."""
+        now = time.monotonic()
+        if now - self._greeted > ALIVE_SECONDS:
+            self._greeted = now
+            for client in self._clients:
+                client.offer(ALIVE_FRAMED)
+
+    async def _read(self) -> bool:
+        """Take in some facts that were written since; whether there may be more."""
+        async with self._reading:
+            return await self._read_on()
+
+    async def _read_on(self) -> bool:
+        found = await self._chronicle.after(self.mark)
+        if found is None:
+            await self._find_again()
+            return True
+        for _ in range(2 if found else 0):  # until what the bus told of them is heard
+            await asyncio.sleep(0)
+        for mark, event in found:
+            if event is not None:
+                if self._is_early(event):
+                    return False
+                self._pending.append(Piece(event.task, event, await self.parents.of(event)))
+                if self._is_here(event.task):
+                    self._told[event.task] = mark.seq
+                self._note(event)
+            self._recent.append(mark)
+        self._forget()
+        return len(found) > 1
+
+    def _is_early(self, event: Event) -> bool:
+        """Whether a fact of a task here was read before the bus told of it, and of what came before it."""
+        here = self._is_here(event.task)
+        if not here or self._announced.get(event.task, 0) >= (event.seq or 0) or self._held >= MOST_HELD:
+            self._held = 0
+            return False
+        self._held += 1
+        return True
+
+    def _forget(self) -> None:
+        if len(self._announced) + len(self._told) > MOST_KNOWN:
+            self._announced = {task: seq for task, seq in self._announced.items() if self._is_here(task)}
+            self._told = {task: seq for task, seq in self._told.items() if self._is_here(task)}
+
+    def _note(self, event: Event) -> None:
+        match event.fact:
+            case TaskEnded() | CommandEnded() | MessageAdded(AssistantMessage(calls=())):
+                pass
+            case _:
+                return
+        if self.notable.full():
+            self.notable.get_nowait()
+            self.missed = True
+        self.notable.put_nowait(event)
+
+    async def _find_again(self) -> None:
+        """Tasks were deleted, or the file was rearranged: go on after the last told fact that is there."""
+        while self._recent:
+            mark = self._recent.pop()
+            if (now := await self._chronicle.mark(mark.task, mark.seq)) is not None:
+                self._recent.append(now)
+                return
+        await self.start()
+        made = notice("StreamReset", {"cursor": str(self.cursor)})
+        self._pending.append(Piece("", None, made=made, everybody=True))
+
+    def _flush(self) -> None:
+        pieces, self._pending = self._pending, []
+        if not pieces or not self._clients:
+            return
+        began = time.thread_time()
+        for_all = [piece for piece in pieces if piece.everybody]
+        by_task: defaultdict[str, list[Piece]] = defaultdict(list)
+        for piece in pieces:
+            if piece.task:
+                by_task[piece.task].append(piece)
+        made: dict[tuple[str, bool], Framed | None] = {}
+        for client in self._clients:
+            kind = (client.task, client.brief)
+            if kind not in made:
+                own = [*by_task.get(client.task, ()), *for_all] if client.task else pieces
+                made[kind] = _framed(own, client.brief)
+            if (news := made[kind]) is not None:
+                client.offer(news)
+        self._cost += time.thread_time() - began
+
+
+def cursor_of(mark: Mark | None) -> Cursor:
+    """A place as clients speak of it."""
+    return Cursor() if mark is None else Cursor(mark.task, mark.seq)
+
+
+def _framed(pieces: Sequence[Piece], brief: bool) -> Framed | None:
+    return framed(b"".join([piece.frame(brief) for piece in pieces])) if pieces else None

@@ -1,0 +1,147 @@
+"""The document that says what can be asked: OpenAPI 3.1, made from the endpoints themselves."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from gencode import __version__
+from gencode.core import events
+from gencode.core.address import LONGEST_CHAT
+from gencode.core.events import AnyFact
+from gencode.interfaces.http.endpoints import Endpoint, Nothing, many_valued
+from gencode.interfaces.http.event_stream import EventStream
+
+_REFERENCE = "#/components/schemas/{name}"
+_SPELLED = ("Created", "StatusChanged", "Progress", "Completed", "Failed", "Cancelled")
+REFUSALS = {
+    "400": "What was asked cannot be read, or cannot be done as things are",
+    "401": "No token, or a wrong one",
+    "403": "The token does not carry the right, or the request comes from elsewhere",
+    "404": "It is not there",
+    "409": "It does not fit what is there: a task is at work or has ended, several have such an id",
+    "default": "It could not be done",
+}
+
+
+_IN_PATHS: dict[str, dict[str, Any]] = {
+    "channel": {"pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$"},
+    "chat": {"maxLength": LONGEST_CHAT, "pattern": "\\S"},
+}
+"""What is demanded of names in paths, besides that they are there."""
+
+
+class Error(Struct, frozen=True):
+    """Why something was not done, in one sentence."""
+
+    error: str
+
+
+class StreamEvent(Struct, frozen=True):
+    """One event of a stream, as `data`; its `type` is the name of the frame.
+
+    A durable one has a number in its task, and the id `task:seq`; a passing one has neither.
+    """
+
+    type: str
+    task: str
+    seq: int | None
+    at: str
+
+
+def event_types() -> list[str]:
+    """The names of everything that comes over a stream."""
+    facts: tuple[type, ...] = AnyFact.__args__
+    told = {fact.__name__ for fact in facts} - {"TaskCreated", "TaskStarted", "TaskEnded"}
+    told -= {each.__name__ for each in (events.TextArrived, events.ThinkingArrived, events.ProgressMade)}
+    told -= {each.__name__ for each in (events.CallStarted, events.CallFinished, events.ReplyRestarted)}
+    own = {"StreamOpened", "StreamReset", "QuestionsChanged", "ChatMessage"}
+    return sorted({f"SubSession{name}" for name in _SPELLED} | told | own)
+
+
+def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+    """The whole document."""
+    answers = [each.answer for each in endpoints if each.answer is not EventStream]
+    bodies = [each.body for each in endpoints if each.body is not None]
+    kinds = list(dict.fromkeys([Error, StreamEvent, *answers, *bodies]))
+    schemas, parts = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
+    known = dict(zip(kinds, schemas, strict=True))
+    parts["StreamEvent"]["properties"]["type"]["enum"] = event_types()
+    paths: dict[str, Any] = {}
+    for each in endpoints:
+        operation = _operation(each, known)
+        paths.setdefault(re.sub(r":\w+}", "}", each.path), {})[each.method.lower()] = operation
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "GenCode",
+            "version": __version__,
+            "description": "Agents at work: start, watch, steer, answer and stop them.",
+        },
+        "security": [{"bearer": []}, {"cookie": []}],
+        "paths": paths,
+        "components": {
+            "schemas": parts,
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer"},
+                "cookie": {"type": "apiKey", "in": "cookie", "name": "gen_PORT"},
+            },
+        },
+    }
+
+
+def _operation(endpoint: Endpoint, known: dict[Any, dict[str, Any]]) -> dict[str, Any]:
+    refused = {"application/json": {"schema": known[Error]}}
+    if endpoint.answer is EventStream:
+        given = {"text/event-stream": {"schema": {"type": "string"}}}
+    else:
+        given = {"application/json": {"schema": known[endpoint.answer]}}
+    responses = {str(endpoint.status): {"description": "Done", "content": given}}
+    responses |= {code: {"description": why, "content": refused} for code, why in REFUSALS.items()}
+    operation: dict[str, Any] = {
+        "operationId": endpoint.name,
+        "summary": endpoint.says,
+        "x-right": endpoint.right,
+        "parameters": [*_path_parameters(endpoint), *_query_parameters(endpoint)],
+        "responses": responses,
+    }
+    if endpoint.body is not None:
+        content = {"application/json": {"schema": known[endpoint.body]}}
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation
+
+
+def _path_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
+    names = re.findall(r"{(\w+)", endpoint.path)
+    text = {"type": "string", "minLength": 1}
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {**text, **_IN_PATHS.get(name, {})}}
+        for name in names
+    ]
+
+
+def _query_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
+    if endpoint.query is Nothing:
+        return []
+    schema = msgspec.json.schema(endpoint.query, ref_template=_REFERENCE)
+    several = many_valued(endpoint.query)
+    fields: dict[str, Any] = schema["$defs"][endpoint.query.__name__]["properties"]
+    found: list[dict[str, Any]] = []
+    for name, field in fields.items():
+        parameter: dict[str, Any] = {"name": name, "in": "query", "schema": _without_null(field)}
+        if name in several:
+            parameter |= {"style": "form", "explode": True}
+        found.append(parameter)
+    if endpoint.answer is EventStream:
+        id_ = {"type": "string", "pattern": "^(0|[0-9a-f]{8}:[0-9]{1,15})$"}
+        found.append({"name": "Last-Event-ID", "in": "header", "schema": id_})
+    return found
+
+
+def _without_null(field: dict[str, Any]) -> dict[str, Any]:
+    """What can stand in a URL; what is not said is left out there."""
+    kinds = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
+    rest = {name: value for name, value in field.items() if name != "anyOf" and value is not None}
+    return {**rest, **kinds[0]} if len(kinds) == 1 else rest if not kinds else {**rest, "anyOf": kinds}

@@ -1,0 +1,127 @@
+"""Endpoints of the server: the questions that wait for a person, and the answers."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct
+
+from gencode.core.errors import UserMistake
+from gencode.core.ids import stamp
+from gencode.core.rules import Decision
+from gencode.questions.question_desk import PendingQuestion
+from gencode.core.questions import RUNS_COMMANDS, Answer, Inquiry, Reach, check_answer, reaches_of
+from gencode.interfaces.http.endpoints import Asked, Name, Nothing, Text, endpoint
+from gencode.interfaces.http.guard import Refused
+from gencode.interfaces.http.server_state import Site
+
+GONE = (
+    "This question waits no more: it was answered, or its agent has ended. Your answer does not count; "
+    "GET /api/questions has those that wait."
+)
+
+
+class OpenQuestion(Struct, frozen=True):
+    """A question without an answer: who wants to do exactly what, why a person is asked, what would change.
+
+    `number` is drawn by lot and says nothing about the order; it never comes again, also after a restart.
+    `path` are the agents from the main one down. `reaches` are what a yes may stand for, `rules` what it
+    allows when it stands for more than this call. With `inquiries` an agent wants to know something. `cwd` is
+    the folder in which the call would run, `place` the machine of another process that asks. It was asked at
+    the moment `since`. At the moment `until` it counts as unanswered: a no, or the `default` of what an agent
+    wants to know.
+    """
+
+    number: int
+    task: str
+    agent: str
+    path: list[str]
+    tool: str
+    input: dict[str, Any]
+    decision: Decision
+    preview: str
+    rules: list[str]
+    reaches: list[Reach]
+    network: bool
+    inquiries: list[Inquiry]
+    cwd: str
+    place: str
+    since: str
+    until: str
+
+
+class OpenQuestions(Struct, frozen=True):
+    """The questions that wait, the oldest first."""
+
+    questions: list[OpenQuestion]
+
+
+class NewAnswer(Struct, frozen=True, forbid_unknown_fields=True):
+    """Yes or no, how far a yes reaches, whether a command may use the network; `words` answer inquiries."""
+
+    allow: bool
+    reach: Reach = "call"
+    why: Name = ""
+    network: bool = False
+    words: list[Text] = []
+
+
+class Answered(Struct, frozen=True):
+    """The question that was answered."""
+
+    number: int
+
+
+@endpoint("GET /api/questions", "view", "The questions that wait for a person", answer=OpenQuestions)
+async def list_questions(site: Site, asked: Asked[Nothing, Nothing]) -> OpenQuestions:
+    return OpenQuestions([_open(each) for each in site.desk.waiting()])
+
+
+@endpoint("POST /api/questions/{number}", "answer", "Answer a question", body=NewAnswer, answer=Answered)
+async def answer_question(site: Site, asked: Asked[Nothing, NewAnswer]) -> Answered:
+    said = asked.body
+    waiting = _waiting(site, asked.path["number"])
+    words = tuple(said.words)
+    answer = Answer(said.allow, said.reach, said.why, network=said.network, words=words)
+    check_answer(waiting.question, answer)
+    try:
+        await site.desk.answer(waiting.number, answer)
+    except UserMistake:
+        raise Refused(404, GONE) from None  # somebody else was quicker, here or in another process
+    return Answered(waiting.number)
+
+
+def _open(waiting: PendingQuestion) -> OpenQuestion:
+    question = waiting.question
+    return OpenQuestion(
+        number=waiting.number,
+        task=question.task,
+        agent=question.agent,
+        path=list(question.path),
+        tool=question.call.name,
+        input=question.call.input,
+        decision=question.decision,
+        preview=question.preview,
+        rules=list(question.rules),
+        reaches=list(reaches_of(question)),
+        network=question.call.name in RUNS_COMMANDS,
+        inquiries=list(question.inquiries),
+        cwd=question.cwd,
+        place=question.away.place if question.away else "",
+        since=_stamped(waiting.since),
+        until="" if question.until is None else _stamped(question.until),
+    )
+
+
+def _stamped(moment: float) -> str:
+    return stamp(datetime.fromtimestamp(moment, UTC))
+
+
+def _waiting(site: Site, number: str) -> PendingQuestion:
+    """The question of this number; one that was answered, or that an earlier server asked, is gone."""
+    for each in site.desk.waiting():
+        if str(each.number) == number:
+            return each
+    raise Refused(404, GONE)
+
+
+ENDPOINTS = (list_questions, answer_question)

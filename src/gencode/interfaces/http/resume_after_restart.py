@@ -1,0 +1,89 @@
+"""Work that a server had to stop because it was shut down goes on when one runs again (surfaces, server)."""
+
+import logging
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gencode.app import GenCode
+from gencode.core.errors import GenCodeError
+from gencode.core.ids import stamp
+from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
+from gencode.core.reasons import Cause, EndReason
+from gencode.core.spec import TaskRequest
+from gencode.core.status import Status
+from gencode.core.task import Task, transcript_of
+from gencode.tasks.resume_messages import told_last
+from gencode.tasks.queue_position import as_they_stood
+from gencode.journal.store import TaskQuery
+from gencode.interfaces.http.leader_lock import turn_at
+
+log = logging.getLogger(__name__)
+
+SHUT_DOWN = Cause(EndReason.SHUT_DOWN, "the server was shut down; it goes on when one runs again")
+SENDER_GOES_ON = Cause(
+    EndReason.PARENT_STOPPED, "the server was shut down; whoever sent it goes on when one runs again"
+)
+GO_ON = UserMessage(
+    "The server was shut down while you were at work, and runs again. Go on where you were.",
+    sender="system",
+    notice=SystemNotice(NoticeKind.RESTARTED),
+)
+NOT_OLDER = timedelta(days=7)
+
+
+async def go_on(gen: GenCode, lock: Path) -> list[Task]:
+    """Go on with everything of this folder that a shutdown cut; what that was.
+
+    An agent that somebody waited for is left to its sender, who was told that it was cut.
+    """
+    with turn_at(lock) as turn:
+        if not turn.taken():
+            return []  # another server is doing just that
+        query = TaskQuery(
+            cwd=str(gen.workspace.cwd),
+            statuses=(Status.CANCELLED,),
+            ended_after=stamp(datetime.now(UTC) - NOT_OLDER),
+        )
+        cut = [task for task in await gen.store.tasks(query) if task.end.reason is EndReason.SHUT_DOWN]
+        free = [task for task in cut if not _is_waited_for(task)]
+        # In the line they stood in; conversations last, so that they expect what they had sent.
+        free.sort(key=lambda each: (each.conversation, as_they_stood(each)))
+        return [task for task in free if await _goes_on(gen, task)]
+
+
+def shut_down(gen: GenCode) -> None:
+    """Stop everything that runs, and let each task say whether it goes on by itself."""
+    for live in sorted(gen.supervisor, key=lambda each: each.task.created.depth, reverse=True):
+        live.stop.stop(SENDER_GOES_ON if _is_waited_for(live.task) else SHUT_DOWN)
+    gen.supervisor.stop.stop(SHUT_DOWN)
+
+
+def _is_waited_for(task: Task) -> bool:
+    return task.parent is not None and not task.terms.background and not task.conversation
+
+
+async def _goes_on(gen: GenCode, task: Task) -> bool:
+    try:
+        if await gen.store.task(task.id) != task:
+            return False  # a server of another machine was quicker
+        if task.conversation:
+            agents = gen.agents
+            spec = agents.main() if task.agent == "main" else agents.find(task.agent)
+            await gen.work.hear(spec, task.id, GO_ON)
+            return True
+        request = TaskRequest("", "", resume=task.id, background=task.terms.background)
+        if not await _was_told(gen, task):
+            request = replace(request, prompt=GO_ON.text, notice=GO_ON.notice)
+        await gen.work.resume(task.id, request)
+    except GenCodeError as trouble:
+        log.warning("task %s could not go on: %s", task.id, trouble)
+        return False
+    return True
+
+
+async def _was_told(gen: GenCode, task: Task) -> bool:
+    """Whether a task hears of a shutdown anyway, or need not: it had not begun, or has said nothing since."""
+    known = told_last(transcript_of(await gen.store.events(task.id)))
+    return task.run.started_at is None or GO_ON.notice in [each.notice for each in known]

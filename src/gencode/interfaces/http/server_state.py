@@ -1,0 +1,20 @@
+"""What every endpoint works with: one open GenCode and what the server keeps beside it (surfaces, server)."""
+
+from dataclasses import dataclass
+
+from gencode.app import GenCode
+from gencode.questions.question_desk import QuestionDesk
+from gencode.interfaces.http.chat_addresses import Chats
+from gencode.interfaces.http.hub import Hub
+from gencode.interfaces.http.chat_inbox import Inbox
+
+
+@dataclass(frozen=True)
+class Site:
+    """One server at work."""
+
+    gen: GenCode
+    desk: QuestionDesk
+    hub: Hub
+    chats: Chats
+    inbox: Inbox

@@ -1,0 +1,221 @@
+"""Endpoints of the server: tasks as they are and were."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from gencode.core.errors import UserMistake
+from gencode.core.outcome import PAGE, Outcome
+from gencode.core.task import Task
+from gencode.core.wire import wire
+from gencode.journal.global_log import Found
+from gencode.journal.store import TaskQuery
+from gencode.interfaces.http.endpoints import Asked, Nothing, endpoint
+from gencode.interfaces.http.event_frames import Cursor, read_cursor
+from gencode.interfaces.http.guard import Refused
+from gencode.interfaces.http.hub import cursor_of
+from gencode.interfaces.http.task_lookup import about_task, below, page_of
+from gencode.interfaces.http.task_schemas import (
+    AllFacts,
+    AllWindow,
+    Compared,
+    Excerpt,
+    Facts,
+    Family,
+    Hits,
+    OutputWish,
+    Replay,
+    Replaying,
+    StreamWish,
+    TaskFilter,
+    TaskOutput,
+    TaskPage,
+    TaskTranscript,
+    Verb,
+    Window,
+    widened,
+)
+from gencode.interfaces.http.server_state import Site
+from gencode.interfaces.http.event_stream import EventStream
+
+
+@endpoint(
+    "GET /api/tasks", "view", "The tasks, newest first, a page at a time", query=TaskFilter, answer=TaskPage
+)
+async def list_tasks(site: Site, asked: Asked[TaskFilter, Nothing]) -> TaskPage:
+    wish = asked.query
+    cursor = str(site.hub.cursor)
+    query = TaskQuery(
+        parent=wish.parent,
+        roots=wish.roots,
+        cwd=None if wish.all else str(site.gen.workspace.cwd),
+        agent=wish.agent,
+        conversations=wish.conversation,
+        statuses=wish.status,
+        before=wish.before,
+    )
+    return TaskPage(*await page_of(site, query, wish.limit), cursor)
+
+
+@about_task("GET", "view", "One task; the beginning of its id is enough", answer=Outcome)
+async def get_task(site: Site, task: Task, asked: Asked[Nothing, Nothing]) -> Outcome:
+    return await site.gen.records.get(task)
+
+
+@about_task("GET tree", "view", "A task and everything below it", answer=Family)
+async def get_tree(site: Site, task: Task, asked: Asked[Nothing, Nothing]) -> Family:
+    family, more = await below(site, task)
+    return Family(await site.gen.records.outcomes(family), more)
+
+
+@about_task(
+    "GET output",
+    "view",
+    "The result of a task, or one page of it, once it has ended or the time is up",
+    query=OutputWish,
+    answer=TaskOutput,
+)
+async def get_output(site: Site, task: Task, asked: Asked[OutputWish, Nothing]) -> TaskOutput:
+    wish = asked.query
+    task = await site.gen.watch.ended(task.id, wish.timeout / 1000 if wish.block else 0)
+    outcome = await site.gen.records.get(task)
+    pages = max(1, -(-len(outcome.result) // PAGE))
+    if wish.page is None:
+        return widened(TaskOutput, outcome)
+    if wish.page > pages:
+        raise Refused(404, f"There is no page {wish.page}; the result has {pages}.")
+    part = outcome.result[(wish.page - 1) * PAGE : wish.page * PAGE]
+    return widened(TaskOutput, replace(outcome, result=part), page=wish.page, pages=pages)
+
+
+@about_task(
+    "GET transcript",
+    "view",
+    "A task with its messages and the gate's decisions about their calls, a part at a time",
+    query=Excerpt,
+    answer=TaskTranscript,
+)
+async def get_transcript(site: Site, task: Task, asked: Asked[Excerpt, Nothing]) -> TaskTranscript:
+    wish = asked.query
+    shown = await site.gen.records.show(task)
+    said: list[dict[str, Any]] = shown.transcript or []
+    start = max(len(said) - wish.limit, 0) if wish.start is None else wish.start
+    part = said[start : start + wish.limit]
+    calls = {call["id"] for message in part for call in message.get("calls", ())}
+    decided = [each for each in shown.decisions or [] if each["call"] in calls]
+    outcome = replace(shown, transcript=part, decisions=decided)
+    return widened(TaskTranscript, outcome, start=start, total=len(said))
+
+
+@about_task("GET events", "view", "The facts of a task, a part at a time", query=Window, answer=Facts)
+async def get_events(site: Site, task: Task, asked: Asked[Window, Nothing]) -> Facts:
+    wish = asked.query
+    if wish.after is not None and wish.before is not None:
+        raise UserMistake("Say either after or before, not both.")
+    if wish.before is not None:
+        facts = await site.gen.store.chronicle.before(task.id, wish.before, wish.limit)
+    else:
+        facts = await site.gen.store.chronicle.of_task(task.id, wish.after or 0, most=wish.limit)
+    return Facts(await _told(site, facts), task.seq)
+
+
+@about_task(
+    "GET replay",
+    "view",
+    "A task and everything below it again from the journal, without a model",
+    query=Replaying,
+    answer=Replay,
+)
+async def replay_task(site: Site, task: Task, asked: Asked[Replaying, Nothing]) -> Replay:
+    wish = asked.query
+    family, _ = await below(site, task)
+    played = await site.gen.history.played(family)
+    parents = {each.id: each.parent for each in family}
+    part = played.events[wish.start : wish.start + wish.limit]
+    return Replay(
+        task=await site.gen.records.get(task),
+        events=[wire(event, parents[event.task]) for event in part],
+        total=len(played.events),
+        same=played.same,
+        compared=None if wish.against is None else await _compared(site, task, wish.against),
+    )
+
+
+async def _compared(site: Site, one: Task, against: str) -> Compared:
+    other = await site.gen.find(against)
+    found = await site.gen.difference(one.id, other.id)
+    return Compared(other.id, found.same, found)
+
+
+@about_task("GET hits", "view", "What a verb would hit at this moment", query=Verb, answer=Hits)
+async def get_hits(site: Site, task: Task, asked: Asked[Verb, Nothing]) -> Hits:
+    verb = asked.query.verb
+    return Hits(await site.gen.hits(task.id, "stop" if verb == "abort" else verb))
+
+
+@about_task(
+    "GET stream",
+    "view",
+    "The facts of a task from its first one, or the one after Last-Event-ID, as they are written",
+    query=StreamWish,
+    answer=EventStream,
+)
+async def stream_task(site: Site, task: Task, asked: Asked[StreamWish, Nothing]) -> EventStream:
+    after = _begins(asked)
+    return EventStream(site.hub, site.gen.store.chronicle, after, task.id, brief=asked.query.brief)
+
+
+@endpoint(
+    "GET /api/stream",
+    "view",
+    "The facts of all tasks from now on, or those after Last-Event-ID, as they are written",
+    query=StreamWish,
+    answer=EventStream,
+)
+async def stream_all(site: Site, asked: Asked[StreamWish, Nothing]) -> EventStream:
+    return EventStream(site.hub, site.gen.store.chronicle, _begins(asked), "", brief=asked.query.brief)
+
+
+@endpoint(
+    "GET /api/events",
+    "view",
+    "The facts of all tasks in the order of the commits, a part at a time",
+    query=AllWindow,
+    answer=AllFacts,
+)
+async def list_events(site: Site, asked: Asked[AllWindow, Nothing]) -> AllFacts:
+    wish = asked.query
+    if wish.after is None:
+        return AllFacts([], str(site.hub.cursor), False)
+    cursor = _cursor(wish.after)
+    chronicle = site.gen.store.chronicle
+    mark = await chronicle.mark(cursor.task, cursor.seq) if cursor.task else None
+    facts = await chronicle.after(mark, most=wish.limit) if mark or not cursor.task else None
+    if facts is None:
+        raise Refused(410, f"The fact {cursor} is not there any more; begin anew, without after.")
+    last = cursor_of(facts[-1].mark) if facts else cursor
+    return AllFacts(await _told(site, facts), str(last), len(facts) == wish.limit)
+
+
+async def _told(site: Site, facts: Sequence[Found]) -> list[dict[str, Any]]:
+    """Facts in the shape of the stream, without those that cannot be read."""
+    return [wire(event, await site.hub.parents.of(event)) for _, event in facts if event is not None]
+
+
+def _begins(asked: Asked[StreamWish, Nothing]) -> Cursor | None:
+    text = asked.headers.get("last-event-id") or asked.query.after
+    return None if text is None else _cursor(text)
+
+
+def _cursor(text: str) -> Cursor:
+    cursor = read_cursor(text)
+    if cursor is None:
+        raise Refused(400, f"{text[:40]!r} is no id of an event; it is like 9f3a1c2e:17.")
+    return cursor
+
+
+ENDPOINTS = (
+    *(list_tasks, get_task, get_tree, get_output, get_transcript, get_events, replay_task, get_hits),
+    *(stream_task, stream_all, list_events),
+)

@@ -1,0 +1,121 @@
+"""Numbers of agents as a person reads them: tokens, money, bars of budgets, and the line about one agent."""
+
+from msgspec import Struct
+
+from gencode.core.budget import Budget
+from gencode.core.messages import Usage
+from gencode.core.status import Status
+from gencode.core.visible import visible_line
+from gencode.interfaces.render.plain_text import seconds
+from gencode.interfaces.render.agent_view import AgentView
+
+FULL, EMPTY = "█", "░"
+SIGNS = {
+    Status.PENDING: "◌",
+    Status.RUNNING: "●",
+    Status.COMPLETED: "✓",
+    Status.EMPTY: "∅",
+    Status.LIMIT_REACHED: "▲",
+    Status.TIMED_OUT: "⧗",
+    Status.FAILED: "✗",
+    Status.CANCELLED: "■",
+    Status.INTERRUPTED: "‖",
+}
+
+
+class Bar(Struct, frozen=True):
+    """How much of one budget is spent, in its own unit."""
+
+    kind: str
+    used: float
+    limit: float
+
+    @property
+    def share(self) -> float:
+        """How much of it is spent, from 0 to 1."""
+        return min(self.used / self.limit, 1.0) if self.limit > 0 else 1.0
+
+
+def number(amount: float) -> str:
+    """A count in few characters, however large it is."""
+    if amount < 1_000:
+        return f"{amount:.0f}"
+    if amount < 999_500:
+        return f"{amount / 1_000:.1f}k" if amount < 99_950 else f"{amount / 1_000:.0f}k"
+    if amount < 999_950_000:
+        return f"{amount / 1_000_000:.1f}M"
+    return f"{amount / 1e9:.1f}B" if amount < 999.95e9 else f"{amount:.0e}"
+
+
+def tokens(usage: Usage) -> str:
+    """All tokens of some work."""
+    return f"{number(usage.input_tokens + usage.output_tokens)} tokens"
+
+
+def money(usd: float | None) -> str:
+    """What some work cost; nothing where that is not known."""
+    if usd is None:
+        return ""
+    if 0 < usd < 0.1:
+        return f"${usd:.4f}" if usd >= 0.0001 else "<$0.0001"
+    return f"${usd:.2f}" if usd < 1_000_000 else f"${number(usd)}"
+
+
+def bars(budget: Budget, spent: Usage, turns: int, spawns: int) -> list[Bar]:
+    """One bar for every bound that a budget has."""
+    used = {
+        "turns": float(turns),
+        "tokens": float(spent.input_tokens + spent.output_tokens),
+        "usd": spent.usd or 0.0,
+        "spawns": float(spawns),
+    }
+    limits = {"turns": budget.turns, "tokens": budget.tokens, "usd": budget.usd, "spawns": budget.spawns}
+    return [Bar(kind, used[kind], float(limit)) for kind, limit in limits.items() if limit is not None]
+
+
+def bar_text(bar: Bar, width: int = 8) -> str:
+    """A bar in characters, with its numbers."""
+    full = round(bar.share * width)
+    amount = f"{money(bar.used)}/{money(bar.limit)}" if bar.kind == "usd" else _counted(bar)
+    return f"{FULL * full}{EMPTY * (width - full)} {amount}"
+
+
+def _counted(bar: Bar) -> str:
+    if bar.kind == "seconds":
+        return f"{_time(bar.used)}/{_time(bar.limit)} seconds"
+    unit = "agents" if bar.kind == "spawns" else bar.kind
+    return f"{number(bar.used)}/{number(bar.limit)} {unit}"
+
+
+def _time(amount: float) -> str:
+    """Seconds with as much behind the point as matters."""
+    return f"{amount:.3g}" if amount < 10 else f"{amount:,.1f}".removesuffix(".0")
+
+
+def state(agent: AgentView) -> str:
+    """How an agent stands, in a word or two."""
+    if agent.stalled:
+        return f"silent {agent.stalled:.0f} s"
+    if agent.status is Status.PENDING and agent.place:
+        return f"{agent.place}. in line"
+    if agent.resting:
+        return "waiting"
+    return str(agent.status)
+
+
+def figures(agent: AgentView, now: str) -> str:
+    """Turns, tokens, cost and time of one agent."""
+    cost = money(agent.usage.usd)
+    counted = (f"{agent.turns}t", tokens(agent.usage), *((cost,) if cost else ()))
+    return " · ".join((*counted, seconds(agent.elapsed(now))))
+
+
+def progress_line(agent: AgentView, most: int = 100) -> str:
+    """The last step of an agent below the call that sent it."""
+    return f"↳ {visible_line(agent.agent, 40)}: {visible_line(agent.step or state(agent), most)}"
+
+
+def name_of(agent: AgentView, most: int = 60) -> str:
+    """An agent by its type and what it was sent for."""
+    title = visible_line(agent.title, most)
+    return f"{visible_line(agent.agent, 40)}: {title}" if title else visible_line(agent.agent, 40)

@@ -1,0 +1,196 @@
+"""Plain output: answers and records to stdout, notes and steps to stderr, nothing but text."""
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TextIO
+
+from gencode.core.events import CommandEnded, Event, ProgressMade, TaskCreated, TaskEnded, TaskStalled
+from gencode.core.outcome import as_json
+from gencode.core.visible import safe_json, visible, visible_line
+from gencode.core.wire import wire_line
+from gencode.interfaces.cli.stdout_guard import answers
+from gencode.interfaces.render.agent_view import AgentView, View, fold
+
+MOST_REFUSED = 3
+MOST_WARNINGS = 3
+"""So many refused calls of an agent are named where there is little room."""
+
+
+def answer(text: str) -> None:
+    """What was asked for, to stdout."""
+    _write(answers(), visible(text))
+
+
+def note(text: str) -> None:
+    """A word to the person, to stderr; an answer is not lost because nobody can be told about it."""
+    with suppress(OSError, ValueError):
+        _write(sys.stderr, visible(text))
+
+
+def answer_json(value: object, *, line: bool = False) -> None:
+    """One record to stdout: a line for programs, indented on a terminal unless a line is wanted."""
+    answer_raw(as_json(value, indent=0 if line or not answers().isatty() else 2))
+
+
+def answer_raw(text: str) -> None:
+    """Lines of JSON to stdout as they are; every acting character in them is escaped."""
+    _write(answers(), safe_json(text), "utf-8")
+
+
+def _write(stream: TextIO, text: str, encoding: str = "") -> None:
+    """All of the text, also where Python was told not to buffer and a pipe takes only a part at a time."""
+    line = text if text.endswith("\n") else f"{text}\n"
+    rest = memoryview(line.encode(encoding or stream.encoding, "backslashreplace"))
+    stream.flush()
+    while rest:
+        rest = rest[stream.buffer.write(rest) :]
+    stream.buffer.flush()
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+    """Columns under a head; the last one is cut where the terminal ends."""
+    width = width or (shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000)
+    cells = [[_cell(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    lines: list[str] = []
+    for row in cells:
+        line = "  ".join(cell.ljust(wide) for cell, wide in zip(row, widths, strict=True)).rstrip()
+        lines.append(line if len(line) <= width else f"{line[: width - 1]}…")
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    """A cell is one line; spaces at its beginning are kept, because they show depth."""
+    return " " * (len(text) - len(text.lstrip(" "))) + visible_line(text)
+
+
+def seconds(elapsed: float) -> str:
+    """A duration as a person reads it."""
+    if elapsed < 60:
+        return f"{elapsed:.1f} s"
+    return f"{int(elapsed) // 60} min {int(elapsed) % 60} s"
+
+
+def turns(number: int) -> str:
+    """So many turns, as a person says it."""
+    return f"{number} turn{'' if number == 1 else 's'}"
+
+
+def ending(agent: AgentView, now: str) -> str:
+    """How an agent stands: status, turns, time."""
+    parts = (str(agent.status), turns(agent.turns), seconds(agent.elapsed(now)), refused_count(agent))
+    return " · ".join(filter(None, parts))
+
+
+def refused_count(agent: AgentView) -> str:
+    """How many calls of an agent were refused; empty where none was."""
+    count = len(agent.refused)
+    return f"{count} {'call' if count == 1 else 'calls'} refused" if count else ""
+
+
+def receipt_lines(agent: AgentView) -> list[str]:
+    """What a person has to know besides an agent's own words: warnings of its receipt, and refused calls."""
+    warned = [f"Warning: {visible_line(each, 240)}" for each in agent.warnings[:MOST_WARNINGS]]
+    return [*warned, *_refused_lines(agent)]
+
+
+def _refused_lines(agent: AgentView, most: int = MOST_REFUSED) -> list[str]:
+    """Every refused call of an agent in a line: the call, and why."""
+    told = [
+        f"Refused: {visible_line(f'{each.tool}({each.summary})', 80)}: {visible_line(each.why, 240)}"
+        for each in agent.refused[:most]
+    ]
+    rest = len(agent.refused) - most
+    return [*told, f"… and {rest} more refused calls"] if rest > 0 else told
+
+
+def has_terminal() -> bool:
+    """Whether anybody can watch."""
+    return sys.stderr.isatty() or sys.stdout.isatty()
+
+
+def bare_terminal() -> bool:
+    """Whether the terminal was said to know no colours, or knows none."""
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "dumb") in ("dumb", "unknown")
+
+
+class Silent:
+    """Paints nothing, and remembers the view."""
+
+    def __init__(self) -> None:
+        self.view = View()
+
+    def hear(self, event: Event) -> None:
+        """Take in one event."""
+        self.view = fold(self.view, event)
+
+    def hold(self, still: bool) -> None:
+        """Nothing moves here."""
+
+    def close(self) -> None:
+        """Leave the screen as a shell expects it."""
+
+
+class Notes(Silent):
+    """Paints nothing but what an agent wants the person to see at once, and that it is silent."""
+
+    def hear(self, event: Event) -> None:
+        """Show a note; remember the rest."""
+        super().hear(event)
+        match event.fact:
+            case ProgressMade(text, note=True):
+                note(noted(self.view, event.task, text))
+            case CommandEnded() as fact:
+                note(noted(self.view, event.task, command_end(fact)))
+            case TaskStalled(seconds):
+                note(noted(self.view, event.task, f"gave no sign of life for {seconds:.0f} s"))
+            case _:
+                pass
+
+
+def command_end(fact: CommandEnded) -> str:
+    """The end of a background command in a line."""
+    how = "was stopped" if fact.exit is None else f"ended with exit code {fact.exit}"
+    return f"background command {fact.shell} ({visible_line(fact.command, 60)}) {how}"
+
+
+def noted(view: View, task: str, text: str) -> str:
+    """The line of an agent to the person."""
+    agent = view.agents.get(task)
+    return f"[{visible_line(agent.agent if agent and agent.agent else task)}] {visible_line(text, 500)}"
+
+
+class Steps(Silent):
+    """One line on stderr for every launch, step and end."""
+
+    def hear(self, event: Event) -> None:
+        """Say what is new in this event."""
+        before = self.view.agents.get(event.task)
+        super().hear(event)
+        agent = self.view.agents[event.task] if event.task in self.view.agents else AgentView(event.task)
+        name = f"[{visible_line(agent.agent or event.task)}]"
+        match event.fact:
+            case TaskCreated() if agent.parent:
+                note(f"{name} {visible_line(agent.title, 120)}")
+            case TaskEnded():
+                note(f"{name} {ending(agent, event.at)}")
+            case ProgressMade(text, note=True):
+                note(noted(self.view, event.task, text))
+            case CommandEnded() as fact:
+                note(noted(self.view, event.task, command_end(fact)))
+            case _ if agent.step and (before is None or before.step != agent.step):
+                note(f"{name} {visible_line(agent.step, 120)}")
+            case _:
+                pass
+
+
+class Lines(Silent):
+    """Every event as one line of JSON on stdout, as it happens."""
+
+    def hear(self, event: Event) -> None:
+        """Write the event down."""
+        super().hear(event)
+        answer_raw(wire_line(event, self.view.parent(event.task)))

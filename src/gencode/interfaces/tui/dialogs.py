@@ -1,0 +1,278 @@
+"""Dialogs: what they have in common, a verb to confirm, a page to read, a list to choose from."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeVar
+
+from rich.console import RenderableType
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from gencode.core.visible import visible, visible_line
+from gencode.interfaces.render.wrap_columns import folded
+from gencode.interfaces.tui.error_border import ActionBorder
+from gencode.interfaces.tui.rich_renderer import Paper
+
+Given = TypeVar("Given")
+_PAPER = Paper(dark=True)
+FRAME = 2
+"""So many lines the frame around a dialog takes."""
+SHARE = 0.96
+"""So much of the height of the screen a dialog may take, as the style sheet says."""
+LEAST_LINES = 3
+
+
+class Sheet(Static):
+    """Something drawn on paper, as wide as there is room."""
+
+    def __init__(self, drawn: RenderableType, paper: Paper, *, classes: str = "") -> None:
+        super().__init__(classes=classes)
+        self._drawn = drawn
+        self._paper = paper
+
+    def render(self) -> RenderableType:
+        """The lines at the width of now."""
+        from rich.segment import Segment, Segments
+
+        lines = self._paper.lines(self._drawn, self.content_size.width or 80)
+        parts = [segment for line in lines for segment in (*line, Segment.line())]
+        return Segments(parts[:-1])
+
+    def draw(self, drawn: RenderableType) -> None:
+        """Show something else, if it is something else."""
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self.refresh(layout=True)
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        """So many lines as the drawing has at this width."""
+        return len(self._paper.lines(self._drawn, width))
+
+
+class Prose(Static):
+    """A text whose columns stay columns where it is too wide."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(markup=False)
+        self._prose = visible(text)
+
+    def render(self) -> RenderableType:
+        """The text at the width of now."""
+        return Text(folded(self._prose, self.content_size.width or 80))
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        """So many lines as the text has at this width."""
+        return len(_PAPER.lines(Text(folded(self._prose, width)), width))
+
+
+class Below(Static):
+    """A line under a part that scrolls: how much of it is out of sight, and which keys show it."""
+
+    def __init__(self, part: VerticalScroll) -> None:
+        super().__init__(markup=False, classes="below")
+        self._part = part
+        self._says = ""
+        self.display = False
+
+    def count(self) -> None:
+        """Say how it stands now."""
+        below = round(self._part.max_scroll_y - self._part.scroll_offset.y)
+        more = f"{below:,} more line{'s' if below != 1 else ''}"
+        says = f"▼ {more} below · PageDown" if below else "▲ the end · PageUp"
+        self.display = self._part.max_scroll_y > 0
+        if says != self._says:
+            self._says = says
+            self.update(Text(says, "bold"))
+
+
+class Dialog(ActionBorder, ModalScreen[Given]):
+    """Gives one answer, once: a key that was pressed twice finds it gone already."""
+
+    says: ClassVar[str] = ""
+    """What the keys do while it is in sight, for those who look at the last line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._over = False
+        self._withdrawn = False
+
+    def dismiss(self, result: Given | None = None) -> AwaitComplete:
+        """Close it with what it gives; nothing happens when it was closed before, or lies below another."""
+        if self._over or not self.is_active:
+            return AwaitComplete.nothing()
+        self._over = True
+        return super().dismiss(result)
+
+    def cut(self) -> None:
+        """Ctrl+C closes it."""
+        self.dismiss()
+
+    def withdraw(self) -> None:
+        """It is no longer wanted: it goes now, or when what lies on it is closed."""
+        self._withdrawn = True
+        self.on_screen_resume()
+
+    def on_screen_resume(self) -> None:
+        """What was withdrawn does not come back."""
+        if self._withdrawn and self.is_mounted:
+            self.dismiss()
+
+
+def fit(dialog: Vertical, part: VerticalScroll) -> None:
+    """Give a part so many lines that everything else in its dialog stays in sight."""
+    others = [each for each in dialog.children if each is not part and each.display]
+    taken = sum(max(each.outer_size.height, 1) + each.styles.margin.height for each in others)
+    room = max(int(dialog.screen.size.height * SHARE) - FRAME - taken, LEAST_LINES)
+    if part.styles.max_height is None or part.styles.max_height.value != room:
+        part.styles.max_height = room
+
+
+def scrolled(screen: "Dialog[Any]", event: events.Key) -> None:
+    """The page keys scroll what a dialog shows, although its answers have the focus."""
+    if event.key in ("pageup", "pagedown"):
+        event.stop()
+        event.prevent_default()
+        down = event.key == "pagedown"
+        parts = list(screen.query(VerticalScroll))
+        below = [each for each in parts if each.scroll_offset.y < each.max_scroll_y]
+        above = [each for each in reversed(parts) if each.scroll_offset.y > 0]
+        for part in below[:1] if down else above[:1]:
+            step = max(part.size.height - 1, 1)
+            part.scroll_relative(y=step if down else -step, animate=False)
+
+
+class ConfirmScreen(Dialog[bool]):
+    """What something would hit, and a yes or no to it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", show=False),
+        Binding("n,escape", "answer(False)", show=False),
+    ]
+    says = "y does it · n or Esc leaves it"
+
+    def __init__(self, text: str, yes: str = "do it") -> None:
+        super().__init__()
+        self._text = text
+        self._yes = yes
+
+    def compose(self) -> ComposeResult:
+        """The sentence above the two answers."""
+        with Vertical(classes="dialog"):
+            with VerticalScroll(classes="body"):
+                yield Prose(self._text)
+            yield OptionList(Option(Text(f" y  {self._yes}")), Option(Text(" n  leave it")), markup=False)
+
+    def on_mount(self) -> None:
+        """Begin at no."""
+        answers = self.query_one(OptionList)
+        answers.highlighted = 1
+        answers.focus()
+
+    def on_key(self, event: events.Key) -> None:
+        """The page keys scroll what is shown."""
+        scrolled(self, event)
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """One of them was chosen."""
+        self.dismiss(event.option_index == 0)
+
+    def action_answer(self, yes: bool) -> None:
+        """One of them was pressed."""
+        self.dismiss(yes)
+
+
+class LeaveScreen(ConfirmScreen):
+    """What ends with the app. Ctrl+C is a yes: who presses it again and again wants to leave."""
+
+    says = "Ctrl+C or y stops them and quits · n or Esc stays"
+
+    def cut(self) -> None:
+        """Ctrl+C leaves."""
+        self.dismiss(True)
+
+
+class PageScreen(Dialog[None]):
+    """Something to read; Esc or Enter closes it, and so does typing, which goes to the text."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter", "dismiss", show=False)]
+    says = "Esc or Enter closes this page · what you type goes to the text"
+
+    def __init__(self, title: str, text: str) -> None:
+        super().__init__()
+        self._head = title
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        """The title, then the text."""
+        with Vertical(classes="dialog wide"):
+            yield Static(Text(f"{visible_line(self._head, 100)}   (Esc closes)", "bold"), markup=False)
+            with VerticalScroll(classes="body"):
+                yield Prose(self._text)
+
+    def on_mount(self) -> None:
+        """The text scrolls at once."""
+        self.query_one(VerticalScroll).focus()
+
+
+class PickScreen(Dialog[str | None]):
+    """A list to choose from; typing narrows it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss", show=False),
+        Binding("up", "move(-1)", show=False, priority=True),
+        Binding("down", "move(1)", show=False, priority=True),
+    ]
+    says = "letters narrow the list · Enter takes the marked line · Esc closes it"
+
+    def __init__(self, title: str, lines: Sequence[tuple[str, str]]) -> None:
+        super().__init__()
+        self._head = title
+        self._lines = lines
+
+    def compose(self) -> ComposeResult:
+        """The title, what narrows it, the list."""
+        with Vertical(classes="dialog wide"):
+            yield Static(Text(f"{self._head}   (Esc closes)", "bold"))
+            yield Input(placeholder="type to narrow the list, Enter opens")
+            yield OptionList(markup=False)
+
+    def on_mount(self) -> None:
+        """Everything is shown first."""
+        self._narrow("")
+        self.query_one(Input).focus()
+
+    def _narrow(self, typed: str) -> None:
+        listing = self.query_one(OptionList)
+        listing.clear_options()
+        found = [(key, line) for key, line in self._lines if typed.casefold() in line.casefold()]
+        listing.add_options(
+            Option(Text(line, no_wrap=True, overflow="ellipsis"), id=key) for key, line in found
+        )
+        listing.highlighted = 0 if found else None
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Show what fits."""
+        self._narrow(event.value)
+
+    def on_input_submitted(self) -> None:
+        """Take the line that is marked."""
+        if (marked := self.query_one(OptionList).highlighted_option) is not None:
+            self.dismiss(marked.id)
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Take the line that was clicked, also where the list has become another one since."""
+        self.dismiss(event.option_id)
+
+    def action_move(self, by: int) -> None:
+        """Mark another line while the letters still narrow the list."""
+        listing = self.query_one(OptionList)
+        if by < 0:
+            listing.action_cursor_up()
+        else:
+            listing.action_cursor_down()

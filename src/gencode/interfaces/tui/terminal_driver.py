@@ -1,0 +1,111 @@
+"""The terminal: read without anything in a pasted text that could act as a key, and left when it is gone."""
+
+import io
+import os
+import selectors
+import signal
+import sys
+from codecs import getincrementaldecoder
+
+from textual._xterm_parser import XTermParser
+from textual.drivers.linux_driver import LinuxDriver
+
+from gencode.interfaces.tui.terminal_writer import Outlet
+
+ESCAPE = "\x1b"
+BEGIN = "\x1b[200~"
+END = "\x1b[201~"
+LOOK_SECONDS = 0.1
+LEAVE_SECONDS = 2.0
+"""So long a terminal has to take what is written last."""
+READ_BYTES = 1 << 14
+_ACTING = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n\r"}
+
+
+class Pasted:
+    """Takes what acts out of pasted text: between its brackets everything is text, up to the last of them.
+
+    A bracket may come in two pieces; half of one waits for the other half. Only a lone Escape goes on at
+    once, since it may be a key; when it was the beginning of a bracket, the whole bracket is said again.
+    """
+
+    def __init__(self) -> None:
+        self._inside = False
+        self._half = ""
+
+    def clean(self, text: str) -> str:
+        """What the rest of the program may see of the next piece."""
+        clean = ""
+        while text:
+            part, text = self._paste(text) if self._inside else self._keys(text)
+            clean += part
+        return clean
+
+    def _keys(self, text: str) -> tuple[str, str]:
+        """What was typed, up to a paste, and what follows it."""
+        known = len(self._half) if self._half == ESCAPE else 0
+        keys, begin, rest = (self._half + text).partition(BEGIN)
+        self._half = "" if begin else _half(keys, BEGIN)
+        self._inside = bool(begin)
+        if self._half != ESCAPE:
+            keys = keys.removesuffix(self._half)
+        return keys[known:] + begin, rest
+
+    def _paste(self, text: str) -> tuple[str, str]:
+        """What was pasted, as plain text, and what follows it."""
+        pasted, end, rest = (self._half + text).partition(END)
+        self._half = "" if end else _half(pasted, END)
+        self._inside = not end
+        return pasted.removesuffix(self._half).translate(_ACTING) + end, rest
+
+
+def _half(text: str, bracket: str) -> str:
+    """The longest beginning of a bracket that a text ends with."""
+    sizes = range(len(bracket) - 1, 0, -1)
+    return next((bracket[:size] for size in sizes if text.endswith(bracket[:size])), "")
+
+
+class CarefulDriver(LinuxDriver):
+    """The terminal, of which a paste is one text and never a key, and whose end is the end of the app."""
+
+    _outlet: Outlet | None = None
+
+    def start_application_mode(self) -> None:
+        """Write to the terminal as long as there is one, and somebody reads it."""
+        real = sys.__stderr__ or sys.stderr
+        self._outlet = Outlet(real.fileno(), lambda: self._app.call_later(self._app.refresh))
+        self._file = io.TextIOWrapper(self._outlet, real.encoding, real.errors, write_through=True)
+        super().start_application_mode()
+
+    def close(self) -> None:
+        """Leave the terminal once it has everything, but do not wait for one that nobody reads."""
+        super().close()
+        if self._outlet is not None:
+            self._outlet.finish(LEAVE_SECONDS)
+
+    def run_input_thread(self) -> None:
+        """Read until the app ends."""
+        parser = XTermParser()
+        decode = getincrementaldecoder("utf-8")("replace").decode
+        pasted = Pasted()
+        with selectors.SelectSelector() as selector:
+            selector.register(self.fileno, selectors.EVENT_READ)
+            while not self.exit_event.is_set():
+                if selector.select(LOOK_SECONDS):
+                    read = _read(self.fileno)
+                    if not read:
+                        os.kill(os.getpid(), signal.SIGHUP)  # which not every terminal sends when it closes
+                        return
+                    if text := pasted.clean(decode(read)):
+                        for event in parser.feed(text):
+                            self.process_message(event)
+                for event in parser.tick():
+                    self.process_message(event)
+
+
+def _read(terminal: int) -> bytes:
+    """The next bytes; none when there is no terminal any more."""
+    try:
+        return os.read(terminal, READ_BYTES)
+    except OSError:
+        return b""

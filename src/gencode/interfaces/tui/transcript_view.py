@@ -1,0 +1,291 @@
+"""A transcript on the screen: only the lines that are seen are given out, only what has changed is drawn."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import ClassVar
+
+from msgspec import Struct
+from rich.segment import Segment
+from rich.text import Text
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from gencode.interfaces.render.transcript import Transcript
+from gencode.interfaces.tui.transcript_blocks import Agents, Block, Drawing, grouped
+from gencode.interfaces.tui.error_border import ActionBorder
+from gencode.interfaces.tui.rich_renderer import Paper
+
+SCREENS = 3
+"""So many screens are drawn at the end of a transcript."""
+MORE = 12
+"""So many blocks are drawn more when somebody scrolls up to them."""
+GUTTER = 2
+NOTHING = Transcript("")
+
+
+class Sight(Struct, frozen=True):
+    """What is drawn of a transcript: made at once and never changed, so that no line of it can be missing.
+
+    `keys` name the blocks, `tops` the first line of each and, at last, the one behind them all.
+    """
+
+    keys: Sequence[int] = ()
+    strips: Sequence[Sequence[Strip]] = ()
+    tops: Sequence[int] = (0,)
+    live: Sequence[Strip] = ()
+
+    @property
+    def lines(self) -> int:
+        """How many lines there are."""
+        return self.tops[-1] + len(self.live)
+
+    def key_at(self, line: int) -> int | None:
+        """The block that a line belongs to."""
+        return self.keys[bisect_right(self.tops, line) - 1] if 0 <= line < self.tops[-1] else None
+
+    def top_of(self, key: int) -> int:
+        """The first line of a block; the one behind them all where it is not drawn."""
+        return self.tops[self.keys.index(key) if key in self.keys else -1]
+
+    def at(self, line: int) -> Strip | None:
+        """One line, if it is there."""
+        if 0 <= line < self.tops[-1]:
+            place = bisect_right(self.tops, line) - 1
+            return self.strips[place][line - self.tops[place]]
+        return self.live[line - self.tops[-1]] if self.tops[-1] <= line < self.lines else None
+
+
+UNSEEN = Sight()
+
+
+class TranscriptView(ActionBorder, ScrollView, can_focus=True):
+    """Shows one transcript. It follows what comes as long as its end is in sight."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", "entry up", show=False),
+        Binding("down", "move(1)", "entry down", show=False),
+        Binding("enter", "unfold", "open or close", show=False),
+        Binding("home", "scroll_home", show=False),
+        Binding("end", "to_end", show=False),
+        Binding("pageup", "page_up", show=False),
+        Binding("pagedown", "page_down", show=False),
+    ]
+
+    class Opened(Message):
+        """An agent, or several, are to be looked at."""
+
+        def __init__(self, tasks: Sequence[str]) -> None:
+            super().__init__()
+            self.tasks = tasks
+
+    class MoreWanted(Message):
+        """Somebody reads at the beginning of what is kept here."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._drawing = Drawing(Paper(dark=True))
+        self._transcript = NOTHING
+        self._agents: Agents = {}
+        self._queued: Sequence[str] = ()
+        self._now = ""
+        self._blocks: list[Block] = []
+        """What was drawn last, to be drawn again only where it changes; lines are taken from the sight."""
+        self._sight: Sight | None = None
+        """What is on the screen; None: it must be drawn before it can be seen."""
+        self.greeting: Text | None = None
+        """What is shown where there is no transcript yet."""
+        self._seen: list[Strip | None] = []
+        """The lines on the screen, to paint only those that change."""
+        self._from: int | None = None
+        """The first block that is drawn while somebody reads further up; None: those at the end."""
+        self._opened: set[int] = set()
+        self._all_open = False
+        self._chosen: int | None = None
+
+    @property
+    def lines(self) -> int:
+        """How many lines there are to scroll through."""
+        return self._now_seen.lines
+
+    @property
+    def _now_seen(self) -> Sight:
+        return self._sight or UNSEEN
+
+    def use(self, paper: Paper) -> None:
+        """Draw everything in other colours."""
+        self._drawing = Drawing(paper)
+        self.redraw()
+
+    def show(self, transcript: Transcript, agents: Agents, queued: Sequence[str], now: str) -> None:
+        """Show how a transcript stands now."""
+        if transcript.task != self._transcript.task:
+            self._blocks, self._sight, self._from, self._chosen = [], None, None, None
+            self._opened = set()
+        self._transcript, self._agents, self._queued, self._now = transcript, agents, queued, now
+        self.redraw()
+
+    def toggle_all(self) -> None:
+        """Open or close everything."""
+        self._all_open = not self._all_open
+        self._opened = set()
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Draw what has changed, and stay at the end if that is where we are."""
+        width = self._width
+        if width < 1:
+            return
+        self._blocks = self._drawn(grouped(self._transcript), width)
+        live = list(self._drawing.live(self._transcript, self._queued, width))
+        if self.greeting is not None and not self._blocks and not live:
+            live = self._drawing.paper.lines(self.greeting, width)
+        strips = [block.strips for block in self._blocks]
+        seen = self._sight
+        if seen is None or live != seen.live or not _same(strips, seen.strips):
+            keys = [block.key for block in self._blocks]
+            self._sight = Sight(keys, strips, [0, *accumulate(map(len, strips))], live)
+            self.virtual_size = Size(self.size.width, self.lines)
+        if self._from is None and self.scroll_offset.y != self.max_scroll_y:
+            self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True)
+        self._repaint()
+
+    def _repaint(self) -> None:
+        """Paint the lines of the screen that are not as they were, and no others."""
+        top, height = self.scroll_offset.y, self.size.height
+        now = [self._now_seen.at(top + row) for row in range(height)]
+        before, self._seen = self._seen, now
+        if len(before) != height:
+            self.refresh()
+            return
+        for row in range(height):
+            if now[row] is not before[row] and now[row] != before[row]:
+                self.refresh_lines(top + row)
+
+    def _drawn(self, blocks: list[Block], width: int) -> list[Block]:
+        """The blocks from where somebody reads; at the end only as many as fill a few screens."""
+        known = {block.key: block for block in self._blocks}
+        enough = SCREENS * max(self.size.height, 10)
+        found: list[Block] = []
+        lines = 0
+        for block in reversed(blocks):
+            if (self._from is not None and block.key < self._from) or (self._from is None and lines > enough):
+                break
+            kept = self._kept(known.get(block.key), block)
+            opened = (kept.key in self._opened) != self._all_open
+            self._drawing.draw(kept, width, self._agents, self._now, opened=opened)
+            lines += len(kept.strips)
+            found.append(kept)
+        return found[::-1]
+
+    @property
+    def _width(self) -> int:
+        return self.scrollable_content_region.width - GUTTER
+
+    def _kept(self, before: Block | None, now: Block) -> Block:
+        if before is None:
+            return now
+        before.entries = now.entries
+        return before
+
+    def render_line(self, y: int) -> Strip:
+        """One line of what is seen."""
+        width, style = self.size.width, self.rich_style
+        line, seen = y + self.scroll_offset.y, self._now_seen
+        strip = seen.at(line)
+        if strip is None:
+            return Strip.blank(width, style)
+        chosen = self.has_focus and self._chosen is not None and seen.key_at(line) == self._chosen
+        gutter = Segment("▌ " if chosen else "  ")
+        return Strip([gutter, *strip]).crop_extend(0, width, style).apply_style(style)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Who reads further up stays there; who comes near the beginning gets more."""
+        super().watch_scroll_y(old_value, new_value)
+        if not self._blocks:
+            return
+        if self.is_vertical_scroll_end:
+            if self._from is not None and self.lines > 4 * SCREENS * self.size.height:
+                self.call_later(self.redraw)
+            self._from = None
+        elif self._from is None and new_value < old_value:
+            self._from = self._blocks[0].key
+        if round(new_value) <= 2 and new_value < old_value:
+            self.call_later(self._extend)
+
+    def _extend(self) -> None:
+        """Draw some blocks more at the beginning, and stay where we are."""
+        first = self._blocks[0].key if self._blocks else 0
+        earlier = [block.key for block in grouped(self._transcript) if block.key < first]
+        if not earlier:
+            if self._transcript.dropped:
+                self.post_message(self.MoreWanted())
+            return
+        before = self.lines
+        self._from = earlier[-MORE:][0]
+        self.redraw()
+        self.scroll_to(y=self.scroll_offset.y + self.lines - before, animate=False, immediate=True)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Lines break elsewhere now."""
+        self.redraw()
+
+    def on_focus(self) -> None:
+        """Something is always chosen while it has the focus."""
+        if self._chosen is None:
+            self.action_move(-1)
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """Nothing is chosen while it has not."""
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        """A click opens what it hits."""
+        if (key := self._now_seen.key_at(event.y + self.scroll_offset.y)) is not None:
+            self._chosen = key
+            self.action_unfold()
+
+    def action_move(self, by: int) -> None:
+        """Choose the next entry that can be opened; scroll where there is none."""
+        keys = [block.key for block in self._blocks if block.opens]
+        if not keys:
+            self.scroll_relative(y=by, animate=False)
+            return
+        at = keys.index(self._chosen) + by if self._chosen in keys else len(keys) - 1
+        if not 0 <= at < len(keys):
+            self.scroll_relative(y=3 * by, animate=False)
+            return
+        self._chosen = keys[at]
+        top = self._now_seen.top_of(keys[at])
+        height = self.scrollable_content_region.height
+        if not self.scroll_offset.y <= top < self.scroll_offset.y + height - 1:
+            self.scroll_to(y=max(top - height // 3, 0), animate=False)
+        self.refresh()
+
+    def action_unfold(self) -> None:
+        """Open or close what is chosen; an agent is looked at instead."""
+        block = next((each for each in self._blocks if each.key == self._chosen), None)
+        if block is None:
+            return
+        if block.children:
+            self.post_message(self.Opened(block.children))
+            return
+        self._opened ^= {block.key}
+        self.redraw()
+
+    def action_to_end(self) -> None:
+        """Follow what comes."""
+        self._from = None
+        self.redraw()
+        self.scroll_to(y=self.max_scroll_y, animate=False)
+
+
+def _same(strips: Sequence[Sequence[Strip]], before: Sequence[Sequence[Strip]]) -> bool:
+    """Whether these are the very drawings that were shown before."""
+    pairs = zip(strips, before, strict=False)
+    return len(strips) == len(before) and all(now is then for now, then in pairs)

@@ -1,0 +1,121 @@
+"""sandbox: bubblewrap, which builds a file system, a process space and a network of the command's own."""
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gencode.sandbox.clearings import Clearing, clearings
+from gencode.sandbox.guards import kind
+from gencode.sandbox.namespaces import COMES_AND_GOES
+from gencode.sandbox.plan import Access, Enclosure, layers
+
+KEPT_OF_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
+"""What root still may inside: with files as with its own. All else goes, or it could take the wall down."""
+_ROOT = Path("/")
+_PROC = Path("/proc")
+_SYS = Path("/sys")
+_WRITABLE = 0o222
+_OWN = frozenset({"dev", "proc"})
+"""What bubblewrap makes anew in the root."""
+
+
+def enclose(program: str, argv: Sequence[str], plan: Enclosure, *, patient: str | None = None) -> list[str]:
+    """The command line that runs another one enclosed.
+
+    `patient` is GNU env. A SIGTERM to everybody would end bubblewrap at once, and with it, by SIGKILL, a
+    command that wanted to clean up. So bubblewrap ignores it, and the command does not.
+    """
+    wall = [program, *_options(plan)]
+    if patient is None or "=" in argv[0]:
+        return [*wall, "--", *argv]
+    return [patient, "--ignore-signal=TERM", *wall, "--", patient, "--default-signal=TERM", *argv]
+
+
+def _options(plan: Enclosure) -> Iterator[str]:
+    yield from ("--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc")
+    yield from ("--unshare-uts", "--unshare-cgroup-try")
+    if not plan.network:
+        yield "--unshare-net"
+    if os.geteuid() == 0:
+        yield from ("--cap-drop", "ALL")
+        for name in KEPT_OF_ROOT:
+            yield from ("--cap-add", name)
+    places = layers(plan)
+    cleared = clearings(plan.aliases)
+    if not any(each.folder == _ROOT for each in cleared):
+        yield from ("--bind" if (_ROOT, Access.WRITE) in places else "--ro-bind", "/", "/")
+    for each in cleared:
+        yield from _clear(each)
+    yield from ("--dev", "/dev", "--proc", "/proc")
+    for place, access in places:
+        yield from _layer(place, place, access)
+    masks = [str(place) for place, access in places if _is_mask(place, access)]
+    for alias in plan.aliases:
+        yield from ("--ro-bind", str(alias.folder), str(alias.name))
+        inside = [(place, access) for place, access in places if place.is_relative_to(alias.folder)]
+        for place, access in inside:
+            seen = alias.name / place.relative_to(alias.folder)
+            yield from _layer(place, seen, access)
+            masks += [str(seen)] if _is_mask(place, access) else []
+    for path in _kernel(places):
+        yield from ("--ro-bind-try", path, path)
+    for path in (*masks, *(str(each.folder) for each in cleared)):
+        yield from ("--remount-ro", path)
+    yield from ("--setenv", "TMPDIR", str(plan.temp))
+
+
+def _kernel(places: Sequence[tuple[Path, Access]]) -> Iterator[str]:
+    """Where files are settings of the whole machine: they are never the command's, whatever else is.
+
+    Bubblewrap covers some of it by itself, but for root not `/proc/sys`, where a file names a program that
+    the kernel starts outside of all walls. Root opens every file for writing, others what they are let.
+    What belongs to a process stays: programs set up user namespaces of their own there. They cannot mount
+    another /proc in these, because the kernel lets nobody see through a mount that covers something.
+    """
+    for entry in _PROC.iterdir() if _PROC.is_dir() else ():
+        if entry.name.isdecimal() or entry.is_symlink():
+            continue
+        if os.geteuid() == 0 or stat.S_ISDIR(kind(entry)) or kind(entry) & _WRITABLE:
+            yield str(entry)
+    written = [place for place, access in places if access is Access.WRITE]
+    if any(place == _ROOT or place.is_relative_to(_SYS) for place in written):
+        yield str(_SYS)
+
+
+def _layer(place: Path, seen: Path, access: Access) -> Iterator[str]:
+    """What a place is to the command, where it is seen."""
+    source, path = str(place), str(seen)
+    match access:
+        case Access.WRITE if place != _ROOT:
+            yield from (f"--bind{_if_there(source)}", source, path)
+        case Access.READ:
+            yield from (f"--ro-bind{_if_there(source)}", source, path)
+        case Access.HIDE if stat.S_ISDIR(kind(place)):
+            yield from ("--tmpfs", path)
+        case Access.HIDE:
+            yield from ("--ro-bind", os.devnull, path)
+        case Access.WRITE:
+            pass
+
+
+def _is_mask(place: Path, access: Access) -> bool:
+    return access is Access.HIDE and stat.S_ISDIR(kind(place))
+
+
+def _clear(clearing: Clearing) -> Iterator[str]:
+    """A folder with the same in it, in which more can be made. The root is one from the beginning."""
+    folder = clearing.folder
+    if folder != _ROOT:
+        yield from ("--tmpfs", str(folder))
+    for name in clearing.entries:
+        if folder != _ROOT or name not in _OWN:
+            path = str(folder / name)
+            yield from ("--ro-bind-try", path, path)
+    for name, target in clearing.links:
+        yield from ("--symlink", target, str(folder / name))
+
+
+def _if_there(path: str) -> str:
+    """What git knows of a linked worktree may be gone by the time the command starts."""
+    return "-try" if COMES_AND_GOES in path else ""

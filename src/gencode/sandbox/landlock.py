@@ -1,0 +1,34 @@
+"""sandbox: Landlock, Linux's own rules for a process. It needs no program: our own Python applies them."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gencode.sandbox.inside import NAMESPACES, NETWORK, TEMP
+from gencode.sandbox.plan import Access, Enclosure, layers
+
+_START = (
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from gencode.sandbox.inside import main; main(sys.argv[2:])"
+)
+_PACKAGES = Path(__file__).parents[3]
+
+
+def enclose(argv: Sequence[str], plan: Enclosure, *, namespaces: bool) -> list[str]:
+    """The command line that runs another one enclosed.
+
+    With `namespaces` the command also gets a file system and a network of its own, where the kernel lets us.
+    """
+    python = [sys.executable, "-I", "-S", "-E", "-c", _START, str(_PACKAGES)]
+    return [*python, *_options(plan, namespaces=namespaces), "--", *argv]
+
+
+def _options(plan: Enclosure, *, namespaces: bool) -> Iterator[str]:
+    if namespaces:
+        yield NAMESPACES
+    if plan.network:
+        yield NETWORK
+    yield f"{TEMP}={plan.temp}"
+    for place, access in layers(plan):
+        if namespaces or access is Access.WRITE:
+            yield f"{access}={place}"

@@ -1,0 +1,141 @@
+"""processes: one process that stands above one command and outlives everything the command starts.
+
+Runs outside our process, forked from the keeper. It adopts every orphan of its command, ends them all when it
+is told to, when the time is up, when the command has ended, or when whoever asked for the command is gone,
+and then says so. Its words, one line each: `watching WARDEN`, `started`, `failed STEP ERRNO`,
+`exited STATUS`, `stopping`, and at the end `gone STATUS CAUSE LEFTOVER UNSTOPPABLE`.
+"""
+
+import os
+import socket
+import time
+from contextlib import suppress
+
+from gencode.sandbox.processes import kernel
+from gencode.sandbox.processes import tree
+from gencode.sandbox.processes.launch import NotStarted, launch
+from gencode.sandbox.processes.order import LENGTH, NO_STATUS, Order, unpacked
+from gencode.sandbox.processes.watching import PARENT_DIED, Watch, reap, remaining
+
+GRACE_SECONDS = 0.5
+"""How long what a command left running may go on after the command itself has ended."""
+
+
+class Warden:
+    """Watches one command to its end."""
+
+    def __init__(self, control: socket.socket, watch: Watch, adopts: bool) -> None:
+        self._control = control
+        self._watch = watch
+        self._adopts = adopts
+        self._main = 0
+        self._status: int | None = None
+        self._groups: set[int] = set()
+
+    def run(self, order: Order, outputs: list[int]) -> None:
+        """Start the command, watch it, end what it leaves."""
+        self._tell(f"watching {os.getpid()}")
+        try:
+            self._main = launch(order, outputs)
+        except NotStarted as trouble:
+            self._tell(f"failed {trouble.step} {trouble.number}")
+            return
+        finally:
+            for file in outputs:
+                os.close(file)
+        self._groups.add(self._main)
+        self._tell("started")
+        cause = self._until_something_happens(order.seconds)
+        leftover = len(self._members()) if cause == "exited" and not self._gone(0) else 0
+        unstoppable = 0
+        if not self._gone(0):
+            self._tell("stopping")
+            unstoppable = tree.stop(self._members, self._gone)
+        status = NO_STATUS if self._status is None else self._status
+        self._tell(f"gone {status} {cause} {leftover} {unstoppable}")
+        while not self._gone(1.0):
+            tree.strike(self._members)
+
+    def _until_something_happens(self, seconds: float | None) -> str:
+        """Why the command is over: nobody is left, it ended and its grace too, the time is up, or a stop."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while True:
+            exited = self._status is not None
+            if self._gone(0):
+                return "exited"
+            if self._status is not None and not exited:
+                self._tell(f"exited {self._status}")
+                deadline = time.monotonic() + GRACE_SECONDS
+            left = remaining(deadline)
+            if left == 0:
+                return "timed_out" if self._status is None else "exited"
+            if self._watch.wait((self._control.fileno(),), left) and self._told_to_stop():
+                return "stopped"
+            if self._watch.orphaned:
+                return "stopped"
+
+    def _told_to_stop(self) -> bool:
+        """Any word from the other side means stop, and so does its end."""
+        with suppress(OSError):
+            self._control.recv(64)
+        return True
+
+    def _gone(self, seconds: float) -> bool:
+        """Whether nobody is left, after waiting at most so long for the last one."""
+        deadline = time.monotonic() + seconds
+        while True:
+            ended, nobody = reap()
+            self._status = ended.get(self._main, self._status)
+            if nobody and (self._adopts or not self._members()):
+                return True
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            self._watch.wait((), left if self._adopts else min(left, 0.01))
+
+    def _members(self) -> tree.Members:
+        """Everybody who belongs to the command."""
+        if self._adopts:
+            main = {self._main: self._main} if self._status is None else {}
+            return main | tree.descendants(os.getpid())
+        everybody = tree.census()
+        family = tree.below((os.getpid(),), everybody)
+        self._groups.update(family.values())
+        grouped = {process: group for process, (_, group) in everybody.items() if group in self._groups}
+        return grouped | family
+
+    def _tell(self, line: str) -> None:
+        with suppress(OSError):  # whoever asked is gone; what follows is the same
+            self._control.sendall(line.encode() + b"\n")
+
+
+def guard(control: socket.socket, outputs: list[int], keeper: int) -> None:
+    """The whole life of a warden."""
+    os.setsid()
+    kernel.be_called("gen-warden")
+    adopts = kernel.adopt_orphans()
+    watch = Watch()
+    kernel.signal_when_parent_dies(PARENT_DIED)
+    order = _receive(control)
+    if order is not None and os.getppid() == keeper:
+        Warden(control, watch, adopts).run(order, outputs)
+
+
+def _receive(control: socket.socket) -> Order | None:
+    """What is to be run; nothing when the other side went away before it had said it."""
+    length = _exactly(control, LENGTH)
+    blob = None if length is None else _exactly(control, int.from_bytes(length, "big"))
+    return None if blob is None else unpacked(blob)
+
+
+def _exactly(control: socket.socket, size: int) -> bytes | None:
+    blob = bytearray()
+    while len(blob) < size:
+        try:
+            piece = control.recv(min(size - len(blob), 1 << 16))
+        except OSError:
+            return None
+        if not piece:
+            return None
+        blob += piece
+    return bytes(blob)

@@ -1,0 +1,146 @@
+"""sandbox: what a wall really keeps out, found by trying it and not by asking for it."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from gencode.sandbox.plan import Enclosure
+
+Enclose = Callable[[Sequence[str], Enclosure], list[str]]
+"""From a command line to one that runs it enclosed."""
+
+SECONDS = 20.0
+
+# Runs inside. Each line tries one thing and prints its name if it could be done.
+_ATTEMPTS = """
+import os, socket, sys
+base, tcp, udp, abstract, outsider = sys.argv[1:]
+def attempt(name, deed):
+    try:
+        deed()
+    except OSError:
+        return
+    print(name, flush=True)
+def write(path):
+    with open(base + path, "a") as file:
+        file.write("x")
+def open_only(path):  # what is written there is for the whole machine
+    os.close(os.open(path, os.O_WRONLY))
+def connect(family, address):
+    with socket.socket(family) as client:
+        client.settimeout(2)
+        client.connect(address)
+def send():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.sendto(b"x", ("127.0.0.1", int(udp)))
+def work():
+    write("/workspace/file")
+    with open(os.environ["TMPDIR"] + "/file", "w") as file:
+        file.write("x")
+attempt("work", work)
+attempt("create", lambda: write("/outside/new"))
+attempt("overwrite", lambda: write("/outside/old"))
+attempt("truncate", lambda: os.truncate(base + "/outside/old", 0))
+attempt("change", lambda: os.chmod(base + "/outside/old", 0o600))
+attempt("guarded", lambda: write("/workspace/.git/hooks/new"))
+attempt("guarded", lambda: write("/workspace/.git/config"))
+attempt("guarded", lambda: os.rename(base + "/workspace/.git", base + "/workspace/moved"))
+attempt("missing", lambda: write("/workspace/later"))
+attempt("hidden", lambda: open(base + "/home/secret").close())
+attempt("kernel", lambda: open_only("/proc/sys/kernel/core_pattern"))
+attempt("kernel", lambda: open_only("/proc/sysrq-trigger"))
+attempt("tcp", lambda: connect(socket.AF_INET, ("127.0.0.1", int(tcp))))
+attempt("udp", send)
+attempt("abstract", lambda: connect(socket.AF_UNIX, "\\0" + abstract))
+attempt("socket", lambda: connect(socket.AF_UNIX, base + "/outside/socket"))
+attempt("signal", lambda: os.kill(int(outsider), 0))
+"""
+
+
+class Seen(Struct, frozen=True):
+    """What came of a trial: what an enclosed command could do, or why there was none."""
+
+    possible: frozenset[str] = frozenset()
+    trouble: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether a command can work in it and cannot write elsewhere, nor change how the kernel works."""
+        return "work" in self.possible and self.possible.isdisjoint({"create", "overwrite", "kernel"})
+
+
+def tried(enclose: Enclose) -> Seen:
+    """Run one command that tries everything it should not be able to do."""
+    with ExitStack() as stack:
+        base = stack.enter_context(_stage())
+        listening = stack.enter_context(_server(socket.AF_INET, ("127.0.0.1", 0)))
+        datagrams = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        datagrams.bind(("127.0.0.1", 0))
+        datagrams.setblocking(False)
+        abstract = f"gencode-trial-{os.getpid()}-{base.name}"
+        if sys.platform == "linux":
+            stack.enter_context(_server(socket.AF_UNIX, "\0" + abstract))
+        with suppress(OSError):  # a path that is too long for a socket
+            stack.enter_context(_server(socket.AF_UNIX, str(base / "outside" / "socket")))
+        ports = [str(each.getsockname()[1]) for each in (listening, datagrams)]
+        told = [str(base), *ports, abstract, str(os.getpid())]
+        seen = _run([sys.executable, "-I", "-S", "-E", "-c", _ATTEMPTS, *told], base, enclose)
+        arrived = _arrived(datagrams)
+    return seen if arrived else Seen(seen.possible - {"udp"}, seen.trouble)
+
+
+def _run(command: list[str], base: Path, enclose: Enclose) -> Seen:
+    workspace = base / "workspace"
+    guarded = tuple(workspace / name for name in (".git/hooks", ".git/config", "later"))
+    plan = Enclosure((workspace,), base / "temp", guarded, hidden=(base / "home",))
+    try:
+        ended = subprocess.run(
+            enclose(command, plan),
+            cwd=workspace,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Seen(trouble=str(error))
+    said = ended.stderr.decode(errors="replace").strip().splitlines()
+    trouble = "" if ended.returncode == 0 else (said[-1] if said else f"exit status {ended.returncode}")
+    return Seen(frozenset(ended.stdout.decode(errors="replace").split()), trouble)
+
+
+@contextmanager
+def _stage() -> Generator[Path]:
+    """A small world: a workspace, a folder outside of it, and something hidden."""
+    base = Path(os.path.realpath(tempfile.mkdtemp(prefix="gen-trial-")))
+    try:
+        for name in ("workspace/.git/hooks", "outside", "home", "temp"):
+            (base / name).mkdir(parents=True)
+        for name in ("workspace/.git/config", "outside/old", "home/secret"):
+            (base / name).write_text("x")
+        yield base
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+@contextmanager
+def _server(family: socket.AddressFamily, address: tuple[str, int] | str) -> Generator[socket.socket]:
+    with socket.socket(family) as listening:
+        listening.bind(address)
+        listening.listen()
+        yield listening
+
+
+def _arrived(datagrams: socket.socket) -> bool:
+    try:
+        return bool(datagrams.recv(16))
+    except OSError:
+        return False

@@ -1,0 +1,109 @@
+"""What a program says, looked at before anything begins: of the wrong type it is one sentence (delegation).
+
+Types are checked by whoever runs a type checker; everybody else would get the error of some line far inside,
+or a task whose journal holds what nobody can read.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from gencode.budgets.limits import check_budget
+from gencode.core.budget import Budget
+from gencode.core.errors import UserMistake
+from gencode.core.messages import UserMessage
+from gencode.agent.toolbox import Tool
+
+KINDS = ", ".join(Budget.__struct_fields__)
+TASK = "id of a task"
+MESSAGE = "message to a task"
+LONGEST = 200
+
+
+def a_text(what: str, said: object) -> str:
+    """A text, as it was said."""
+    if not isinstance(said, str):
+        raise UserMistake(f"The {what} is a text, not {shown(said)}.")
+    return said
+
+
+def a_truth(name: str, said: object) -> bool:
+    """Yes or no, as it was said."""
+    if not isinstance(said, bool):
+        raise UserMistake(f"{name} is True or False, not {shown(said)}.")
+    return said
+
+
+def a_message(said: object) -> UserMessage:
+    """What a person says in a conversation, perhaps with pictures."""
+    return said if isinstance(said, UserMessage) else UserMessage(a_text("prompt", said))
+
+
+def arguments_of_a_call(said: object) -> dict[str, Any]:
+    """What a tool is called with."""
+    if not isinstance(said, dict):
+        raise UserMistake(f"The arguments of a call are a dictionary, not {shown(said)}.")
+    return cast("dict[str, Any]", said)
+
+
+def a_number_of_a_fact(said: object) -> int:
+    """The number of a fact, or 0 for before the first."""
+    if not isinstance(said, int) or isinstance(said, bool) or said < 0:
+        raise UserMistake(f"A fact has a whole number from 0 on, not {shown(said)}.")
+    return said
+
+
+def a_budget(said: object) -> Budget:
+    """A budget, which may be said as a dictionary; its amounts are any."""
+    if isinstance(said, Mapping):
+        named = cast("Mapping[Any, Any]", said)
+        if unknown := ", ".join(str(name) for name in named if name not in Budget.__struct_fields__):
+            raise UserMistake(
+                f"This is no budget: there is no {unknown[:LONGEST]}; what may be said is: {KINDS}."
+            )
+        said = Budget(**named)
+    if not isinstance(said, Budget):
+        raise UserMistake(f"A budget is Budget(…) or a dictionary with some of {KINDS}, not {shown(said)}.")
+    check_budget(said)
+    return said
+
+
+def check_opening(cwd: object, model: object, settings: object, store: object, asker: object) -> None:
+    """UserMistake for what no GenCode can be opened with."""
+    named = model is None or isinstance(model, str)
+    _refuse_unless("cwd is the path of a folder", cwd, isinstance(cwd, str | os.PathLike))
+    provider = "model is the name of a model or a provider, which has stream(request)"
+    _refuse_unless(provider, model, named or _can(model, "stream"))
+    table = settings is None or _is_table(settings)
+    _refuse_unless("settings are a dictionary of names and values", settings, table)
+    _refuse_unless("store is a journal, such as MemoryStore()", store, store is None or _can(store, "owned"))
+    _refuse_unless("asker is somebody who has ask(question)", asker, asker is None or _can(asker, "ask"))
+
+
+def own_tools(said: object) -> tuple[Tool, ...]:
+    """The tools that a program brings along."""
+    given = tuple(cast("Iterable[object]", said)) if isinstance(said, Iterable) else (said,)
+    for each in given:
+        if not isinstance(each, Tool):
+            raise UserMistake(f"tools are a list of functions made with @tool, not {shown(each)}.")
+    return cast("tuple[Tool, ...]", given)
+
+
+def shown(said: object) -> str:
+    """What was said, as far as it fits into a sentence."""
+    told = repr(said)
+    return told if len(told) <= LONGEST else f"{told[:LONGEST]}…"
+
+
+def _refuse_unless(what: str, said: object, fits: object) -> None:
+    if not fits:
+        raise UserMistake(f"{what}, not {shown(said)}.")
+
+
+def _is_table(said: object) -> bool:
+    return isinstance(said, Mapping)
+
+
+def _can(said: object, name: str) -> bool:
+    """Whether an object, and not only its class, has such a method."""
+    return not isinstance(said, type) and callable(getattr(said, name, None))

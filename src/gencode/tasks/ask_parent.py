@@ -1,0 +1,289 @@
+"""Asks the parent of an agent first, then a person, and in the end nobody.
+
+The parent may be at work in any process of the same store. It reads the question as a message, and the first
+message that it sends back after that is the answer. A parent that is not at work is neither asked nor woken.
+One that has read the question, has nothing left to say and only waits for those that ask, leaves it.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from math import inf
+
+from msgspec import Struct
+
+from gencode.core.errors import StoreTrouble, UserMistake
+from gencode.core.events import MessageAdded
+from gencode.core.messages import AssistantMessage, ToolCall, unanswered
+from gencode.core.quoting import disarmed, quoted
+from gencode.core.rules import Action, DecidedBy, Decision
+from gencode.core.status import Status
+from gencode.core.task import Task, transcript_of
+from gencode.sessions.caller import Caller
+from gencode.tasks.deadline import remaining
+from gencode.tasks.delivery import AgentInbox, as_sent, undelivered
+from gencode.tasks.resume_messages import tools_of
+from gencode.tasks.running_task import Job, Live
+from gencode.tasks.control import Reach
+from gencode.tasks.supervisor import Supervisor
+from gencode.tasks.watch import Watch, facts_of
+from gencode.core.questions import (
+    LEFT_EMPTY,
+    Answer,
+    Asker,
+    Inquiry,
+    NobodyThere,
+    Patience,
+    Question,
+    Reply,
+    TimedAsker,
+    silence,
+)
+from gencode.agent.abandon import apart
+from gencode.journal.store import Store, TaskQuery
+
+log = logging.getLogger(__name__)
+
+NOBODY = "Nobody can be asked here"
+SILENCE = "Nobody answered in time"
+UNDECIDED = "The user did not answer"
+PERSON = "The user"
+ASKING = Decision(Action.ASK, "An agent asks for a decision.")
+ANSWERS_WITH = "SendMessage"
+ASKS_WITH = "AskUserQuestion"
+AT_WORK = (Status.PENDING, Status.RUNNING)
+SHARE_OF_PARENT = 0.5
+SHARE_OF_PERSON = 0.75
+"""So much of the time that is left to an agent a question may take, so that it can go on with the default."""
+LOOK_SECONDS = 0.5
+"""So often is looked whether the agent that was asked may still answer."""
+
+
+class Parent(Struct, frozen=True):
+    """The agent that is asked first; one that `waits` for its child has to be let go to read the question."""
+
+    task: str
+    agent: str
+    waits: bool
+
+
+class AskedParent(Struct, frozen=True):
+    """A question to a parent: the task that asks, the number of the message, the last event before it."""
+
+    child: str
+    parent: str
+    number: int
+    before: int
+
+
+class AskParent:
+    """Carries what an agent wants to know to whoever can answer it.
+
+    A parent has `parent_seconds` for that, and then a person `person_seconds`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        supervisor: Supervisor,
+        watch: Watch,
+        parent_seconds: float,
+        person_seconds: float,
+    ) -> None:
+        self._store = store
+        self._supervisor = supervisor
+        self._watch = watch
+        self._reach = Reach(store, supervisor, watch)
+        self._parent_seconds = parent_seconds
+        self._person_seconds = person_seconds
+
+    async def ask(
+        self, caller: Caller, inbox: AgentInbox, inquiries: Sequence[Inquiry], call: ToolCall
+    ) -> Reply:
+        """The answers, from the parent if it gives them in time, else from a person."""
+        job = self._supervisor.local(caller.task or "")
+        alone = job is not None and job.seat.gate.approvals.unattended
+        waited = job is not None and not job.task.terms.background
+        parent = await self._parent(job) if job is not None else None
+        if job is not None and parent is not None:
+            with (
+                caller.session.asker.parking()
+                if isinstance(caller.session.asker, TimedAsker)
+                else nullcontext()
+            ):
+                if await self._answered_by(job, parent, inbox, inquiries):
+                    return Reply(by=f"The agent {parent.agent}", later=True)
+        nobody = Reply(by=SILENCE if parent else NOBODY, silent=True)
+        if caller.session.asker is None or alone:
+            return nobody
+        question = Question(
+            *(caller.task or "", caller.lineage[-1], call, ASKING, caller.lineage),
+            inquiries=tuple(inquiries),
+            waited=waited,
+            patience=Patience(self._person_seconds, self._share(job, SHARE_OF_PERSON)),
+        )
+        try:
+            answer = await _asked(caller.session.asker, question)
+        except NobodyThere:
+            return nobody
+        words = tuple(each.strip() for each in answer.words)
+        if any(words):
+            return Reply(by=PERSON, words=words)
+        return Reply(
+            by=answer.why or (LEFT_EMPTY if words else UNDECIDED), silent=answer.by is not DecidedBy.USER
+        )
+
+    def _share(self, asks: Live | None, share: float) -> float | None:
+        """So much of the seconds until an agent ends; None where it has no limit."""
+        left = remaining(asks, self._supervisor.find)
+        return None if left is None else left * share
+
+    async def _parent(self, job: Job) -> Parent | None:
+        """The parent of a task, if it is at work, here or elsewhere, and can answer."""
+        parent_id = job.task.parent
+        if parent_id is None or job.task.imported:  # what a file says of its parent gives no rights
+            return None
+        here = self._supervisor.local(parent_id)
+        if here is not None:
+            waits = job.sent_back is not None
+            return Parent(here.id, here.seat.agent, waits) if ANSWERS_WITH in here.seat.toolbox else None
+        try:
+            found = await self._at_work(parent_id)
+            events, _ = await facts_of(self._store, parent_id)
+        except StoreTrouble as trouble:
+            log.warning("task %s cannot be asked: %s", parent_id, trouble)
+            return None
+        if found is None or ANSWERS_WITH not in tools_of(events):
+            return None
+        open_calls = {each.id for each in unanswered(transcript_of(events))}
+        return Parent(
+            found.id, found.agent, not job.task.terms.background and job.task.created.call in open_calls
+        )
+
+    async def _answered_by(
+        self, job: Job, parent: Parent, inbox: AgentInbox, inquiries: Sequence[Inquiry]
+    ) -> bool:
+        """Whether the parent answers with a message; one that waits for this agent is let go to read it."""
+        known = [each.number for each in await self._store.waiting(job.id)]
+        after = max(known, default=job.task.delivered.mailed)
+        share = self._share(job, SHARE_OF_PARENT)
+        seconds = self._parent_seconds if share is None else min(self._parent_seconds, share)
+        try:
+            found = await self._store.task(parent.task)
+            number = await self._reach.post(parent.task, asked_words(job, inquiries, seconds), job.id)
+        except UserMistake as mistake:
+            log.info("task %s is not asked: %s", parent.task, mistake)
+            return False
+        if parent.waits:
+            await self._supervisor.send_back(job)
+        asked = AskedParent(job.id, parent.task, number, found.seq if found else 0)
+        until = time.monotonic() + seconds
+        last = False
+        while True:
+            while (came := inbox.next_from(parent.task, after)) is not None:
+                after = came
+                if await self._has_heard(parent.task, number):
+                    return True
+            if last:
+                return False
+            if not await self._comes(inbox, asked, after, until):
+                last = True
+                for letter in await self._store.waiting(job.id):  # it may have said so just before its end
+                    inbox.put(letter)
+
+    async def _comes(self, inbox: AgentInbox, asked: AskedParent, after: int, until: float) -> bool:
+        """Wait for a letter of the one that was asked; False when it leaves it, or its time is up."""
+        letter = asyncio.ensure_future(inbox.letter_from(asked.parent, after))
+        gone = asyncio.ensure_future(self._left(asked))
+        try:
+            left = max(until - time.monotonic(), 0)
+            await asyncio.wait([letter, gone], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            return letter.done()
+        finally:
+            letter.cancel()
+            gone.cancel()
+            await asyncio.gather(letter, gone, return_exceptions=True)
+
+    async def _left(self, asked: AskedParent) -> None:
+        """Wait until who was asked is not at work any more, or has nothing left to say to it.
+
+        One whose process dies is not at work.
+        """
+        async for _ in self._store.changes.looks(LOOK_SECONDS):
+            try:
+                found = await self._at_work(asked.parent)
+                if found is None or (
+                    found.delivered.mailed >= asked.number and await self._leaves(found, asked)
+                ):
+                    return
+            except StoreTrouble as trouble:
+                log.warning("it is not known whether task %s is at work: %s", asked.parent, trouble)
+
+    async def _leaves(self, parent: Task, asked: AskedParent) -> bool:
+        """Whether who has heard a question is done, and waits for nobody but those that ask."""
+        events, _ = await facts_of(self._store, asked.parent, asked.before)
+        said = [each.fact.message for each in events if isinstance(each.fact, MessageAdded)]
+        reply = said[-1] if said else None
+        if not isinstance(reply, AssistantMessage) or reply.calls or reply.partial:
+            return False
+        for task in await self._store.tasks(TaskQuery(parent=asked.parent, statuses=AT_WORK)):
+            if task.id != asked.child and not await self._asks(task.id):
+                return False
+        children = await self._store.tasks(TaskQuery(parent=asked.parent))
+        return not any(undelivered(parent, each) for each in as_sent(parent, children))
+
+    async def _asks(self, task: str) -> bool:
+        """Whether an agent waits for an answer itself."""
+        events, _ = await facts_of(self._store, task)
+        return any(each.name == ASKS_WITH for each in unanswered(transcript_of(events)))
+
+    async def _at_work(self, task: str) -> Task | None:
+        """A task that somebody is at."""
+        try:
+            found = await self._watch.task(task)
+        except StoreTrouble:
+            raise
+        except UserMistake:  # it was deleted
+            return None
+        return found if found.status is Status.RUNNING else None
+
+    async def _has_heard(self, task: str, number: int) -> bool:
+        """Whether a task has taken a letter: what it wrote before is no answer to that."""
+        found = await self._store.task(task)
+        return found is None or found.delivered.mailed >= number
+
+
+async def _asked(asker: Asker, question: Question) -> Answer:
+    """What a person says; who does not look at the clock is not waited for much longer than a person is.
+
+    Who does not even heed that it is over takes no more of what is left to the agent.
+    """
+    patience = question.patience
+    seconds = patience.most if isinstance(asker, TimedAsker) else patience.in_all(inf)
+    slack = None if seconds is None else min(1.0, seconds / 10)
+    clock = asyncio.timeout(None if seconds is None or slack is None else seconds + slack)
+    try:
+        async with clock:
+            return await apart(asker.ask(question), f"the asker {type(asker).__name__}", most=slack)
+    except TimeoutError:
+        if not clock.expired():
+            raise
+        return silence(seconds or 0.0)
+
+
+def asked_words(job: Job, inquiries: Sequence[Inquiry], seconds: float) -> str:
+    """The questions as the parent reads them."""
+    lines: list[str] = []
+    for number, each in enumerate(inquiries, start=1):
+        lines.append(f"{number}. {each.question}")
+        lines += [f"   - {option.label}: {option.description}".rstrip(": ") for option in each.options]
+        lines += [f"   Without an answer: {each.default}"] if each.default else []
+    asked = quoted(disarmed("\n".join(lines)))
+    return (
+        f"[{job.seat.agent} (task {job.id}) asks]\n"
+        f"{asked}\n"
+        f'Answer with SendMessage(task_id="{job.id}", message="…") if you know it. Otherwise leave it: once '
+        f"you only wait for it, or after {seconds:.0f} s, the user is asked, or it goes on without an answer."
+    )

@@ -1,0 +1,290 @@
+"""Crash recovery: ends tasks in the place of whoever ran them, or was to run them, and cannot any more.
+
+Every such end is written here, under a lease, so that of two processes at once only one writes it: the calls
+that were cut are answered, and the task can be continued. What it waited for may go on, in a process of its
+own or on another machine. The answer to the call that was cut names it, and what it comes to is given to its
+parent later, like the result of a task in the background.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gencode.core.errors import GenCodeError, UserMistake
+from gencode.core.events import CostEstimated, DurableFact, MessageAdded, TaskEnded, TaskStarted
+from gencode.core.messages import (
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Trace,
+    Usage,
+    UserMessage,
+    unanswered,
+)
+from gencode.core.reasons import DIED, LOST, Cause, EndReason
+from gencode.core.status import Status
+from gencode.core.task import Task, replay, transcript_of
+from gencode.tasks.liveness import FolderLiveness, Hanging, is_abandoned, ownership_of
+from gencode.tasks.output_recovery import make_whole
+from gencode.tasks.task_queries import is_bounded
+from gencode.tasks import one_task_process as one_task
+from gencode.agent.tool_calls import interrupted
+from gencode.journal.dispatch import Dispatching
+from gencode.journal.owner import fate, new_owner
+from gencode.journal.store import Lease, Store, TaskQuery, Wish
+from gencode.agent.call_cost import USUAL_TOKEN, taken
+
+log = logging.getLogger(__name__)
+
+MOST_TRIES = 5
+"""So often a task may be taken and left just when it is stopped."""
+GO_ON = ". To go on with it after that: gen task resume {task} 'go on'"
+
+
+async def close_orphans(store: Store, owner: str, outputs: Path | None = None) -> None:
+    """End every task that has not ended and whose owner is dead, gone, or silent where nobody can look."""
+    for held in await store.owned():
+        if is_abandoned(held):
+            await _close_orphan(store, held.task, owner, held.owner or None, outputs)
+
+
+async def close_if_orphan(
+    store: Store, task: str, owner: str, outputs: Path | None = None, why: Cause | None = None
+) -> None:
+    """End this one task if nobody works on it any more: its owner died, or gave it back without an end.
+
+    Without a cause it is told by what is known of its owner.
+    """
+    held = await ownership_of(store, task)
+    if held is not None and not is_abandoned(held):
+        return
+    found = await store.task(task)  # it may have ended while its owner was looked for
+    if found is not None and not found.status.ended:
+        await _close_orphan(store, task, owner, held.owner if held else None, outputs, why)
+
+
+async def _close_orphan(
+    store: Store, task: str, owner: str, before: str | None, outputs: Path | None, why: Cause | None = None
+) -> None:
+    why = why or (LOST if before is not None and fate(before) == "unknown" else DIED)
+    try:
+        await close_task(store, task, owner, before, why, outputs=outputs)
+    except GenCodeError as trouble:
+        log.info("task %s could not be closed: %s", task, trouble)
+
+
+async def close_task(
+    store: Store,
+    task: str,
+    owner: str,
+    instead_of: str | None = None,
+    why: Cause = DIED,
+    status: Status = Status.INTERRUPTED,
+    outputs: Path | None = None,
+) -> None:
+    """End a task in the place of the owner that it had; one that has ended stays as it is."""
+    lease = await store.take(task, owner, instead_of)
+    await close_leased(store, lease, why, status, outputs=outputs)
+
+
+async def close_leased(
+    store: Store,
+    lease: Lease,
+    why: Cause,
+    status: Status,
+    *,
+    prompt: str | None = None,
+    outputs: Path | None = None,
+) -> None:
+    """End a task that is leased for this, and give the lease back.
+
+    `prompt` is what an earlier task was to be told, where it waits in a queue to go on.
+    """
+    facts: list[DurableFact] = []
+    try:
+        facts = await last_facts(store, lease.state, why, status, prompt)
+    finally:
+        await _written(store, lease, facts)
+    if facts:
+        await make_whole(store, outputs, lease.state)
+
+
+async def time_out(store: Store, task: str, why: Cause) -> None:
+    """Time out a task in the place of a process that hangs; after that it can write nothing more."""
+    held = await ownership_of(store, task)
+    await close_task(store, task, new_owner(), held.owner if held else None, why, Status.TIMED_OUT)
+
+
+async def close_hanging(store: Store, hanging: Hanging) -> None:
+    """Time out what a process has that hangs, and then kill that; after this it can write nothing more."""
+    for task, why in hanging.tasks.items():
+        await close_task(store, task, new_owner(), hanging.owner, why, Status.TIMED_OUT)
+    await one_task.end(hanging.owner)
+
+
+async def recover_folder(store: Store, liveness: FolderLiveness) -> None:
+    """Close the tasks of a folder whose processes hang, again and again until cancelled."""
+    while True:
+        await asyncio.sleep(liveness.seconds)
+        try:
+            for hanging in await liveness.look():
+                await close_hanging(store, hanging)
+        except GenCodeError as trouble:
+            log.info("whether tasks of other processes hang is not known: %s", trouble)
+
+
+async def stop_anywhere(store: Store, task: str, owner: str, why: Cause) -> None:
+    """Stop a task wherever it is: whoever is at it is asked, and one that nobody is at ends at once."""
+    for _ in range(MOST_TRIES):
+        if await store.ask(task, Wish.STOP) or await _cancelled(store, task, owner, why):
+            return
+
+
+async def _cancelled(store: Store, task: str, owner: str, why: Cause) -> bool:
+    """End a task that nobody has taken, or that nobody is at any more; False when somebody has it by now."""
+    try:
+        lease = await store.take(task, owner)
+    except UserMistake:
+        return False
+    status = Status.INTERRUPTED if lease.state.status is Status.RUNNING else Status.CANCELLED
+    prompt: str | None = None
+    known = False
+    try:
+        prompt = await _queued_prompt(store, task) if lease.state.status.ended else None
+        known = True
+    finally:
+        if not known:
+            await store.release(lease)
+    await close_leased(store, lease, why, status, prompt=prompt)
+    return True
+
+
+async def _queued_prompt(store: Store, task: str) -> str | None:
+    """What workers are to tell a task with which they go on; None where they have nothing to do with it."""
+    found = await store.dispatched(task) if isinstance(store, Dispatching) else None
+    return found.prompt if found and found.order is not None else None
+
+
+async def close_unclaimed(store: Store, task: str, why: str) -> bool:
+    """Time out a task that no worker could take; False when one has it by now, or had it since."""
+    if not isinstance(store, Dispatching):
+        return False
+    try:
+        # All is read before: each time that it is taken counts as one that brought a worker down.
+        now, found = replay(await store.events(task)), await store.dispatched(task)
+        if now is None or found is None or found.order is None:
+            return False
+        cause = Cause(EndReason.NO_WORKER, why + GO_ON.format(task=task))
+        last = await last_facts(store, now, cause, Status.TIMED_OUT, found.prompt)
+        # Nobody renews this one's leases, so that the task is free soon when the database goes away now.
+        lease = await store.take(task, new_owner())
+        return await _written(store, lease, last if lease.state.seq == now.seq else [])
+    except GenCodeError as trouble:
+        log.info("task %s is waited for yet: %s", task, trouble)
+        return False
+
+
+async def _written(store: Store, lease: Lease, last: list[DurableFact]) -> bool:
+    """Write the last facts of a leased task, if there are any, and free it; whether any were written."""
+    written = False
+    try:
+        if last:
+            await store.append(lease, last, last=True)
+            written = True
+    finally:
+        if not written:
+            await store.release(lease)
+    return written
+
+
+async def last_facts(
+    store: Store, task: Task, why: Cause, status: Status, prompt: str | None = None
+) -> list[DurableFact]:
+    """The facts that end a task: not begun yet, cut where it was, or with a `prompt` to go on and not begun.
+
+    None of one that has ended.
+    """
+    if task.status.ended:
+        return [] if prompt is None else [*await _begun_with(store, task, prompt), _end(task, status, why)]
+    transcript = transcript_of(await store.events(task.id))
+    children = await store.tasks(TaskQuery(parent=task.id)) if unanswered(transcript) else []
+    bounded = await is_bounded(store, task)
+    return interruption(task, transcript, why, children, bounded=bounded, status=status)
+
+
+async def _begun_with(store: Store, task: Task, prompt: str) -> list[DurableFact]:
+    """The facts of a run that nobody began with: what it was told is heard when the task goes on.
+
+    Letters are kept until they are heard anyway.
+    """
+    if not prompt.strip():
+        return [TaskStarted()]
+    earlier = transcript_of(await store.events(task.id))
+    said = [prompt] if earlier or not task.created.prompt else [task.created.prompt, prompt]
+    return [TaskStarted(), *(MessageAdded(UserMessage(each)) for each in said)]
+
+
+def _end(task: Task, status: Status, why: Cause) -> TaskEnded:
+    return TaskEnded(status, task.report.text, str(why), changes=task.report.changes, reason=why.reason)
+
+
+def interruption(
+    task: Task,
+    transcript: list[Message],
+    why: Cause = DIED,
+    children: Sequence[Task] = (),
+    *,
+    bounded: bool,
+    status: Status = Status.INTERRUPTED,
+) -> list[DurableFact]:
+    """The facts that end a task whose process died: its cut calls answered, then its end.
+
+    Where it has a budget, or somebody above it, the call of the model counts that may have been in flight.
+    """
+    if task.status.ended:
+        return []
+    open_calls = unanswered(transcript)
+    if not open_calls:
+        return [*(_in_flight(task, transcript) if bounded else ()), _end(task, status, why)]
+    answers = interrupted(open_calls, str(why)).results
+    named = [_naming(task, *each, children) for each in zip(open_calls, answers, strict=True)]
+    return [MessageAdded(ToolMessage(tuple(named))), _end(task, status, why)]
+
+
+def _in_flight(task: Task, transcript: Sequence[Message]) -> list[DurableFact]:
+    """About what a call cost that nobody heard the reply of; nothing where it was not the model's turn."""
+    told = task.totals.usage.input_tokens + task.totals.usage.output_tokens
+    silent = task.totals.turns > 0 and not told  # it costs nothing, or nobody knows what
+    waits = task.status is Status.PENDING  # for its turn, with what it hears then written down
+    if waits or silent or not transcript or isinstance(transcript[-1], AssistantMessage):
+        return []
+    tokens = taken(transcript, len(task.terms.system) // USUAL_TOKEN)
+    usd = None if task.totals.usage.usd is None else task.totals.usage.usd * tokens / max(told, 1)
+    return [CostEstimated(Usage(tokens, usd=usd))]
+
+
+def _naming(task: Task, call: ToolCall, answer: ToolResult, children: Sequence[Task]) -> ToolResult:
+    """The answer to a call that was cut, with the agents that it had sent and that nothing was heard of."""
+    heard = {*task.evidence.children, *task.delivered.left}
+    again = call.input.get("resume")
+    sent = [
+        each
+        for each in children
+        if (each.created.call == call.id and each.id not in heard) or each.id == again
+    ]
+    if not sent:
+        return answer
+    said = [f"Task {each.id} of {each.agent} {_far(each)}" for each in sent]
+    left = Trace(left=tuple(each.id for each in sent))
+    return replace(answer, text="\n".join((answer.text, *said)), trace=left)
+
+
+def _far(task: Task) -> str:
+    if task.status.ended:
+        return f"ended as {task.status}: its result follows by itself."
+    return "had not ended then: what it comes to follows by itself."

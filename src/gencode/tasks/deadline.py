@@ -1,0 +1,411 @@
+"""Deadlines: when a task must end, and whose time is up then.
+
+A run is bounded by its own seconds (of its budget, and what any run may take) and by the deadlines above it:
+a task that is waited for ends a while before its parent, so that the parent can still pass its result on, and
+one in the background ends with those that it belongs to. Seconds are never held in the ledger: they are this
+moment, which can be set or changed at any time.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from types import TracebackType
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.budgets.ledger import BudgetSpent
+from gencode.core.budget import Budget
+from gencode.core.errors import Stopped, UserMistake
+from gencode.core.events import TaskCreated
+from gencode.core.ids import moment
+from gencode.core.reasons import Cause, EndReason
+from gencode.core.task import Task
+from gencode.journal.dispatch import Outlook
+from gencode.journal.store import Handover
+from gencode.agent.stop import Stop
+
+SHARE_LEFT = 0.1
+MOST_LEFT_SECONDS = 30.0
+"""So much of its time, and no more, a task has left when one that it waits for is ended because of that."""
+MOST_MOVING_SECONDS = 1.5
+"""So much of that is not the task's own where a process has to begin and to end for it."""
+BLINK_SECONDS = 0.01
+"""Who has no more of the time of others when its turn comes has not really begun."""
+LATE = "it took longer than {seconds:.4g} s; {why}"
+NOT_BEGUN = "it did not begin in time; {why}"
+SPENT = (
+    "The budget of {seconds:g} {unit} of {owner} is spent. A bigger one lets it go on: "
+    "gen task budget {task} seconds N."
+)
+
+
+class TimeLimit(StrEnum):
+    """Whose time bounds a run."""
+
+    BUDGET = "budget"
+    RUN = "run"
+    """That of this run (`max_seconds`)."""
+    AGENT = "agent"
+    """That of any run of an agent (`task_seconds`)."""
+    PARENT = "parent"
+    """That of the task that waits for it."""
+    ANCESTORS = "ancestors"
+    """That of those above it with which it ends."""
+
+
+WHY: Mapping[TimeLimit, str] = {
+    TimeLimit.RUN: "max_seconds lets a run take no more",
+    TimeLimit.AGENT: "task_seconds lets a run take no more",
+    TimeLimit.PARENT: "the agent that waits for it has no more time",
+    TimeLimit.ANCESTORS: "those that it has to end with have no more time",
+}
+
+
+class Timed(Protocol):
+    """A task that is looked after in this process, wherever it runs."""
+
+    stop: Stop
+    deadline: "Deadline"
+    overdue: Cause | None
+
+    @property
+    def task(self) -> Task:
+        """The task as it is written so far."""
+        ...
+
+    @property
+    def queued(self) -> bool:
+        """Whether it waits for its turn to begin."""
+        ...
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether another process works on it."""
+        ...
+
+
+Find = Callable[[str], Timed | None]
+"""Finds a task that is looked after in this process."""
+
+
+class TimeLimits(Struct, frozen=True):
+    """What bounds a run that has not begun: seconds from its beginning on, and moments of those above it."""
+
+    seconds: dict[TimeLimit, float] = {}
+    until: float | None = None
+    """The moment at which those above it end, where it ends with them."""
+    parent: str | None = None
+    report_by: float | None = None
+    """The moment at which its parent wants to have its result, where that waits for it."""
+
+    @property
+    def tightest(self) -> tuple[TimeLimit, float | None]:
+        """Whose seconds are the fewest, and how many; None where there are none."""
+        none: tuple[TimeLimit, float | None] = (TimeLimit.RUN, None)
+        return min(self.seconds.items(), key=lambda each: each[1], default=none)
+
+    @property
+    def most(self) -> float | None:
+        """So many seconds it may take at most."""
+        return self.tightest[1]
+
+    @property
+    def own(self) -> float | None:
+        """The seconds of its budget and of this run: what it sends to the background ends with them."""
+        named = (TimeLimit.BUDGET, TimeLimit.RUN)
+        return min((self.seconds[each] for each in named if each in self.seconds), default=None)
+
+    def end(self, began: float, find: Find) -> tuple[float | None, TimeLimit]:
+        """When the time of a run is up that began at a moment, and whose time that is."""
+        by, most = self.tightest
+        at = None if most is None else began + most
+        if self.until is not None and (at is None or self.until < at):
+            at, by = self.until, TimeLimit.ANCESTORS
+        report_by = self.report_by if find(self.parent or "") is not None else None
+        if report_by is not None and (at is None or report_by < at):
+            return report_by, TimeLimit.PARENT
+        return at, by
+
+
+def time_limits(
+    seconds: Mapping[TimeLimit, float | None],
+    *,
+    until: float | None = None,
+    parent: str | None = None,
+    report_by: float | None = None,
+) -> TimeLimits:
+    """How long a run may take: by what was said, and `until` all above it end with which it ends."""
+    known = {limit: each for limit, each in seconds.items() if each is not None}
+    if until is not None:
+        known[TimeLimit.ANCESTORS] = max(until - time.monotonic(), 0.001)
+    return TimeLimits(known, until, parent, report_by)
+
+
+def handed_limits(created: TaskCreated, handover: Handover, most: float | None) -> TimeLimits:
+    """The time of a run that began in another process; `most` is what any run may take."""
+    seconds, own = handover.seconds, created.budget.seconds
+    known = {TimeLimit.BUDGET: own} if own is not None else {}
+    if seconds is None or seconds == own:
+        return TimeLimits(known)
+    above = TimeLimit.ANCESTORS if created.background else TimeLimit.PARENT
+    by = TimeLimit.AGENT if seconds == most else above if handover.bound else TimeLimit.RUN
+    return TimeLimits({by: seconds, **known})
+
+
+def with_time_left(limits: TimeLimits, find: Find, handover: Handover) -> Handover:
+    """What another process is handed at this moment, with the seconds that it has from now on."""
+    at, by = limits.end(time.monotonic(), find)
+    if at is None:
+        return replace(handover, seconds=None)
+    left = max(at - time.monotonic(), 0.0)
+    return replace(handover, seconds=left - _moving(left) if by is TimeLimit.PARENT else left)
+
+
+def _moving(seconds: float) -> float:
+    """How much of some seconds is for the process in which an agent works."""
+    return min(max(seconds, 0.0) / 2, MOST_MOVING_SECONDS)
+
+
+class Deadline:
+    """When one task must end, and why it does then. It is set when the task begins, and may be changed."""
+
+    __slots__ = ("_began", "_budget", "at", "cause", "limits", "on_changed", "on_passed")
+
+    def __init__(self, limits: TimeLimits | None = None) -> None:
+        self.limits = limits or TimeLimits()
+        self.at: float | None = None
+        """The moment, by the monotonic clock; None before the task begins, and where it has no limit."""
+        self.cause: Cause | None = None
+        """What is reported when it has passed: whose time was up, and the way out."""
+        self.on_passed: Callable[[], None] | None = None
+        """Called when it has passed, before anything is cut for that."""
+        self.on_changed: Callable[[], None] | None = None
+        """Called when it is another moment."""
+        self._began: float | None = None
+        self._budget: Budget | None = None
+
+    def remaining(self) -> float | None:
+        """So many seconds of its own are left to the task; None where it has no limit."""
+        return None if self.at is None else max(self.at - time.monotonic(), 0.0)
+
+    @property
+    def of_background(self) -> float | None:
+        """The moment at which what the task sends to the background ends with it; None where that is none."""
+        own = self.limits.own
+        return None if own is None or self._began is None else self._began + own
+
+    def begin(self, task: Task, find: Find) -> None:
+        """The task begins to work now."""
+        self._began = time.monotonic()
+        self._set(task, find, self._began)
+
+    def change_budget(self, task: Task, budget: Budget, worked: float, find: Find) -> None:
+        """The task has another budget from now on; it had `worked` for so many seconds before this run."""
+        known = {limit: each for limit, each in self.limits.seconds.items() if limit is not TimeLimit.BUDGET}
+        if budget.seconds is not None:
+            known[TimeLimit.BUDGET] = budget.seconds - worked
+        self.limits = replace(self.limits, seconds=known)
+        self._budget = budget
+        if self._began is not None:
+            self._set(task, find, self._began)
+
+    def _set(self, task: Task, find: Find, began: float) -> None:
+        self.at, by = self.limits.end(began, find)
+        if self.at is not None:
+            self.cause = self._why(task, by, self.at - began)
+        if self.on_changed is not None:
+            self.on_changed()
+
+    def _why(self, task: Task, by: TimeLimit, left: float) -> Cause:
+        if by is TimeLimit.BUDGET:
+            return Cause(EndReason.BUDGET, spent_words(task, self._budget))
+        tightest, most = self.limits.tightest
+        seconds = (most or 0.0) if by is tightest else max(left, 0.0)
+        late = LATE if seconds and (by is tightest or seconds > BLINK_SECONDS) else NOT_BEGUN
+        return Cause(EndReason.TIME_LIMIT, late.format(seconds=seconds, why=WHY[by]))
+
+
+def remaining(timed: Timed | None, find: Find) -> float | None:
+    """For how many seconds a task may go on at most; None where it has no limit.
+
+    It ends with who waits for it, and with its conversation.
+    """
+    found: list[float] = []
+    waited = True
+    while timed is not None:
+        seconds, task = timed.deadline.remaining(), timed.task
+        if seconds is not None and (waited or task.conversation):
+            found.append(seconds)
+        waited = waited and not task.terms.background
+        timed = find(task.parent or "")
+    return min(found, default=None)
+
+
+def report_by(parent: str | None, find: Find) -> float | None:
+    """The moment at which a task wants to have the result of one that it sends now and waits for.
+
+    It can pass on then what else has come. Before the end of a conversation nobody has to report: a person
+    reads what has come as it is.
+    """
+    above = find(parent or "")
+    left = remaining(above, find)
+    if left is None or above is None or above.task.conversation:
+        return None
+    return time.monotonic() + left - min(left * SHARE_LEFT, MOST_LEFT_SECONDS)
+
+
+@contextmanager
+def ended_in_queue(timed: Timed, by: float | None) -> Generator[None, None, None]:
+    """End a task that still waits for its turn at the moment `by` which its parent wants its result."""
+
+    def late() -> None:
+        if timed.queued:
+            why = NOT_BEGUN.format(why=WHY[TimeLimit.PARENT])
+            timed.overdue = Cause(EndReason.TIME_LIMIT, why)
+            timed.stop.stop(timed.overdue)
+
+    if by is not None and timed.elsewhere:
+        by -= _moving(by - time.monotonic())
+    timer = None if by is None else asyncio.get_running_loop().call_at(by, late)
+    try:
+        yield
+    finally:
+        if timer is not None:
+            timer.cancel()
+
+
+class DeadlineAlarm:
+    """Cuts what a task does when its deadline passes: it is Stopped then, with what ran out and the way out.
+
+    Who wants to know it hears of that before anybody who is cut takes a step. Every agent has one for as long
+    as it works, so it is one timer and no generator.
+    """
+
+    __slots__ = ("_before", "_rang", "_task", "_timed", "_timer")
+
+    def __init__(self, timed: Timed) -> None:
+        self._timed = timed
+        self._rang = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> None:
+        self._task = asyncio.current_task()
+        self._before = self._task.cancelling() if self._task is not None else 0
+        self._timed.deadline.on_changed = self._arm
+        self._arm()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        at = self._timed.deadline.at
+        if at is not None and not self._rang:
+            self._timer = asyncio.get_running_loop().call_at(at, self._ring)
+
+    def _ring(self) -> None:
+        self._rang = True
+        if self._timed.deadline.on_passed is not None:
+            self._timed.deadline.on_passed()
+        if self._task is not None:
+            self._task.cancel()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        timed = self._timed
+        timed.deadline.on_changed = None
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._rang or self._task is None:
+            return
+        ours = self._task.uncancel() <= self._before  # nobody else has cut it as well
+        cause = timed.deadline.cause
+        if ours and isinstance(error, asyncio.CancelledError) and cause is not None:
+            timed.overdue = cause
+            timed.stop.stop(cause)
+            raise Stopped(cause) from None
+
+
+class UnclaimedTimer:
+    """Counts for how long no worker that was there could take a task, as far as anybody looked.
+
+    It begins anew when one could. It stands still while the database is away, since nobody sees workers then,
+    and while one that could not before is too busy to look again.
+    """
+
+    LONGEST_GAP = 60.0
+    """Of a longer time between two looks nobody knows who was there."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last: float | None = None
+        self._lasted = 0.0
+
+    def is_over(self, seen: Outlook | None) -> bool:
+        """One more look; whether it has been so for as long as the task is waited for."""
+        now, last = self._clock(), self._last
+        if seen is None or seen.most is None:
+            self._last, self._lasted = None, 0.0
+            return False
+        if seen.unclear:
+            self.pause()
+            return False
+        if last is not None and now - last <= self.LONGEST_GAP:
+            self._lasted += now - last
+        self._last = now
+        return self._lasted >= seen.most
+
+    def pause(self) -> None:
+        """A look was not possible, or told nothing."""
+        self._last = None
+
+
+class TimeSpent(BudgetSpent):
+    """A task has been at work for as long as its budget lets it, and nobody else has more of that."""
+
+    def __init__(self, message: str) -> None:
+        UserMistake.__init__(self, message)
+
+    @property
+    def kind(self) -> str:
+        """Of what too little is left."""
+        return "seconds"
+
+
+def worked_seconds(task: Task) -> float:
+    """For how long a task was at work, in all its runs; in one that has no end up to its last fact.
+
+    A clock that was put back meanwhile takes nothing from earlier runs.
+    """
+    if task.run.since is None:
+        return task.totals.worked_ms / 1000
+    run = (moment(task.touched_at) - moment(task.run.since)).total_seconds()
+    return task.totals.worked_ms / 1000 + max(run, 0.0)
+
+
+def seconds_left(task: Task | None, budget: Budget, *, over: bool = False) -> float | None:
+    """How long a task may still be at work by its budget; None where that has no limit.
+
+    All its runs count, in whatever process they were. TimeSpent when it has been at work for as long as that
+    already; but one that is taken `over` in the middle of a run has a moment, in which that ends. What nobody
+    has begun with has all of it.
+    """
+    if budget.seconds is None or task is None:
+        return budget.seconds
+    left = budget.seconds - worked_seconds(task)
+    if over:
+        return max(left, 0.001)
+    if left <= 0:
+        raise TimeSpent(spent_words(task, budget))
+    return left
+
+
+def spent_words(task: Task, budget: Budget | None = None) -> str:
+    """That a task was at work for all the seconds of its budget, or of this one, and the way out."""
+    seconds = (budget or task.terms.budget).seconds or 0.0
+    owner = "the session" if task.conversation else f"agent {task.agent}"
+    unit = "second" if seconds == 1 else "seconds"
+    return SPENT.format(seconds=seconds, unit=unit, owner=owner, task=task.id)

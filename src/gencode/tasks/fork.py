@@ -1,0 +1,176 @@
+"""Forks: a new task that begins with what an earlier one had said and heard up to one of its facts."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.budget import Budget
+from gencode.core.errors import UserMistake
+from gencode.core.events import DurableFact, Event, MessageAdded, TaskCreated, TaskForked
+from gencode.core.messages import ToolMessage, UserMessage, unanswered
+from gencode.core.place import TaskPlace, WorkerCopy
+from gencode.core.rules import Policy
+from gencode.core.spec import ForkPoint, TaskRequest, Workspace
+from gencode.core.task import Task, replay, transcript_of
+from gencode.sessions.caller import Caller
+from gencode.tasks.resume_messages import told_place
+from gencode.permissions.chain import narrowed, narrower
+from gencode.agent.tool_calls import interrupted
+from gencode.journal.store import Handover, Store
+
+AFTERWARDS = "this is a copy that begins before they were answered"
+LATER = (
+    "You are a copy of task {task} that begins after its fact {at}. Files are as they are now, with what was "
+    "changed after that, so look before you rely on what you know of them."
+)
+
+
+At = int | None
+"""The number of a fact; None: the last one."""
+
+
+class Fork(Struct, frozen=True):
+    """Where a fork begins: after fact number `at` of the task it copies (None: after the last one).
+
+    `budget` bounds the fork itself, perhaps with nothing; None: what is asked for it, else that of the task.
+    """
+
+    at: At = None
+    budget: Budget | None = None
+
+    def bounding(self, request: TaskRequest, task: Task) -> TaskRequest:
+        """A request with what bounds the fork itself."""
+        asked = request.budget if request.budget != Budget() else task.terms.budget
+        return replace(request, budget=asked if self.budget is None else self.budget)
+
+
+class Whereabouts(Struct, frozen=True):
+    """Where a fork belongs: in which folder, with which model, below which policies."""
+
+    cwd: str
+    model: str
+    policies: tuple[Policy, ...]
+
+
+def point_of(task: Task, events: Sequence[Event], fork: Fork) -> ForkPoint:
+    """Where a fork begins, by number; UserMistake for a fact that is not there."""
+    last = events[-1].seq or 0
+    at = last if fork.at is None else fork.at
+    if type(at) is not int or not 1 <= at <= last:  # a program may say anything
+        raise UserMistake(f"Task {task.id} has no fact {at!r}; its facts have the numbers 1 to {last}.")
+    return ForkPoint(at, away=isinstance(_place_at(events, at), WorkerCopy))
+
+
+def forked(
+    task: Task, events: Sequence[Event], fork: Fork, request: TaskRequest, place: Caller, *, tree: bool
+) -> tuple[TaskCreated, tuple[DurableFact, ...]]:
+    """The first fact of a fork in this process, and what it remembers; it may have a worktree of its own."""
+    point, here = point_of(task, events, fork), place.workspace
+    cwd, policies = str(here.cwd), place.policies
+    began_here = task.clone is not None and here.clone == task.clone
+    if here.copied is not None and not began_here:
+        # Also in a clone it belongs to its folder, where nothing of the clone counts.
+        cwd, policies = task.cwd, _at_home(task, place.chain[0])
+    where = Whereabouts(cwd, place.model.asked, policies)
+    return born(task, request, where), (memory(task.id, events, point, here, tree=tree),)
+
+
+def born(task: Task, request: TaskRequest, where: Whereabouts) -> TaskCreated:
+    """The first fact of a fork; the budget of the request, and the form of the result, are its own."""
+    return TaskCreated(
+        agent=task.agent,
+        prompt=request.prompt,
+        description=request.description or task.created.description,
+        parent=task.parent,
+        background=request.background,
+        cwd=where.cwd,
+        asked_model=where.model,
+        max_turns=request.max_turns or task.created.max_turns,
+        depth=task.created.depth,
+        policies=where.policies,
+        grant=task.created.grant,
+        spawned=task.created.spawned,
+        budget=request.budget,
+        output_schema=request.output_schema,
+        forked=task.id,
+        tools=task.created.tools,
+        clone=task.clone,
+    )
+
+
+def kept_policies(task: Task, today: Policy) -> tuple[Policy, ...]:
+    """The policies of a task for a fork in the same folder, which another place's policy can only narrow."""
+    if len(task.created.policies) < 2:
+        return ()
+    first, *links = task.created.policies
+    return (narrowed(first, today), *links)
+
+
+def _at_home(task: Task, clone: Policy) -> tuple[Policy, ...]:
+    """The policies of a fork that begins in a clone, as they count where it belongs."""
+    kept = kept_policies(task, clone)
+    if not kept:
+        return ()
+    first, *links = kept
+    return (replace(first, mode=narrower(first.mode, clone.mode)), *links)
+
+
+async def check_begun(store: Store, task: Task) -> None:
+    """UserMistake for a fork that ended before it began, unless what it is to remember is written down."""
+    source = task.created.forked
+    if not source or not task.status.ended or task.run.started_at is not None:
+        return
+    if not any(isinstance(event.fact, TaskForked) for event in await store.events(task.id)):
+        raise UserMistake(
+            f"Task {task.id} is a fork of {source} that was ended before it began, so it remembers "
+            f"nothing. Make another one: gen task fork {source}"
+        )
+
+
+def memory(
+    task: str, events: Sequence[Event], point: ForkPoint, here: Workspace | None, *, tree: bool = False
+) -> TaskForked:
+    """What a fork remembers. In a folder `here` that is no copy made for it, it hears how that is.
+
+    What a worktree of its own is, it hears later.
+    """
+    said = transcript_of(_until(events, point.at))
+    if cut := unanswered(said):
+        said.append(interrupted(cut, AFTERWARDS))
+    if here is not None:
+        said += [] if tree else told_place(_place_at(events, point.at), here)
+        if _worked_later(events, point.at):
+            said.append(UserMessage(LATER.format(task=task, at=point.at), sender="system"))
+    return TaskForked(task, point.at, tuple(said))
+
+
+async def remembered(
+    store: Store, created: TaskCreated, handover: Handover, *, lodged: bool
+) -> tuple[DurableFact, ...]:
+    """What a fork remembers that another process handed over; it may be `lodged` in a copy made for it."""
+    if handover.fork is None:
+        return ()
+    events = await store.events(created.forked)
+    if not events:
+        raise UserMistake(f"The task {created.forked} that it is a fork of was deleted meanwhile.")
+    cwd = Path(created.cwd)
+    here = None if lodged else Workspace(cwd, cwd, Path.home())
+    return (memory(created.forked, events, handover.fork, here, tree=bool(created.worktree)),)
+
+
+def _place_at(events: Sequence[Event], at: int) -> TaskPlace | None:
+    """Where a task worked at one of its facts."""
+    task = replay(_until(events, at))
+    return task.delivered.place if task is not None else None
+
+
+def _until(events: Sequence[Event], at: int) -> list[Event]:
+    return [event for event in events if (event.seq or 0) <= at]
+
+
+def _worked_later(events: Sequence[Event], at: int) -> bool:
+    """Whether a call was answered after a fact, and so may have changed files."""
+    later = (event.fact for event in events if (event.seq or 0) > at)
+    return any(isinstance(each, MessageAdded) and isinstance(each.message, ToolMessage) for each in later)

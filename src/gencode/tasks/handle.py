@@ -1,0 +1,158 @@
+"""What a Python program holds of work that goes on: a turn of the conversation, or a task beside it."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, TypedDict, get_args
+
+from gencode.budgets.limits import NO_BUDGET
+from gencode.core.budget import Budget
+from gencode.core.errors import UserMistake
+from gencode.core.events import Event
+from gencode.core.outcome import Outcome
+from gencode.core.reasons import Cause, EndReason
+from gencode.core.spec import Isolation, TaskRequest
+from gencode.core.task import Task
+from gencode.tasks.running_task import Live
+from gencode.tasks.argument_checks import a_budget, a_number_of_a_fact, a_text, a_truth
+from gencode.tasks.actions import StruckTask, Verbs
+from gencode.journal.event_bus import Bus
+from gencode.journal.store import Archive
+
+Amounts = Mapping[str, float | None]
+"""A budget as a dictionary."""
+_ISOLATIONS = get_args(Isolation)
+NOT_HEARD = Cause(EndReason.CALLER_GONE, "nobody listened any more")
+
+
+class Words(TypedDict, total=False):
+    """What a program may say about a task beside its prompt."""
+
+    description: str
+    model: str
+    max_turns: int | None
+    isolation: Isolation
+    output_schema: dict[str, Any] | None
+    budget: Budget | Amounts
+    here: bool
+
+
+def request(agent: str, prompt: str, words: Words, *, background: bool) -> TaskRequest:
+    """A program's words as a request; UserMistake names a word that means nothing here."""
+    if unknown := words.keys() - Words.__annotations__:
+        known = ", ".join(Words.__annotations__)
+        raise UserMistake(f"A task has no {', '.join(sorted(unknown))}; what may be said is: {known}.")
+    told: dict[str, Any] = {"agent": agent, "prompt": prompt, "background": background, **words}
+    for name in ("agent", "prompt", "description", "model"):
+        a_text(f"{name} of a task", told.get(name, ""))
+    for name in ("background", "here"):
+        a_truth(name, told.get(name, False))
+    isolation = str(words.get("isolation", ""))
+    if isolation not in _ISOLATIONS:
+        raise UserMistake(
+            f"The isolation {isolation!r} does not exist; say 'process' or 'worktree', or leave it out."
+        )
+    budget: Any = words.get("budget")
+    told["budget"] = NO_BUDGET if budget is None else a_budget(budget)
+    return TaskRequest(**told)
+
+
+class Asking:
+    """One turn of the main conversation: an async iterator over its events and those of its agents.
+
+    Leaving the iteration early stops the turn.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        begin: Callable[[], Awaitable[Live]],
+        outcome: Callable[[Live], Awaitable[Outcome]],
+    ) -> None:
+        self._bus = bus
+        self._begin = begin
+        self._outcome = outcome
+        self._job: Live | None = None
+
+    async def start(self) -> Live:
+        """Begin, if it has not begun, and give the live task."""
+        if self._job is None:
+            self._job = await self._begin()
+        return self._job
+
+    async def outcome(self) -> Outcome:
+        """The outcome of the conversation's turn, once it has ended."""
+        return await self._outcome(await self.start())
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        listener = self._bus.listen()
+        try:
+            job = await self.start()
+            if job.work is not None:
+                job.work.add_done_callback(lambda _: listener.close())
+            async for event in listener:
+                yield event
+        finally:
+            listener.close()
+            if self._job is not None:
+                self._job.stop.stop(NOT_HEARD)
+
+
+class Handle:
+    """A task that runs beside the program; it is stopped when its GenCode is closed."""
+
+    def __init__(
+        self,
+        live: Live,
+        bus: Bus,
+        archive: Archive,
+        outcome_of: Callable[[Task], Awaitable[Outcome]],
+        verbs: Verbs,
+    ) -> None:
+        self._live = live
+        self._verbs = verbs
+        self._bus = bus
+        self._archive = archive
+        self._outcome_of = outcome_of
+
+    @property
+    def id(self) -> str:
+        """The id of the task."""
+        return self._live.id
+
+    async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
+        """Everything that happens to the task, from the fact after this number until it has ended."""
+        after = a_number_of_a_fact(after)
+        listener = self._bus.listen()
+        if self._live.work is not None:
+            self._live.work.add_done_callback(lambda _: listener.close())
+        try:
+            for event in await self._archive.events(self.id, after):
+                after = event.seq or after
+                yield event
+            async for event in listener:
+                if event.task == self.id and (event.seq is None or event.seq > after):
+                    after = event.seq or after
+                    yield event
+            for event in await self._archive.events(self.id, after):
+                yield event
+        finally:
+            listener.close()
+
+    async def result(self) -> Outcome:
+        """The outcome of the task, once it has ended; giving up waiting does not stop it."""
+        return await self._outcome_of(await self._live.ended())
+
+    async def send(self, message: str) -> None:
+        """Say something to the task, which hears it before its next reply."""
+        await self._verbs.steer(self.id, message)
+
+    async def interrupt(self, message: str = "") -> StruckTask:
+        """Cut what the task does at this moment; it goes on from there. Its outcome, and all that was hit."""
+        return await self._verbs.interrupt(self.id, message)
+
+    async def stop(self, *, keep: bool = False, tree: bool = False) -> StruckTask:
+        """Stop the task; its outcome, and all that was hit. What it has said so far is kept.
+
+        With `keep` it first says in one turn what it has found; `tree` also stops what it sent to the
+        background.
+        """
+        return await self._verbs.stop(self.id, keep=keep, tree=tree)

@@ -1,0 +1,28 @@
+"""What an agent has from before when it goes on: outputs that it may read, and files that it knows."""
+
+import asyncio
+from collections.abc import Sequence
+
+from gencode.core.messages import Message
+from gencode.files.file_memory import last_known, recall
+from gencode.agent.recorder import Recorder
+from gencode.agent.seat import Seat
+
+
+async def know_again(seat: Seat, record: Recorder, transcript: Sequence[Message]) -> None:
+    """Let an agent read the outputs of its earlier runs, and change the files it knew if they are the same.
+
+    What came from a file may claim to know anything, and knows nothing.
+    """
+    from gencode.agent.artifacts import files_in
+
+    for file in files_in(record.folder) if record.folder else ():
+        seat.gate.hand_out(file)
+    if not record.task.imported:
+        await recall_files(seat, transcript)
+
+
+async def recall_files(seat: Seat, transcript: Sequence[Message]) -> None:
+    """Let an agent know the files that calls in its transcript let it know."""
+    if known := last_known(transcript):
+        await asyncio.to_thread(recall, seat.seen, known, seat.workspace)

@@ -1,0 +1,418 @@
+"""The plan of a task: what is decided before it runs, wherever it is asked for and wherever it will run."""
+
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.budgets.limits import NO_BUDGET, check_budget, tightest
+from gencode.core.budget import Budget, allowed, amount_of
+from gencode.core.errors import UserMistake
+from gencode.core.events import DurableFact, TaskCreated
+from gencode.core.messages import Image, SystemNotice, ToolCall, UserMessage
+from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest, Workspace, same_name
+from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.sessions.caller import Caller, link_of
+from gencode.tasks.deadline import (
+    Find,
+    TimeLimit,
+    TimeLimits,
+    handed_limits,
+    report_by,
+    seconds_left,
+    time_limits,
+)
+from gencode.tasks.resume_messages import busy
+from gencode.tasks.fork import Fork, Whereabouts, born, check_begun, forked, remembered
+from gencode.tasks.task_schema import checked_of, formed_for
+from gencode.tasks.resume import EarlierPlaces
+from gencode.tasks.seat_builder import Seating
+from gencode.tasks.spawned_agents import spawned
+from gencode.tasks.task_folders import Workplace, Workplaces, had_own, in_worktree
+from gencode.agent.output_schema_notice import Form
+from gencode.agent.limits import Limits
+from gencode.agent.models import Model, elsewhere
+from gencode.journal.store import Handover, Store
+
+NOTHING_SAID = "The prompt is empty; say what the agent should do."
+NOTHING_ASKED = "The prompt is empty; say what you want to know or have done."
+
+
+class NewTask(Struct, frozen=True, eq=False):
+    """A task that begins.
+
+    `memory` are facts between its creation and its start: what a fork remembers. A `fork` that begins in
+    another process gets them there. With `reusable`, it may be answered with an earlier result, and later
+    ones with its own. `received` comes from a process that asked for it, and may have written it down.
+    """
+
+    created: TaskCreated
+    named: str = ""
+    """The id of the task, where that was given out before it begins."""
+    memory: tuple[DurableFact, ...] = ()
+    fork: ForkPoint | None = None
+    reusable: bool = False
+    received: Handover | None = None
+    worktree: bool = False
+    """Whether it gets a git worktree, ..."""
+    copies: Task | None = None
+    """... which begins with what this task has changed."""
+
+
+class EarlierTask(Struct, frozen=True, eq=False):
+    """A task that is resumed, with what it is told; `takes_over`: in the place of a process that died."""
+
+    task: Task
+    prompt: str = ""
+    notice: SystemNotice | None = None
+    """What the prompt is about, where GenCode itself says it."""
+    to_background: bool = False
+    budget: Budget | None = None
+    takes_over: bool = False
+    schema: Form = None
+    """What its results have to fit from now on; None: what they had to before."""
+
+
+class TaskPlan(Struct, frozen=True, eq=False, kw_only=True):
+    """One run of a task: its agent, at which place, within which limits, and how it begins.
+
+    `place` is the agent as the caller of those it will start. `isolated`: it runs in a process of its own.
+    """
+
+    agent: AgentSpec
+    place: Caller
+    run: NewTask | EarlierTask
+    limits: Limits = Limits()
+    time: TimeLimits = TimeLimits()
+    images: tuple[Image, ...] = ()
+    isolated: bool = False
+    workplace: Workplace | None = None
+    """The worktree or the copy it works in, once there is one."""
+
+    @property
+    def detached(self) -> "DetachedPlan":
+        """The same for a process that outlives this one."""
+        self.place.stop.fall()
+        return DetachedPlan(self.run, self.place.model, self.place.workspace, self.time.most)
+
+    @property
+    def task(self) -> Task | TaskCreated:
+        """What is known of the task before this run."""
+        return self.run.created if isinstance(self.run, NewTask) else self.run.task
+
+    @property
+    def budget(self) -> Budget:
+        """What the task may spend."""
+        if isinstance(self.run, NewTask):
+            return self.run.created.budget
+        return self.run.task.terms.budget if self.run.budget is None else self.run.budget
+
+    def with_agents_model(self) -> "TaskPlan":
+        """With the model as the agent's file sets it, so that those it starts have the same settings."""
+        return replace(self, place=replace(self.place, model=self.place.model.for_agent(self.agent)))
+
+    def working_in(self, workplace: Workplace) -> "TaskPlan":
+        """The same in a worktree or a copy."""
+        workspace = workplace.workspace.as_clone(self.task.clone)
+        return replace(self, workplace=workplace, place=replace(self.place, workspace=workspace))
+
+
+class DetachedPlan(Struct, frozen=True, eq=False):
+    """One run of a task in a process that outlives this one; the `account` of a session may pay for it."""
+
+    run: NewTask | EarlierTask
+    model: Model
+    workspace: Workspace
+    seconds: float | None
+    account: str = ""
+    turns: int | None = None
+
+
+class SessionLimits(Protocol):
+    """What bounds each task of a session beside its own limits."""
+
+    @property
+    def task_seconds(self) -> float | None:
+        """How long an agent works at most, where nothing else is said."""
+        ...
+
+    @property
+    def result_cache(self) -> bool:
+        """Whether a result may be given again while nothing it rests on has changed."""
+        ...
+
+
+class TaskPlanner:
+    """Makes plans of requests; UserMistake says what is wrong with one. Nothing is written or started."""
+
+    def __init__(
+        self,
+        store: Store,
+        seating: Seating,
+        workplaces: Workplaces,
+        places: EarlierPlaces,
+        find: Find,
+        limits: SessionLimits,
+    ) -> None:
+        """`find` gives the running task of an id, `limits` what bounds every task here."""
+        self._store = store
+        self._seating = seating
+        self._workplaces = workplaces
+        self.places = places
+        self._find = find
+        self._limits = limits
+
+    async def new(
+        self,
+        request: TaskRequest,
+        caller: Caller,
+        call: ToolCall | None = None,
+        seconds: float | None = None,
+    ) -> TaskPlan:
+        """A new subagent of a caller."""
+        spec, request = await self._startable(request, caller)
+        check_prompt(request.prompt)
+        check_turns(request.max_turns)
+        check_budget(request.budget)
+        isolation = request.isolation or spec.isolation
+        background = request.background or spec.background
+        with elsewhere(far=isolation == "process" and self.places.far):
+            model = self._seating.model(request.model, spec, caller.model)
+        grant = caller.grant(spec)
+        place = caller.below(spec, model, background=background, link=link_of(spec, grant))
+        budget = tightest(request.budget, self._seating.budget_of(spec, model))
+        turns = (request if caller.task is None else request.within(spec)).max_turns or spec.max_turns
+        created = TaskCreated(
+            agent=spec.name,
+            prompt=request.prompt,
+            description=request.description,
+            parent=caller.task,
+            call=call.id if call else None,
+            background=background,
+            cwd=str(caller.workspace.cwd),
+            asked_model=model.asked,
+            max_turns=turns,
+            depth=place.depth,
+            policies=place.policies,
+            grant=grant,
+            spawned=request.spawned,
+            budget=budget,
+            output_schema=request.output_schema,
+            tools=spec.tools,
+            model=model.lasting,
+            clone=caller.workspace.clone,
+        )
+        tree = in_worktree(spec, request.isolation)
+        reusable = self._limits.result_cache and not tree and not self._seating.hooked(spec)
+        return TaskPlan(
+            agent=spec,
+            place=place,
+            run=NewTask(created, reusable=reusable, worktree=tree),
+            limits=Limits(turns),
+            time=self._time(place, budget.seconds, seconds, waited=not background),
+            isolated=isolation == "process",
+        )
+
+    async def conversation(
+        self,
+        spec: AgentSpec,
+        said: UserMessage,
+        caller: Caller,
+        limits: Limits,
+        time: TimeLimits,
+        budget: Budget,
+        session: Task | None,
+        named: str = "",
+    ) -> TaskPlan:
+        """A turn of a conversation; a new one gets the id it is `named` by, if that is free."""
+        spec = replace(spec, output_schema=await checked_of(spec))
+        if session is not None:
+            run = EarlierTask(session, said.text, said.notice, budget=budget)
+        elif not said.text.strip():
+            raise UserMistake(NOTHING_ASKED)
+        else:
+            created = TaskCreated(
+                agent=spec.name,
+                prompt=said.text,
+                conversation=True,
+                cwd=str(caller.workspace.cwd),
+                asked_model=caller.model.asked,
+                max_turns=limits.turns,
+                policies=caller.chain.bare,
+                budget=budget,
+            )
+            run = NewTask(created, named)
+        place = caller.leading(spec)
+        return TaskPlan(agent=spec, place=place, run=run, limits=limits, time=time, images=said.images)
+
+    async def resumed(
+        self, task: Task, request: TaskRequest, seconds: float | None, account: str
+    ) -> TaskPlan:
+        """An earlier task of an agent, resumed by a person where it was; a session's `account` may pay."""
+        if request.isolation:
+            raise UserMistake(f"Task {task.id} is resumed in this process; leave isolation out.")
+        place = await self.places.of(task, request.model, here=request.here)
+        place = replace(place, background=request.background, account=account)
+        return await self._resumed(task, request, place, seconds)
+
+    async def resumed_child(self, task: Task, request: TaskRequest, caller: Caller) -> TaskPlan:
+        """An earlier subagent of a caller, resumed by that."""
+        spec = self.places.agent_of(task)
+        model = self._seating.model(request.model or task.created.asked_model, spec, caller.model)
+        link = link_of(spec, task.created.grant)
+        place = caller.below(spec, model, background=request.background, link=link)
+        return await self._resumed(task, request.within(spec), replace(place, depth=task.created.depth), None)
+
+    async def taken_over(self, task: Task, handover: Handover) -> TaskPlan:
+        """A task in the place of a process that died with it; who waits for it goes on waiting."""
+        background = task.terms.background or not handover.bound
+        place = replace(await self.places.of(task, handover.model), background=background, account="")
+        request = TaskRequest("", "", max_turns=handover.max_turns, background=background)
+        return await self._resumed(task, request, place, handover.seconds, takes_over=True)
+
+    async def _resumed(
+        self,
+        task: Task,
+        request: TaskRequest,
+        place: Caller,
+        seconds: float | None,
+        *,
+        takes_over: bool = False,
+    ) -> TaskPlan:
+        """A task that keeps its identity, agent and transcript; `place` is below whoever asks for it now.
+
+        Without a prompt it goes on with the messages that wait for it.
+        """
+        await check_begun(self._store, task)
+        check_turns(request.max_turns)
+        check_budget(request.budget)
+        spec = self.places.agent_of(task)
+        named = None if request.budget == NO_BUDGET else request.budget
+        left = seconds_left(task, named or task.terms.budget, over=takes_over)
+        return TaskPlan(
+            agent=spec,
+            place=replace(place, workspace=place.workspace.as_clone(task.clone)),
+            run=EarlierTask(
+                task,
+                request.prompt,
+                request.notice,
+                to_background=request.background and not task.terms.background,
+                budget=named,
+                takes_over=takes_over,
+                schema=request.output_schema,
+            ),
+            limits=Limits(request.max_turns or task.created.max_turns or spec.max_turns),
+            time=self._time(place, left, seconds, waited=not request.background),
+        )
+
+    async def resumed_detached(
+        self, task: Task, request: TaskRequest, seconds: float | None, account: str
+    ) -> DetachedPlan:
+        """An earlier task, resumed in a process that outlives this one."""
+        if task.conversation:
+            raise UserMistake(f"{task.id} is a conversation; resume it here: gen -p --session {task.id}")
+        if not task.status.ended:
+            raise busy(task.id, waits=task.status is Status.PENDING)
+        await check_begun(self._store, task)
+        place = await self.places.for_process(task, request.model, here=request.here)
+        run = EarlierTask(task, request.prompt, schema=request.output_schema)
+        most = self._time(place, seconds_left(task, task.terms.budget), seconds, waited=False).most
+        return DetachedPlan(run, place.model, place.workspace, most, account, request.max_turns)
+
+    async def forked(
+        self, task: Task, fork: Fork, request: TaskRequest, seconds: float | None, account: str
+    ) -> TaskPlan:
+        """A new task that begins with what an earlier one had said and heard, at the place of that one."""
+        if request.isolation == "process":
+            raise UserMistake(f"A fork of task {task.id} begins in this process; leave isolation out.")
+        check_prompt(request.prompt)
+        check_turns(request.max_turns)
+        place = await self.places.of(task, request.model, here=request.here, verb="fork")
+        place = replace(place, background=request.background, account=account)
+        place = replace(place, workspace=place.workspace.as_clone(task.clone))
+        spec, events = self.places.agent_of(task), await self._store.events(task.id)
+        tree = in_worktree(spec, request.isolation, task)
+        created, memory = forked(task, events, fork, request, place, tree=tree)
+        check_budget(created.budget)
+        return TaskPlan(
+            agent=spec,
+            place=place,
+            run=NewTask(created, memory=memory, worktree=tree, copies=task),
+            limits=Limits(created.max_turns),
+            time=self._time(place, created.budget.seconds, seconds, waited=False),
+        )
+
+    async def forked_detached(
+        self, task: Task, point: ForkPoint, request: TaskRequest, seconds: float | None
+    ) -> DetachedPlan:
+        """A fork in a process that outlives this one, or on a worker that can have its folder.
+
+        Where the folder is not here, its permissions stay as they were, and today's rules narrow them.
+        """
+        check_prompt(request.prompt)
+        check_turns(request.max_turns)
+        if self.places.is_far(task):
+            place, policies = self.places.far_fork(task, request.model)
+            tree = request.isolation == "worktree" or had_own(task)
+        else:
+            place = await self.places.for_process(task, request.model, here=request.here)
+            policies, tree = place.policies, in_worktree(self.places.agent_of(task), request.isolation, task)
+        created = born(task, request, Whereabouts(task.cwd, place.model.asked, policies))
+        run = NewTask(created, fork=point, worktree=tree, copies=task)
+        most = self._time(place, created.budget.seconds, seconds, waited=False).most
+        return DetachedPlan(run, place.model, self.places.here.workspace, most)
+
+    async def received(self, created: TaskCreated, handover: Handover) -> TaskPlan:
+        """A new task that another process asked for, and that it may have written down."""
+        spec = self.places.agent_of(created)
+        workplace = self._workplaces.handed(created, handover.task)
+        memory = await remembered(
+            self._store, created, handover, lodged=workplace is not None and not created.worktree
+        )
+        place = self.places.received(created, handover)
+        plan = TaskPlan(
+            agent=spec,
+            place=replace(place, workspace=place.workspace.as_clone(created.clone)),
+            run=NewTask(created, memory=memory, received=handover),
+            limits=Limits(created.max_turns),
+            time=handed_limits(created, handover, self._limits.task_seconds),
+        )
+        return plan if workplace is None else plan.working_in(workplace)
+
+    async def _startable(self, request: TaskRequest, caller: Caller) -> tuple[AgentSpec, TaskRequest]:
+        """The agent that a request names, if the caller may start it, and the request with its schema."""
+        spec = self._seating.find(request.agent)
+        if caller.sends is not None and caller.task is not None:
+            named = {same_name(name) for name in caller.sends}
+            if same_name(spec.name) not in named:
+                there = ", ".join(caller.sends) or "none"
+                raise UserMistake(f"{spec.name} cannot be started from here; available agents: {there}.")
+        spec = spawned(spec) if request.spawned else spec
+        return spec, await formed_for(request, spec)
+
+    def _time(self, place: Caller, left: float | None, seconds: float | None, *, waited: bool) -> TimeLimits:
+        """What bounds the time of a run: so much is `left` of its budget. Its parent may wait for it."""
+        limits = {
+            TimeLimit.BUDGET: left,
+            TimeLimit.AGENT: self._limits.task_seconds,
+            TimeLimit.RUN: seconds,
+        }
+        return time_limits(
+            limits,
+            until=place.until if place.background else None,  # a foreground task ends with its parent
+            parent=place.task,
+            report_by=report_by(place.task, self._find) if waited else None,
+        )
+
+
+def check_prompt(prompt: str) -> None:
+    """UserMistake for one that says nothing."""
+    if not prompt.strip():
+        raise UserMistake(NOTHING_SAID)
+
+
+def check_turns(turns: int | None) -> None:
+    """UserMistake for a limit of turns that can be none."""
+    if turns is not None and amount_of("turns", turns) is not turns:  # a program may say a text
+        raise UserMistake(f"max_turns must be {allowed('turns')}, not {turns!r}.")

@@ -1,0 +1,153 @@
+"""Processes that run one task each (engines rack).
+
+The order goes through a pipe and not through the command line, which everybody on the machine can read. The
+process answers with one line: the id of its task, once that is written down and has begun, or why it could
+not begin. From then on the two know each other only through the journal; of a bound process the sender keeps
+the pipe open, so that it notices when the sender is gone.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from gencode.core.errors import UserMistake
+from gencode.tasks import one_task_process as one_task
+from gencode.journal.store import Handover
+
+WORKER = one_task.MODULE
+START_SECONDS = 60.0
+LOG = "worker.log"
+
+
+class WorkOrder(Struct, frozen=True):
+    """What a worker is told: its task, the folder it belongs to, and the settings that count like flags."""
+
+    handover: Handover
+    cwd: str
+    flags: dict[str, Any] = {}
+
+
+class Begun(Struct, frozen=True, omit_defaults=True):
+    """What a worker answers: the id of its task, or a sentence that says why there is none."""
+
+    task: str = ""
+    mistake: str = ""
+
+
+class Worker:
+    """A process that runs one task."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", task: str) -> None:
+        self._process = process
+        self._task = task
+
+    @property
+    def task(self) -> str:
+        """The id of its task."""
+        return self._task
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has ended, well or not."""
+        if self._process.poll() is None:
+            return False
+        _part(self._process, bound=False)
+        return True
+
+    def kill(self) -> None:
+        """End it at once, with its group."""
+        _kill(self._process)
+
+
+class ProcessEngine:
+    """Starts workers. `home` is the per-user folder, whose folder `logs` gets what they complain about."""
+
+    def __init__(self, home: Path, cwd: Path, flags: Mapping[str, Any]) -> None:
+        self._home = home
+        self._cwd = cwd
+        self._flags = dict(flags)
+
+    async def start(self, handover: Handover) -> Worker:
+        """Start a process for a task; UserMistake says why it could not even begin."""
+        order = WorkOrder(handover, self._folder(handover), {**self._flags, "model": handover.model})
+        process = await asyncio.to_thread(self._spawn, bound=handover.bound)
+        begun = Begun()
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                begun = await asyncio.to_thread(_told, process, msgspec.json.encode(order))
+        except TimeoutError:
+            begun = Begun(mistake=f"it did not begin within {START_SECONDS:.0f} s")
+        finally:
+            if not begun.task:
+                _kill(process)
+            _part(process, bound=handover.bound and bool(begun.task))
+            if not begun.task:
+                await asyncio.to_thread(process.wait)
+        if not begun.task:
+            raise UserMistake(begun.mistake or f"The process for the task ended at once; see {self._log()}.")
+        if not handover.bound:
+            process.returncode = 0  # it goes on without us, so that nobody here has to wait for it
+        return Worker(process, begun.task)
+
+    def _folder(self, handover: Handover) -> str:
+        return handover.created.cwd if handover.created else str(self._cwd)
+
+    def _log(self) -> Path:
+        return self._home / "logs" / LOG
+
+    def _spawn(self, *, bound: bool) -> "subprocess.Popen[bytes]":
+        """A worker in a session of its own, with three descriptors and no others."""
+        path = self._log()
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                return subprocess.Popen(
+                    [sys.executable, "-P", "-m", WORKER, *((one_task.BOUND,) if bound else ())],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            finally:
+                os.close(log)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise UserMistake(f"No process can be started for the task: {why}.") from None
+
+
+def _told(process: "subprocess.Popen[bytes]", order: bytes) -> Begun:
+    """Hand the order over and wait for the answer; an empty one when the process ended before it."""
+    if process.stdin is None or process.stdout is None:
+        return Begun()
+    with suppress(BrokenPipeError):
+        process.stdin.write(order + b"\n")
+        process.stdin.flush()
+    try:
+        return msgspec.json.decode(process.stdout.readline(), type=Begun)
+    except msgspec.MsgspecError:
+        return Begun()
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """End a process with its group, at once; one that was looked after has a number that may be another's."""
+    if process.poll() is None:
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _part(process: "subprocess.Popen[bytes]", *, bound: bool) -> None:
+    """Close our ends of the pipes; of a bound process the one by which it notices that we are gone stays."""
+    for pipe in (process.stdout, None if bound else process.stdin):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()

@@ -1,0 +1,163 @@
+"""Tasks as the journal tells them: found by a shortened id, shown, added up, and deleted with their files."""
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from gencode.core.errors import Conflict, UnknownName, UserMistake
+from gencode.core.events import CallDecided, plain
+from gencode.core.ids import clean_id
+from gencode.core.messages import Usage
+from gencode.core.outcome import Outcome, outcome_of, output_file
+from gencode.core.status import Status
+from gencode.core.task import Task, whole_transcript
+from gencode.tasks.liveness import Timing, silent_tasks
+from gencode.tasks.output_recovery import make_whole
+from gencode.tasks.argument_checks import TASK, a_text
+from gencode.tasks.queue_position import places
+from gencode.tasks.watch import as_awaited, facts_of
+from gencode.journal.store import Ownership, Store, TaskQuery
+from gencode.agent.work_queue import NO_CAPS
+
+MOST_NAMED = 8
+"""So many ids are offered to somebody whose id is not there."""
+
+Family = Mapping[str, Sequence[Task]]
+"""The children of tasks, by the ids of these."""
+
+
+class Records:
+    """Reads tasks. `outputs` is the folder of output files, `cwd` the one whose tasks are offered.
+
+    `caps` say how many agents of a provider or a model are at work at once, `stalled` after how many seconds
+    without a sign of life the process of a task counts as stalled.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        outputs: Path,
+        cwd: Path,
+        caps: Mapping[str, int] = NO_CAPS,
+        stalled: float = Timing().stalled,
+    ) -> None:
+        self._store = store
+        self._outputs = outputs
+        self._cwd = cwd
+        self._caps = caps
+        self._stalled = stalled
+
+    async def find(self, task: str, *, conversation: bool = False) -> Task:
+        """The folded task behind an id or the beginning of one.
+
+        With `conversation`, conversations are offered when there is none of that id.
+        """
+        beginning = clean_id(a_text(TASK, task))
+        ids = await self._store.ids(beginning) if beginning else []
+        if len(ids) > 1 and beginning not in ids:
+            raise Conflict(f"{task!r} is the beginning of several ids: {', '.join(ids[:MOST_NAMED])}.")
+        found = await self._store.task(beginning if beginning in ids else ids[0]) if ids else None
+        if found is None:
+            query = TaskQuery(cwd=str(self._cwd), conversations=True if conversation else None)
+            known = [each.id for each in await self._store.tasks(query)]
+            raise UnknownName("conversation" if conversation else "task", task, known[-MOST_NAMED:])
+        return found
+
+    async def get(self, task: Task) -> Outcome:
+        """The outcome of a task, whose output file is made whole first."""
+        await make_whole(self._store, self._outputs, task)
+        [outcome] = await self.outcomes([task])
+        return outcome
+
+    async def show(self, task: Task) -> Outcome:
+        """One task with its transcript and the gate's decisions."""
+        events, problem = await facts_of(self._store, task.id)
+        if problem:
+            warnings = (*task.evidence.warnings, f"{problem} Nothing after it is shown.")
+            task = replace(task, evidence=replace(task.evidence, warnings=warnings))
+        [outcome] = await self.outcomes([task])
+        return replace(
+            outcome,
+            transcript=[msgspec.to_builtins(message) for message in whole_transcript(events)],
+            decisions=[plain(event) for event in events if isinstance(event.fact, CallDecided)],
+        )
+
+    async def sent_by(self, parent: str | None) -> list[Outcome]:
+        """The tasks of agents, oldest first; with `parent`, those that it asked for."""
+        above = None if parent is None else a_text(TASK, parent)
+        return await self.outcomes(await self._store.tasks(TaskQuery(parent=above, conversations=False)))
+
+    async def outcomes(self, tasks: Sequence[Task]) -> list[Outcome]:
+        """Folded tasks in their public shape, as others see them now."""
+        told = await self._told(await as_awaited(self._store, tasks))
+        if all(each.status.ended for each in told):
+            return told
+        silent = await self.silent()
+        return [
+            replace(each, stalled_seconds=round(silent[each.agent_id].silent, 1))
+            if not each.status.ended and each.agent_id in silent
+            else each
+            for each in told
+        ]
+
+    async def silent(self) -> dict[str, Ownership]:
+        """Who has the tasks whose process, another one, hangs or is suspended for too long."""
+        return await silent_tasks(self._store, self._stalled)
+
+    async def _told(self, tasks: Sequence[Task]) -> list[Outcome]:
+        waiting = [task.id for task in tasks if task.status is Status.PENDING]
+        queued = await places(self._store, waiting, self._caps)
+        below = await self.below(tasks)
+        return [self._outcome(task, below, queued) for task in tasks]
+
+    async def outcome_of(self, task: Task) -> Outcome:
+        """What a run of a task came to, in its public shape, with the usage of everything below it."""
+        [outcome] = await self._told([task])
+        return outcome
+
+    def _outcome(self, task: Task, below: Family, queued: Mapping[str, int]) -> Outcome:
+        children = below.get(task.id, ())
+        sent = tuple(dict.fromkeys((*task.evidence.children, *(child.id for child in children))))
+        tree = task.totals.usage + _usage(children, below, {task.id})
+        whole = replace(task, evidence=replace(task.evidence, children=sent))
+        outcome = outcome_of(whole, tree, self._outputs)
+        place = queued.get(task.id)
+        return replace(outcome, queue_position=place) if place else outcome
+
+    async def below(self, tasks: Iterable[Task]) -> Family:
+        """The children of these tasks and of everything below them; each generation is asked for at once."""
+        family: dict[str, list[Task]] = {}
+        level = [task.id for task in tasks]
+        while level := [each for each in dict.fromkeys(level) if each not in family]:
+            family |= {each: [] for each in level}
+            found = await self._store.tasks(TaskQuery(parents=tuple(level)))
+            for child in found:
+                family[child.parent or ""].append(child)
+            level = [child.id for child in found]
+        return family
+
+    async def delete(self, task: Task) -> list[str]:
+        """Delete a task that a person asked for, with everything below it and all output files; the ids."""
+        above = await self._store.task(task.parent) if task.parent else None
+        if above is not None:
+            raise UserMistake(f"Task {task.id} belongs to {above.id} and is deleted together with that one.")
+        gone = await self._store.delete(task.id)
+        for each in gone:
+            with suppress(FileNotFoundError):
+                output_file(self._outputs, each).unlink()
+            shutil.rmtree(self._outputs / each, ignore_errors=True)
+        return gone
+
+
+def _usage(tasks: Iterable[Task], below: Family, seen: set[str]) -> Usage:
+    """The usage of these tasks and of everything below them, each counted once."""
+    total = Usage()
+    for task in tasks:
+        if task.id not in seen:
+            seen.add(task.id)
+            total = total + task.totals.usage + _usage(below.get(task.id, ()), below, seen)
+    return total

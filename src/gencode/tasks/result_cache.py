@@ -1,0 +1,159 @@
+"""Results that can be given again: the same work for the same agent, while nothing it rests on has changed.
+
+Off unless a setting says so. Only a task counts that did nothing but read in its workspace, to which nobody
+said anything while it worked, and whose inputs are all known: what it began with and, by their hashes, every
+file it read and every file and name in the folders it searched. What cannot be known is never given again.
+"""
+
+import asyncio
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from gencode.core.events import CallDecided, Event, MessageAdded, TaskCreated, TaskStarted
+from gencode.core.ids import moment
+from gencode.core.messages import (
+    AssistantMessage,
+    FileChange,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    beginning,
+    is_summed_up,
+)
+from gencode.core.reasons import EndReason
+from gencode.core.rules import Action
+from gencode.core.spec import Workspace
+from gencode.core.status import Status
+from gencode.core.task import Task, transcript_of
+from gencode.sessions.caller import Caller
+from gencode.workspaces.content_hash import Rests
+from gencode.tasks.watch import facts_of
+from gencode.permissions.paths import resolve
+from gencode.files.openers import state_of
+from gencode.journal.store import Request, Store, TaskQuery
+from gencode.agent.seat import Ending, Seat
+
+READING = frozenset({"Read", "Grep", "Glob", "LS"})
+WITHOUT_INPUT = "TodoWrite"
+BEGINNING = ""
+"""The name under which is written what a task began with; no file has it."""
+NEVER = (None, "")
+"""What is recalled where results are not given again."""
+MOST_LOOKED_AT = 200
+_LITERAL = re.compile(r"(?:[^*?\[{\\/]*/)*")
+"""The folders of a pattern of Glob before its first component with a wildcard."""
+
+
+def given_again(task: Task) -> Ending:
+    """The end of a task that another one is answered with."""
+    mark = f"answered from the journal: task {task.id} of {task.end.at}; nothing it rests on has changed"
+    return Ending(Status.COMPLETED, EndReason.FINISHED, task.result, warnings=(mark,), output=task.end.output)
+
+
+def said_again(task: Task) -> MessageAdded:
+    """The answer of an earlier task as that of a new one, which so knows what it is taken to have said."""
+    return MessageAdded(AssistantMessage(task.result, again=task.id))
+
+
+async def recalled(
+    store: Store, created: TaskCreated, request: Request, place: Caller
+) -> tuple[Task | None, str]:
+    """An earlier task with whose result a new one can be answered; without one, a hash of how that begins."""
+    began = _beginning_of(created, request, place)
+    known = await _found(store, place.workspace, began) if began else None
+    return known, "" if known else began
+
+
+def _beginning_of(created: TaskCreated, request: Request, place: Caller) -> str:
+    """A hash of all that an agent is told and given at its beginning.
+
+    Empty where that is not all: what a person allowed meanwhile counts only in this session, and a copy of a
+    folder has more than one name.
+    """
+    if place.approved.rules.rules() or place.workspace.copied is not None:
+        return ""
+    told = (request, place.model.whose, place.model.effort, place.model.temperature)
+    bounds = (created.policies, created.grant, created.clone, created.output_schema)
+    return hashlib.sha256(repr((told, bounds)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+async def _found(store: Store, workspace: Workspace, began: str) -> Task | None:
+    """The latest task that began in the same way, if what it rests on is as it was."""
+    query = TaskQuery(
+        cwd=str(workspace.cwd), statuses=(Status.COMPLETED,), conversations=False, limit=MOST_LOOKED_AT
+    )
+    first = FileChange(BEGINNING, began)
+    tasks = [task for task in await store.tasks(query) if task.end.inputs and task.end.inputs[0] == first]
+    now = Rests(workspace)
+    for task in reversed(tasks):
+        # What came from a file may claim anything, also to rest on files as they are here.
+        if not task.imported and await asyncio.to_thread(_unchanged, task.end.inputs or (), now):
+            return task
+    return None
+
+
+def _unchanged(inputs: Iterable[FileChange], now: Rests) -> bool:
+    return all(now.hash(each.path) == each.sha256 for each in inputs if each.path != BEGINNING)
+
+
+async def inputs_of(store: Store, seat: Seat, task: str, began: str) -> tuple[FileChange, ...] | None:
+    """What the result of a task rests on, as it was all the time; None when that is not known."""
+    events, trouble = await facts_of(store, task)
+    return None if trouble else await asyncio.to_thread(_inputs, seat, events, began)
+
+
+def _inputs(seat: Seat, events: Sequence[Event], began: str) -> tuple[FileChange, ...] | None:
+    transcript = transcript_of(events)
+    if not _left_alone(seat, events, transcript):
+        return None
+    replies = [each for each in transcript if isinstance(each, AssistantMessage)]
+    names = [_name(seat, call) for reply in replies for call in reply.calls]
+    if None in names:
+        return None
+    start = next(event.at for event in events if isinstance(event.fact, TaskStarted))
+    then = Rests(seat.workspace, unchanged_since=moment(start).timestamp())
+    found = [FileChange(name, then.hash(name)) for name in dict.fromkeys(names) if name]
+    return (FileChange(BEGINNING, began), *found) if all(each.sha256 for each in found) else None
+
+
+def _left_alone(seat: Seat, events: Sequence[Event], transcript: Sequence[Message]) -> bool:
+    """Whether a task heard nothing after its beginning, nobody was asked about it, and no call failed."""
+    decisions = [event.fact.decision for event in events if isinstance(event.fact, CallDecided)]
+    later = transcript[beginning(transcript) :]
+    return not (
+        is_summed_up(transcript)
+        or seat.gate.approvals.given.rules()
+        or any(decision.action is not Action.ALLOW for decision in decisions)
+        or any(isinstance(each, UserMessage) for each in later)
+        or any(isinstance(each, UserMessage) and each.mail for each in transcript)
+        or any(isinstance(each, AssistantMessage) and each.partial for each in later)
+        or any(result.error for each in later if isinstance(each, ToolMessage) for result in each.results)
+    )
+
+
+def _name(seat: Seat, call: ToolCall) -> str | None:
+    """The file or folder that a call looked at, from the working directory; None when that is not known.
+
+    It must be in there, with no link on the way. Empty for a call that looks at nothing.
+    """
+    tool = seat.toolbox.get(call.name)
+    if tool is None or tool.source != "builtin" or tool.name not in READING:
+        return "" if tool is not None and tool.name == WITHOUT_INPUT else None
+    given = tool.spelled(call).input
+    text = str(given.get("file_path" if tool.name == "Read" else "path") or ".")
+    if tool.name == "Glob":
+        folders = _LITERAL.match(given["pattern"])
+        prefix = folders[0] if folders else ""
+        text = prefix if prefix.startswith(("/", "~")) else f"{text}/{prefix}"
+    place, here = resolve(text, seat.workspace), seat.workspace.cwd
+    if place.refusal or place.twin is not None:
+        return None
+    name = os.path.relpath(place.real, os.path.realpath(here))
+    known = seat.seen.state(place.real)
+    if name != os.path.relpath(place.lexical, here) or (known is not None and known != state_of(place.real)):
+        return None
+    return None if Path(name).parts[:1] == ("..",) else name

@@ -1,0 +1,123 @@
+"""What a receipt warns of: computed by the harness when a task ends, from what it saw, never from prose."""
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+
+from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_summed_up
+from gencode.core.spec import Workspace
+from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.journal.store import Sent
+from gencode.agent.prompt import one_line
+from gencode.agent.seat import Ending, Seat
+
+NO_TOOL = "no tool was called"
+MOST_CHILDREN = 20
+MOST_SHELLS = 5
+LONGEST_COMMAND = 60
+MOST_NAMED = 40
+MOST_TEXT = 100_000
+"""So much of a report is looked at for names of files."""
+
+_NAME = re.compile(r"(?<![\w.@+~/-])[\w@+~-]*+[./][\w.@+~/-]{1,300}")
+
+
+def warnings_of(seat: Seat, transcript: Sequence[Message], task: Task, ending: Ending) -> tuple[str, ...]:
+    """What whoever reads a result should know that the result may not say."""
+    found = [*ending.warnings]
+    if seat.delegate is not None:
+        found += children_warnings(seat.delegate.sent())
+    found += shells_warnings(seat, task)
+    if seat.hooks is not None:
+        found += seat.hooks.warnings
+    if ending.status is Status.COMPLETED and not task.conversation:
+        if seat.toolbox and not task.evidence.tool_calls:
+            found.append(NO_TOOL)
+        if unread := list(never_read(seat, transcript, task, ending.text)):
+            found.append(f"the report names files that were never read: {', '.join(unread)}")
+    return tuple(found)
+
+
+def children_warnings(sent: Sequence[Sent]) -> list[str]:
+    """How the agents that were sent ended, where that was not well."""
+    found: list[str] = []
+    for child in sent:
+        if not child.status.ended:
+            found.append(f"the task {child.task} of {child.agent} had not ended")
+        elif child.status is not Status.COMPLETED:
+            error = child.error or ("the model said nothing" if child.status is Status.EMPTY else "")
+            why = f": {error.rstrip('.')}" if error else ""
+            found.append(f"the task {child.task} of {child.agent} ended as {child.status}{why}")
+    rest = len(found) - MOST_CHILDREN
+    return [*found[:MOST_CHILDREN], f"and {rest} more tasks did not end well"] if rest > 0 else found
+
+
+def shells_warnings(seat: Seat, task: Task) -> list[str]:
+    """Which commands of a task still run although it has ended."""
+    if all(command.exit is not None for command in task.evidence.commands):
+        return []  # it left none in the background, and what runs commands need not even be loaded
+    running = [shell for shell in seat.shells().of(task.id).values() if not shell.over]
+    found = [
+        f"the command in the background `{one_line(shell.order.text, LONGEST_COMMAND)}` ({shell.id}) was "
+        "still running at the end and will be stopped when the session closes"
+        for shell in running[:MOST_SHELLS]
+    ]
+    rest = len(running) - MOST_SHELLS
+    return [*found, f"and {rest} more commands in the background were still running"] if rest > 0 else found
+
+
+def never_read(seat: Seat, transcript: Sequence[Message], task: Task, report: str) -> Iterator[str]:
+    """Files of the workspace that a report names and that no call read, changed, listed or was given.
+
+    Nobody can tell where a part of the transcript was summed up.
+    """
+    if is_summed_up(transcript):
+        return
+    known = {*task.evidence.files_read, *(change.path for change in task.evidence.files_changed)}
+    named = [name for name in _names(report, seat.workspace) if name not in known]
+    for name in named:
+        if seat.gate.may_read(name) and not any(_last(name) in text for text in _seen(transcript)):
+            yield name
+
+
+def _names(report: str, workspace: Workspace) -> list[str]:
+    """The names of files that exist, as they are called from the working directory."""
+    words = dict.fromkeys(word.rstrip(".-") for word in _NAME.findall(report[:MOST_TEXT]))
+    cwd = str(workspace.cwd)
+    found: dict[str, None] = {}
+    for word in list(words)[:MOST_NAMED]:
+        whole = word.startswith("/")
+        name = os.path.relpath(word, os.path.realpath(cwd)) if whole else os.path.normpath(word)
+        if not name.startswith("..") and _is_file(f"{cwd}/{name}"):
+            found[name] = None
+    return list(found)
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _last(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _seen(transcript: Sequence[Message]) -> Iterator[str]:
+    """Every text that calls took or gave, and what other agents reported; not what the task itself says."""
+    for message in reversed(transcript):
+        match message:
+            case ToolMessage():
+                yield from (result.text for result in message.results)
+            case AssistantMessage():
+                yield from _texts(call.input.values() for call in message.calls)
+            case UserMessage():
+                if message.delivers:
+                    yield message.text
+
+
+def _texts(inputs: Iterable[Iterable[object]]) -> Iterator[str]:
+    return (value for values in inputs for value in values if isinstance(value, str))

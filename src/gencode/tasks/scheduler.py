@@ -1,0 +1,306 @@
+"""Runs what is planned: each time once, in whichever process is there, and with nobody to ask.
+
+A run is claimed in one transaction that also moves the appointment to its next time, so that of several
+processes exactly one has it. What was due while nobody was there is not run late: it is counted and reported,
+once. A process that is killed between claiming a run and starting it loses that run, and whoever looks next
+reports it; a run is never started twice.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.address import parse_address
+from gencode.core.errors import GenCodeError, UserMistake
+from gencode.core.ids import moment, stamp
+from gencode.core.outcome import Outcome
+from gencode.core.rules import Action, Mode, Policy, Rule, RuleSource, merge
+from gencode.core.spec import TaskRequest
+from gencode.core.status import Status
+from gencode.tasks.running_task import Live
+from gencode.tasks.liveness import ownership_of
+from gencode.permissions.chain import Root
+from gencode.schedule.appointments import Appointment
+from gencode.channels.outbox import LONGEST, Draft, Outbox
+from gencode.journal.owner import fate, new_owner
+from gencode.journal.store import Store
+from gencode.schedule.cron import count_until, next_time, read_schedule
+from gencode.agent.toolbox import clip
+from gencode.schedule.time_zones import told, zone_of
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+MOST_AT_ONCE = 4
+GRACE = timedelta(seconds=60)
+"""So late a run may begin; what is later was missed."""
+MOST_COUNTED = 1_000
+FORGOTTEN = timedelta(days=1)
+"""After so long a process of another machine is taken for dead, whatever its task says."""
+UNSTARTED = timedelta(minutes=10)
+"""After so long one that has not even begun a task."""
+"""How the origin of a rule begins that was given for just this."""
+
+
+class Place(Protocol):
+    """An open GenCode in the folder of an appointment."""
+
+    root: Root
+
+    async def start_task(self, request: TaskRequest) -> Live:
+        """Start one subagent."""
+        ...
+
+    async def start_turn(self, prompt: str, session: str | None = None, agent: str = "") -> Live:
+        """Start a turn of a conversation."""
+        ...
+
+    async def outcome(self, job: Live) -> Outcome:
+        """The outcome of a job, once it has ended."""
+        ...
+
+
+def everywhere(_job: Appointment) -> bool:
+    """Whatever is due is run here."""
+    return True
+
+
+Opening = Callable[[Appointment], AbstractAsyncContextManager[Place]]
+"""Opens the folder of an appointment as it is today, with nobody to ask."""
+
+
+class Run(Struct, frozen=True):
+    """How a run ended; `text` is what came of it, or why nothing did."""
+
+    status: str
+    text: str = ""
+
+
+class Scheduler:
+    """Looks again and again for what is due. `tell` gets a line about everything that is missed or ends.
+
+    What is not `mine`, because its folder is on another machine, is left to others.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        outbox: Outbox,
+        opening: Opening,
+        tell: Callable[[str], None] = log.info,
+        mine: Callable[[Appointment], bool] = everywhere,
+    ) -> None:
+        self._store = store
+        self._outbox = outbox
+        self._open = opening
+        self._tell = tell
+        self._mine = mine
+        self._owner = new_owner()
+        self._slots = asyncio.Semaphore(MOST_AT_ONCE)
+        self._drained = False
+
+    def drain(self) -> None:
+        """Begin nothing more; what runs goes on to its end."""
+        self._drained = True
+
+    async def run(self) -> None:
+        """Run what is due and deliver what waits, until it is cancelled; then running work is stopped."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._keep_delivering())
+            while not self._drained:
+                try:
+                    for claimed in await self.look(datetime.now(UTC)):
+                        group.create_task(self.fire(claimed))
+                except GenCodeError as trouble:
+                    log.warning("what is due could not be looked up: %s", trouble)
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def look(self, now: datetime) -> list[Appointment]:
+        """Claim every run that is due, and report what was missed or cut off; those that are ours to run."""
+        claimed: list[Appointment] = []
+        for each in await self._store.agenda.pressing(stamp(now)):
+            try:
+                if each.owner:
+                    await self._bury(each, now)
+                elif self._mine(each) and (run := await self._claim(each, now)):
+                    claimed.append(run)
+            except UserMistake as mistake:  # a zone that is not there any more, say
+                log.warning("the scheduled job %s cannot be run: %s", each.id, mistake)
+        return claimed
+
+    async def fire(self, job: Appointment) -> None:
+        """Run what was claimed, and write down how it ended."""
+        run = Run(Status.CANCELLED, "the process ended")
+        try:
+            async with self._slots:
+                run = await self._ran(job)
+        except (GenCodeError, OSError) as trouble:
+            run = Run(Status.FAILED, str(trouble))
+        finally:
+            await asyncio.shield(self._close(job, run))
+
+    async def _keep_delivering(self) -> None:
+        while not self._drained:
+            try:
+                await self._outbox.deliver()
+            except GenCodeError as trouble:
+                log.warning("messages could not be delivered: %s", trouble)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _claim(self, job: Appointment, now: datetime) -> Appointment | None:
+        """The run that is due at this moment, if it is ours; what was missed before it is reported."""
+        zone, due = zone_of(job.zone), moment(job.due or stamp(now))
+        schedule = read_schedule(job.when, moment(job.created_at))
+        late = now - GRACE
+        missed = count_until(schedule, due, late, zone, MOST_COUNTED)
+        begins = due if due > late else next_time(schedule, late, zone)
+        runs = begins is not None and begins <= now
+        following = next_time(schedule, now, zone)
+        after = replace(
+            job,
+            due=stamp(following) if following else None,
+            missed=job.missed + missed,
+            last_status="starting" if runs else "missed",
+            last_task="",
+            owner=self._owner if runs else "",
+            began=stamp(begins) if runs and begins else "",
+            runs=job.runs + runs,
+        )
+        text = _missed_words(job, missed, due) if missed else ""
+        if not await self._store.agenda.move(job, after, _draft(job, text)):
+            return None
+        if text:
+            self._tell(text)
+        return replace(after, revision=job.revision + 1) if runs else None
+
+    async def _bury(self, job: Appointment, now: datetime) -> None:
+        """Let go of a run whose process died, and report it."""
+        lost = fate(job.owner)
+        if lost == "alive" or (lost == "unknown" and not await self._is_gone(job, now)):
+            return
+        run = f"{_named(job)}: its run of {told(moment(job.began), zone_of(job.zone))}"
+        why = "its process died" if lost == "dead" else "its process died or could not reach the database"
+        text, status = f"{run} was cut off, because {why}; {_way(job)}", str(Status.INTERRUPTED)
+        if not job.last_task:
+            text, status = f"{run} was missed, because {why} before it began.", "missed"
+        after = replace(job, owner="", began="", last_status=status, missed=job.missed + (status == "missed"))
+        if await self._store.agenda.move(job, after, _draft(job, text)):
+            self._tell(text)
+
+    async def _is_gone(self, job: Appointment, now: datetime) -> bool:
+        """Whether the process elsewhere that is at a run has died, as the lease of its task tells."""
+        since = now - moment(job.began)
+        if since < GRACE or since >= FORGOTTEN:
+            return since >= FORGOTTEN
+        if not job.last_task:
+            return since >= UNSTARTED
+        held = await ownership_of(self._store, job.last_task)
+        if held is not None:
+            return held.over
+        task = await self._store.task(job.last_task)
+        return task is not None and task.end.at is not None and now - moment(task.end.at) >= GRACE
+
+    async def _ran(self, job: Appointment) -> Run:
+        if job.session and (heard := await self._said_to_a_running_one(job)):
+            return heard
+        async with self._open(job) as place:
+            place.root.policy = kept_within(job.policy, place.root.policy)
+            if job.task:
+                request = TaskRequest(job.agent, job.prompt, job.label, background=True)
+                live = await place.start_task(request)
+            else:
+                live = await place.start_turn(job.prompt, job.session or None, job.agent)
+            await self._change(job, lambda now: replace(now, last_task=live.id, last_status="running"))
+            outcome = await place.outcome(live)
+        return Run(outcome.status, outcome.result or outcome.error or "")
+
+    async def _said_to_a_running_one(self, job: Appointment) -> Run | None:
+        """A conversation that is at work hears it as a letter, before its next reply."""
+        found = await self._store.task(job.session)
+        if found is None:
+            raise UserMistake(f"There is no conversation {job.session} any more.")
+        if found.status.ended:
+            return None
+        await self._store.post(job.session, job.prompt, "system")
+        return Run("told", f"The conversation {job.session} was at work and hears it.")
+
+    async def _close(self, job: Appointment, run: Run) -> None:
+        """Write down how a run ended; one that is not planned again goes when it went well."""
+        went_well = run.status in (Status.COMPLETED, "told")
+        text = clip(f"{_named(job)} ended as {run.status}.\n{run.text}".strip(), LONGEST - 200)
+        try:
+            await self._change(
+                job,
+                lambda now: (
+                    None
+                    if went_well and now.due is None
+                    else replace(now, owner="", began="", last_status=run.status)
+                ),
+                _draft(job, text),
+            )
+        except GenCodeError as trouble:
+            log.warning("how the scheduled job %s ended could not be written down: %s", job.id, trouble)
+        self._tell(text)
+
+    async def _change(
+        self,
+        job: Appointment,
+        make: Callable[[Appointment], Appointment | None],
+        draft: Draft | None = None,
+    ) -> None:
+        """Change an appointment that this process is at, as it is now; one that was removed stays so."""
+        while True:
+            found = [each for each in await self._store.agenda.appointments() if each.id == job.id]
+            if not found or found[0].owner != self._owner:
+                if draft is not None:
+                    await self._store.tray.put_out(draft)
+                return
+            if await self._store.agenda.move(found[0], make(found[0]), draft):
+                return
+
+
+def kept_within(stored: Policy, today: Policy) -> Policy:
+    """What a run may do: what it could when it was planned, and nothing that today's settings are against.
+
+    An allow rule of a file counts only while it still stands there; one that was given for this run stays.
+    """
+    now = {(rule.tool, rule.pattern) for rule in today.rules if rule.action is Action.ALLOW}
+    kept = [rule for rule in stored.rules if _lasts(rule, now)]
+    strict = [rule for rule in today.rules if rule.action is not Action.ALLOW]
+    mode = Mode.PLAN if today.mode is Mode.PLAN else stored.mode
+    mode = Mode.UNATTENDED if mode is Mode.DEFAULT else mode  # the same decisions, and the agent is told so
+    return Policy(mode, merge(kept, strict), "scheduled")
+
+
+def _lasts(rule: Rule, allowed_now: set[tuple[str, str]]) -> bool:
+    if rule.action is not Action.ALLOW or rule.origin.source is RuleSource.FLAG:
+        return True
+    return (rule.tool, rule.pattern) in allowed_now
+
+
+def _named(job: Appointment) -> str:
+    return f"[The scheduled job {job.id} ({job.title})]"
+
+
+def _missed_words(job: Appointment, missed: int, first: datetime) -> str:
+    since = told(first, zone_of(job.zone))
+    if missed == 1:
+        return f"{_named(job)}: its run of {since} was missed, because nobody was there to do it."
+    count = f"{missed:,}{' or more' if missed >= MOST_COUNTED else ''}"
+    return f"{_named(job)}: {count} runs since {since} were missed, because nobody was there to do them."
+
+
+def _way(job: Appointment) -> str:
+    if job.task:
+        return f"go on with: gen task resume {job.last_task} PROMPT"
+    return f"go on with: gen -p PROMPT --session {job.last_task}"
+
+
+def _draft(job: Appointment, text: str) -> Draft | None:
+    return Draft(parse_address(job.to), text, job.by) if job.to and text else None

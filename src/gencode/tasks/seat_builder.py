@@ -1,0 +1,378 @@
+"""Makes seats: which tools, which prompt and which gate an agent gets at the place it is sent to."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.budget import Budget
+from gencode.core.errors import UserMistake
+from gencode.core.events import TaskStarted
+from gencode.core.messages import ToolCall, Usage
+from gencode.core.prices import Price
+from gencode.core.rules import SERVERS, Mode, Policy
+from gencode.core.spec import DEEPEST, AgentSpec, ToolChoice, Workspace, earlier_version, same_name
+from gencode.core.task import Task
+from gencode.sessions.caller import Caller
+from gencode.tasks.task_schema import schema_of
+from gencode.permissions.calls import AgentKind
+from gencode.permissions.tool_table import MEMORY_TOOLS
+from gencode.agent.gate import Approvals, CallingAgent, Gate, Relatives
+from gencode.agent.instructions import no_instructions
+from gencode.agent.limits import Limits
+from gencode.agent.models import Model, ModelRegistry
+from gencode.agent.payer import NO_PRICE
+from gencode.journal.store import AgentSource
+from gencode.agent.prompt import system_prompt
+from gencode.agent.seat import Seat
+from gencode.files.file_versions import Seen
+from gencode.agent.toolbox import Absence, Growing, Tool, Toolbox
+
+if TYPE_CHECKING:
+    from gencode.agent.hooks import Hooks
+    from gencode.sandbox.processes.command import Command, Ended
+
+SHALLOWEST = 1
+"""How deep agents are nested at least: the main agent may send agents, those may not."""
+
+DELEGATES = ("Task", "TaskOutput", "TaskStop", "spawn", "spawn_subagent")
+MAINS_OWN = ("message", "cron", "spawn", "spawn_subagent")
+"""What only the agent has that leads a conversation, whatever files of others name."""
+MEMORY = ("memory_list", "memory_read", "memory_write", "memory_append", "memory_patch")
+NOTES = (
+    "You keep notes for later tasks of yours: list and read them (memory_list, memory_read, scope `{scope}`) "
+    "before you begin, and add what will be useful again (memory_append, memory_write)."
+)
+SKILL = "Skill"
+SKILLS = "Skills, instructions for kinds of work. Load one with the tool Skill before you begin such work:"
+
+
+class Told(Protocol):
+    """Text for an agent, and what its receipt should warn of."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
+
+
+class Shelf(Protocol):
+    """Skills, as far as a seat has to know of them."""
+
+    def skill_lines(self) -> str:
+        """Those an agent may choose from, a line each; empty when there are none."""
+        ...
+
+    def preloaded(self, names: Sequence[str]) -> Told:
+        """The text of those that an agent's file wants to have from the start."""
+        ...
+
+    def amounts_to(self, call: ToolCall) -> ToolCall | None:
+        """The call of Task that the use of a skill amounts to; None when it sends nobody."""
+        ...
+
+
+class Outside(Protocol):
+    """Tools that come from servers, as far as a seat has to know of them."""
+
+    async def ready(self, spec: AgentSpec) -> None:
+        """Wait for the servers that an agent would use."""
+        ...
+
+    def serves(self, spec: AgentSpec) -> bool:
+        """Whether there are servers from which an agent may get tools, now or later."""
+        ...
+
+    def tools(self, spec: AgentSpec) -> Sequence[Tool]:
+        """Those an agent gets."""
+        ...
+
+    def warnings(self, spec: AgentSpec) -> Sequence[str]:
+        """What its receipt should say about servers."""
+        ...
+
+    def absent(self, spec: AgentSpec, tool: str) -> Absence | None:
+        """Why a tool is not there now, for whoever calls it; None if no server explains it."""
+        ...
+
+
+class Customs(Struct, frozen=True, eq=False):
+    """What holds for every seat: how deep agents are nested, what models cost, what files say to agents.
+
+    `hooks` are those of the settings; `skills` is where skills come from, if there are any. `appended` is
+    what whoever leads a conversation is told last.
+    """
+
+    depth: int = SHALLOWEST
+    price: Callable[[str], Price] = lambda _: Price()
+    instructions: Callable[[Workspace, Sequence[Policy]], str] = no_instructions
+    skills: Shelf | None = None
+    hooks: Mapping[str, Any] = {}
+    outside: Outside | None = None
+    appended: str = ""
+
+
+def notes_of(spec: AgentSpec, *, plans: bool) -> tuple[str, ...]:
+    """The tools that `memory` in an agent's file adds: never more than its other tools may do.
+
+    Who has all tools or may write keeps notes; who plans reads them. A list without any of these, or an empty
+    one, adds nothing.
+    """
+    allow = spec.tools.allow
+    writes = allow is None or any(name in allow for name in ("Write", "Edit"))
+    if not spec.memory or not (writes or any(name in (allow or ()) for name in MEMORY)):
+        return ()
+    return (
+        MEMORY[:2] if plans else MEMORY if writes else tuple(each for each in MEMORY if each in (allow or ()))
+    )
+
+
+def _odd_hooks(spec: AgentSpec) -> Sequence[str]:
+    """What is wrong with the hooks of an agent's file."""
+    if not spec.hooks:
+        return ()
+    from gencode.agent.hook_settings import parse_hooks
+
+    return parse_hooks(spec.hooks, of_agent=True).lost
+
+
+class Seating:
+    """Knows agents, models and tools, and puts an agent in its place."""
+
+    def __init__(
+        self, agents: AgentSource, models: ModelRegistry, toolbox: Toolbox, customs: Customs | None = None
+    ) -> None:
+        self._customs = customs or Customs()
+        self._agents = agents
+        self._models = models
+        self._toolbox = toolbox
+        self._toolboxes: dict[tuple[ToolChoice, bool, bool, bool], Toolbox] = {}
+
+    def find(self, name: str) -> AgentSpec:
+        """An agent by name; UnknownName offers the nearest."""
+        return self._agents.find(name)
+
+    def result_cap(self, agent: str) -> int:
+        """How much of its result an agent hands to another agent's context."""
+        return self._agents.find(agent).result_cap
+
+    def spawnable(self, caller: Caller) -> Sequence[AgentSpec]:
+        """Every agent that may be sent from a place."""
+        if not self.may_send(caller):
+            return ()
+        named = None if caller.sends is None else {same_name(name) for name in caller.sends}
+        return [spec for spec in self._agents.spawnable() if named is None or same_name(spec.name) in named]
+
+    def may_send(self, caller: Caller) -> bool:
+        """Whether agents may be sent from a place: it is not too deep, and its agent's file names some."""
+        return caller.depth < self._customs.depth and (caller.depth == 0 or bool(caller.sends))
+
+    def agent_kind(self, name: str) -> AgentKind:
+        """Whether an agent is a built-in one that only reads, and so may be sent without a question."""
+        spec = self._known(name)
+        return "builtin-reader" if spec and spec.builtin and spec.mode is Mode.PLAN else "other"
+
+    def agent_mode(self, name: str) -> Mode | None:
+        """The mode of an agent's file; None where it has none and takes its sender's."""
+        spec = self._known(name)
+        return spec.mode if spec else None
+
+    def amounts_to(self, call: ToolCall) -> ToolCall | None:
+        """The call that another one leads to: a skill may start an agent."""
+        return self._customs.skills.amounts_to(call) if self._customs.skills else None
+
+    def model(self, asked: str, spec: AgentSpec, parent: Model) -> Model:
+        """The model of an agent: that of the call, else that of its file."""
+        if asked:
+            return self._models.resolve(asked, parent)
+        return self._models.resolve(spec.model, parent, from_file=True)
+
+    async def ready(self, spec: AgentSpec) -> None:
+        """Wait a little for what an agent needs and is not here yet."""
+        if self._customs.outside is not None:
+            await self._customs.outside.ready(spec)
+
+    def tools(self, spec: AgentSpec, caller: Caller) -> Toolbox:
+        """The tools an agent sees. What it may not use is hidden here and refused again at the gate."""
+        plans = any(policy.mode is Mode.PLAN for policy in caller.chain)
+        own = self._own_tools(spec, caller, plans=plans)
+        outside = self._customs.outside
+        if outside is None or not outside.serves(spec):
+            return own
+
+        def come() -> list[Tool]:
+            return [tool for tool in outside.tools(spec) if tool.effect == "read" or not plans]
+
+        return Growing(own.values(), come, partial(outside.absent, spec))
+
+    def _own_tools(self, spec: AgentSpec, caller: Caller, *, plans: bool) -> Toolbox:
+        deepest, sent = not self.may_send(caller), caller.depth > 0
+        choice = spec.tools
+        if spec.memory:
+            choice = replace(choice, also=(*choice.also, *notes_of(spec, plans=plans)))
+        if not sent and choice.allow is None and self._skill_lines():
+            choice = replace(choice, also=(*choice.also, SKILL))
+        key = (choice, deepest, plans, sent)
+        if key not in self._toolboxes:  # agents of a kind share one, and with it what is encoded of it
+            toolbox = self._toolbox.chosen(choice).without(self._kept_back(caller))
+            if sent and spec.tools.allow is None:  # an agent writes to others only when its file says so
+                toolbox = toolbox.without(("SendMessage",))
+            written = [name for name, tool in toolbox.items() if tool.effect == "write"] if plans else ()
+            self._toolboxes[key] = toolbox.without(name for name in written if name not in MEMORY_TOOLS)
+        return self._toolboxes[key]
+
+    def started(
+        self, spec: AgentSpec, toolbox: Toolbox, caller: Caller, system: str, had: Sequence[str] = ()
+    ) -> TaskStarted:
+        """The fact that an agent begins to work, with what is missing for it; `had` are its earlier tools."""
+        outside = self._customs.outside
+        missing = self._toolbox.missing(spec.tools)
+        if outside is not None:
+            missing = [name for name in missing if not name.startswith(SERVERS)]
+        warnings = [f"the tool {name} is not there" for name in missing] + list(caller.model.warnings)
+        lost = [name for name in had if name not in self._toolbox and name not in missing]
+        warnings += [f"the tool {name}, which it had before, is not there any more" for name in lost]
+        warnings += self._withheld(spec, caller)
+        warnings += [earlier_version(spec.outdated)] if spec.outdated else []
+        warnings += self._preloaded(spec)[1]
+        warnings += outside.warnings(spec) if outside is not None else ()
+        warnings += _odd_hooks(spec)
+        if self._unpriced(spec, caller.model.name):
+            warnings.append(f"its limit of ${spec.budget.usd:g} does not count. {NO_PRICE}")
+        warnings += [note.text for note in caller.notes()]
+        return TaskStarted(caller.model.name, system, tuple(toolbox), tuple(warnings))
+
+    def budget_of(self, spec: AgentSpec, model: Model) -> Budget:
+        """What a file lets its agent spend.
+
+        Dollars of a file of another product count only where the price of the model is known: its author
+        could not know which model would be used here.
+        """
+        return replace(spec.budget, usd=None) if self._unpriced(spec, model.name) else spec.budget
+
+    def _unpriced(self, spec: AgentSpec, model: str) -> bool:
+        foreign = spec.budget.usd is not None and spec.dialect != AgentSpec("", "").dialect
+        return foreign and self._customs.price(model).of(Usage()) is None
+
+    def check_model(self, model: str) -> None:
+        """Refuse what needs the price of a model that nobody knows."""
+        if self._customs.price(model).of(Usage()) is None:
+            raise UserMistake(f"{model}: {NO_PRICE}")
+
+    def system(self, spec: AgentSpec, toolbox: Toolbox, caller: Caller, task: str) -> str:
+        """The system prompt of an agent at its place."""
+        sends = "Task" in toolbox or "spawn_subagent" in toolbox
+        more = [self._customs.instructions(caller.workspace, caller.chain)] if spec.instructions else []
+        scope = spec.memory if spec.memory in ("user", "project") else "agent"
+        keeps = spec.memory and "memory_append" in toolbox
+        more += [self._preloaded(spec)[0], NOTES.format(scope=scope) if keeps else ""]
+        if SKILL in toolbox and (lines := self._skill_lines()):
+            more.append(f"{SKILLS}\n{lines}")
+        if not task:
+            more.append(self._customs.appended)
+        if kept := [text for text in more if text]:
+            spec = replace(spec, prompt="\n\n".join((spec.prompt.rstrip(), *kept)))
+        return system_prompt(
+            spec,
+            task=task,
+            tools=tuple(toolbox),
+            mode=caller.chain.mode,
+            workspace=caller.workspace,
+            agents=[(each.name, each.description) for each in self.spawnable(caller)] if sends else (),
+            now=datetime.now().astimezone(),
+        )
+
+    def seat(
+        self,
+        spec: AgentSpec,
+        task: Task,
+        toolbox: Toolbox,
+        caller: Caller,
+        limits: Limits,
+        relatives: Relatives,
+    ) -> Seat:
+        """Everything the loop needs to run this agent."""
+        gate = Gate(
+            chain=caller.chain,
+            toolbox=toolbox,
+            workspace=caller.workspace,
+            agent=CallingAgent(task.id, spec.name, caller.lineage, frozenset(spec.tools.allow or ())),
+            approvals=Approvals(
+                once=caller.approved.once,
+                given=caller.approved.rules,
+                asker=caller.session.asker,
+                background=caller.background,
+                disturbs=caller.session.background_questions,
+            ),
+            agents=self,
+            relatives=relatives,
+        )
+        return Seat(
+            model=caller.model,
+            system=task.terms.system,
+            gate=gate,
+            limits=limits,
+            shells=caller.session.shells.all,
+            seen=caller.seen or Seen(caller.session.files, f"the agent {spec.name}, task {task.id}"),
+            price=self._customs.price(caller.model.name),
+            schema=schema_of(task, spec),
+            hooks=self._hooks(spec, task, toolbox, caller),
+            sent=caller.task is not None,
+        )
+
+    def hooked(self, spec: AgentSpec) -> bool:
+        """Whether something may be run around the work of an agent."""
+        return bool(spec.hooks or self._customs.hooks)
+
+    def _hooks(self, spec: AgentSpec, task: Task, toolbox: Toolbox, caller: Caller) -> "Hooks | None":
+        """What is run around the work of an agent; nothing is loaded for it where there is nothing."""
+        if not self.hooked(spec):
+            return None
+        from gencode.agent.hooks import Around, hooks_for
+        from gencode.agent.hook_settings import parse_hooks
+
+        own = parse_hooks(spec.hooks, of_agent=True).hooks
+        everybodys = parse_hooks(self._customs.hooks, of_agent=False).hooks
+        around = Around(task.id, spec.name, caller.workspace, toolbox, main=task.conversation)
+        run = partial(self._enclosed, caller)
+        return hooks_for(around, run, (*own, *everybodys))
+
+    async def _enclosed(self, caller: Caller, command: "Command") -> "Ended":
+        return await caller.session.shells.all().enclosed(command, caller.workspace)
+
+    def _skill_lines(self) -> str:
+        return self._customs.skills.skill_lines() if self._customs.skills else ""
+
+    def _preloaded(self, spec: AgentSpec) -> tuple[str, tuple[str, ...]]:
+        """The skills an agent has from the start, and what is wrong with them."""
+        if not spec.skills or self._customs.skills is None:
+            return "", ()
+        found = self._customs.skills.preloaded(spec.skills)
+        return found.text, found.warnings
+
+    def _kept_back(self, caller: Caller) -> tuple[str, ...]:
+        """The tools that no agent at this place gets."""
+        own = MAINS_OWN if caller.depth > 0 else ()
+        return own if self.may_send(caller) else (*DELEGATES, *own)
+
+    def _withheld(self, spec: AgentSpec, caller: Caller) -> list[str]:
+        """That an agent's file names tools which an agent at this place does not get."""
+        kept = self._kept_back(caller)
+        there = [name for name in spec.tools.allow or () if name in self._toolbox] if kept else []
+        names = [name for name in dict.fromkeys(there) if self._toolbox[name].name in kept]
+        if not names:
+            return []
+        what = f"tool {names[0]} is" if len(names) == 1 else f"tools {', '.join(names)} are"
+        deeper = f"for those that its file names, max_depth = {caller.depth + 1} is needed where it runs"
+        deepest = f"agents are nested {DEEPEST} deep at most"
+        why = f"; {deepest if caller.depth >= DEEPEST else deeper}" if spec.sends else ""
+        return [f"the {what} not given to an agent that was sent{why}"]
+
+    def _known(self, name: str) -> AgentSpec | None:
+        try:
+            return self._agents.find(name)
+        except UserMistake:
+            return None

@@ -1,0 +1,377 @@
+"""What a person or a program may ask for: new work, more of earlier work, a word to it, and its end."""
+
+import asyncio
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.budgets.ledger import BudgetSpent
+from gencode.budgets.limits import NO_BUDGET
+from gencode.core.budget import Budget
+from gencode.core.errors import Fenced, StoreTrouble, UserMistake
+from gencode.core.events import BudgetSet
+from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
+from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest
+from gencode.core.status import Status
+from gencode.core.task import Task, untold_commands
+from gencode.tasks.other_process import Apart, DetachedTask
+from gencode.sessions.caller import Approved
+from gencode.tasks.deadline import TimeLimit, seconds_left, time_limits
+from gencode.tasks.delegate import Delegation
+from gencode.tasks.delivery import worth_a_turn
+from gencode.tasks.fork import Fork, point_of
+from gencode.tasks.task_schema import form_at, formed
+from gencode.tasks.running_task import Job, Live
+from gencode.tasks.plan import EarlierTask, TaskPlan, check_prompt, check_turns
+from gencode.tasks.records import Records
+from gencode.tasks.argument_checks import a_budget, a_message
+from gencode.sessions.session import Session
+from gencode.tasks.start import TaskStarter
+from gencode.tasks.task_budgets import TaskBudgets
+from gencode.tasks.messages import Kept, Words
+from gencode.agent.limits import Limits
+from gencode.agent.models import elsewhere
+from gencode.journal.store import Handover, Store, TaskQuery
+from gencode.files.file_versions import Seen
+
+SECONDS_ELSEWHERE = (
+    "Task {task} is at work in another process, which counts its seconds. Leave them as they are, or change "
+    "them once it has ended."
+)
+COME_BACK = UserMessage(
+    "Work that you sent to the background has ended. Tell the user what came of it.",
+    sender="system",
+    notice=SystemNotice(NoticeKind.RESULTS),
+)
+MOST_LED = 1_000
+"""So many conversations are remembered; in older ones what was said yes to for all of one is asked again."""
+BLIND = "The model {model} takes no pictures, so nothing was sent; choose one that does, or say it in words."
+OWN_FORM = (
+    "{session} is a conversation: its answers have the form that the file of the agent says that leads it "
+    "(output-schema); leave the schema out."
+)
+Prompt = str | UserMessage
+"""What a person says, alone or with the pictures that go with it."""
+
+
+class Terms(Struct, frozen=True):
+    """What bounds everything that is asked for here."""
+
+    turns: int | None = None
+    seconds: float | None = None
+    budget: Budget = NO_BUDGET
+    named: Budget = NO_BUDGET
+    """What of the budget was said for this very session."""
+
+
+class Work:
+    """Starts, resumes and forks the tasks of a session, within its terms."""
+
+    def __init__(
+        self,
+        session: Session,
+        terms: Terms,
+        store: Store,
+        records: Records,
+        delegation: Delegation,
+        starter: TaskStarter,
+        processes: Apart,
+    ) -> None:
+        self._session = session
+        self._terms = terms
+        self._store = store
+        self._records = records
+        self._delegation = delegation
+        self._planner = delegation.planner
+        self._watch = delegation.watch
+        self._supervisor = delegation.supervisor
+        self._starter = starter
+        self._processes = processes
+        self._words = Words(processes, store, delegation.reach, delegation.watch, self._wake)
+        self.rouse = self._words.rouse
+        self._budgets = TaskBudgets(store, terms.budget, terms.named)
+        self._led: dict[str, tuple[Seen, Approved]] = {}
+        """What conversations that were led here know of files, and what is approved in each."""
+        self._waking = asyncio.Lock()
+
+    async def start(self, request: TaskRequest) -> Live:
+        """Start one subagent without a main conversation: the settings are its root policy."""
+        with elsewhere(far=self._processes.far and request.isolation == "process"):
+            caller = replace(self._session.caller().afresh(), account=await self._budgets.opened())
+        return await self._starter.start(
+            await self._planner.new(request, caller, seconds=self._terms.seconds)
+        )
+
+    async def resume(self, task: str, request: TaskRequest) -> Live:
+        """Go on with an earlier task, as it was."""
+        found = await self._records.find(task)
+        if found.conversation and request.output_schema is not None:
+            raise UserMistake(OWN_FORM.format(session=found.id))
+        if found.conversation:
+            raise UserMistake(f"{found.id} is a conversation; go on with it: gen -p --session {found.id}")
+        await self._watch.check_rests(found)
+        return await self._resumed(found, request)
+
+    async def _resumed(self, found: Task, request: TaskRequest) -> Live:
+        request = await formed(request)
+        if request.budget == NO_BUDGET:
+            await self._budgets.check_own(found)
+        account = await self._account_above(found)
+        async with self._budgets.with_way_out():
+            return await self._resume_here(found, request, account)
+
+    async def _resume_here(self, found: Task, request: TaskRequest, account: str) -> Live:
+        plan = await self._planner.resumed(found, request, self._terms.seconds, account)
+        return await self._starter.start(plan)
+
+    async def _account_above(self, task: Task) -> str:
+        """The account of this session, where it pays for a task; a conversation pays for its own.
+
+        What that may spend by what is said here applies from now on, unless somebody is at a turn of it.
+        """
+        top = await self._budgets.top_of(task)
+        if not top.conversation:
+            return await self._budgets.opened()
+        if top.status.ended:
+            had, budget = await self._budgets.current(top), await self._budgets.of_conversation(top)
+            if budget != had:
+                await self._set(top, budget)
+        return ""
+
+    async def fork(self, task: str, fork: Fork, request: TaskRequest) -> Job:
+        """Begin a new task with what an earlier one had said and heard."""
+        found = await self._forkable(task)
+        _, request = await self._forms(found, fork, request)  # what is not there costs nothing
+        request = fork.bounding(request, found)
+        account = await self._account_above(found)
+        async with self._budgets.with_way_out():
+            plan = await self._planner.forked(found, fork, request, self._terms.seconds, account)
+            return await self._starter.start_here(plan)
+
+    async def fork_apart(self, task: str, fork: Fork, request: TaskRequest) -> DetachedTask:
+        """The same in a process that outlives this one, or on a worker that can have its folder."""
+        found = await self._forkable(task)
+        check_prompt(request.prompt)
+        check_turns(request.max_turns)
+        point, request = await self._forms(found, fork, request)
+        budget = fork.bounding(request, found).budget
+        if await self._account_above(found):
+            budget = await self._budgets.taken_along(budget)
+        request = replace(request, background=True, budget=budget)
+        plan = await self._planner.forked_detached(found, point, request, self._terms.seconds)
+        return await self._starter.detach(plan)
+
+    async def fork_anywhere(self, task: str, fork: Fork, request: TaskRequest) -> Task:
+        """A fork that nobody waits for: here, or on a worker where its folder is not here; as it is then."""
+        if not self._planner.places.is_far(await self._forkable(task)):
+            return (await self.fork(task, fork, request)).task
+        begun = await self.fork_apart(task, fork, request)
+        return await self._records.find(begun.id)
+
+    async def _forms(self, found: Task, fork: Fork, request: TaskRequest) -> tuple[ForkPoint, TaskRequest]:
+        """Where a fork begins, and its request; without a schema it has the one that counted there."""
+        events = await self._store.events(found.id)
+        point = point_of(found, events, fork)
+        return point, await formed(request, form_at(events, point.at))
+
+    async def _forkable(self, task: str) -> Task:
+        found = await self._records.find(task)
+        if found.conversation:
+            raise UserMistake(
+                f"{found.id} is a conversation; only the task of an agent can be forked. Fork one of its "
+                f"agents (gen task list), or go on with it: gen -p --session {found.id}"
+            )
+        return found
+
+    async def send(self, task: str, text: str, *, here: bool = False) -> tuple[Task, bool]:
+        """Say something to a task; one of an agent that has ended goes on with it, in the background.
+
+        That is in a process of its own where there can be others, unless it should be `here`.
+
+        The task as it is then, and whether it was woken. What is refused is not kept; `Kept` says that
+        somebody was to hear it who ended before, and cannot go on now. Who is woken by somebody else at the
+        same moment hears it from there.
+        """
+        found = await self._watch.task((await self._records.find(task)).id)
+        return await self._words.send(found, text, here=here)
+
+    async def _wake(self, task: str, prompt: str, *, here: bool) -> None:
+        request = TaskRequest("", prompt, resume=task, background=True)
+        if self._processes.possible and not here:
+            await self.detach(request)
+            return
+        async with self._waking:  # all of this process is one owner, who cannot lose against itself
+            await self.resume(task, request)
+
+    async def detach(self, request: TaskRequest) -> str:
+        """Start one subagent, or go on with an earlier one, in a process that outlives this one; its id."""
+        check_turns(request.max_turns)
+        with elsewhere(far=self._processes.far):
+            if request.resume:
+                request = await formed(request)
+                earlier = await self._records.find(request.resume)
+                await self._watch.check_rests(earlier)
+                await self._budgets.check_own(earlier)  # a worker would say so to nobody
+                account = await self._account_above(earlier)
+                seconds = self._terms.seconds
+                plan = await self._planner.resumed_detached(earlier, request, seconds, account)
+                return (await self._starter.detach(plan)).id
+            budget = await self._budgets.taken_along(request.budget)
+            request = replace(request, budget=budget, background=True)
+            plan = await self._planner.new(request, self._session.caller(), seconds=self._terms.seconds)
+            return (await self._starter.detach(plan.detached)).id
+
+    async def take_on(self, handover: Handover) -> Live:
+        """Start what another process handed over to this one, or go on where a third one died with it."""
+        known = handover.seen or (await self._store.task(handover.task) if handover.task else None)
+        # One that was to go on is pending once somebody has written down what it was told.
+        told = known is not None and known.status is Status.PENDING and handover.created is None
+        if known is not None and (told or known.status is Status.RUNNING):
+            return await self._starter.start(await self._planner.taken_over(known, handover))
+        if handover.created is not None:
+            plan = await self._planner.received(handover.created, handover)
+            return await self._starter.start(plan)
+        request = TaskRequest(
+            *("", handover.prompt),
+            model=handover.model,
+            max_turns=handover.max_turns,
+            background=True,
+            output_schema=handover.output_schema,
+        )
+        request, found = await formed(request), await self._records.find(handover.task)
+        await self._budgets.check_own(found)
+        return await self._resume_here(found, request, handover.account)
+
+    async def turn(
+        self,
+        spec: AgentSpec,
+        prompt: Prompt,
+        session: str | None = None,
+        *,
+        named: str = "",
+        waits: bool = False,
+    ) -> Job:
+        """Start a turn of a conversation that this agent leads; a new one may be `named` by an id.
+
+        With `waits` it ends when its background commands have, or `command_seconds` are over: nobody stays
+        who could begin another turn when they do.
+        """
+        said = a_message(prompt)
+        model = self._session.model.current
+        if said.images and not model.sees:
+            raise UserMistake(BLIND.format(model=model.name))
+        found = await self._records.find(session) if session is not None else None
+        budget = await self._budgets.of_conversation(found)
+        left = seconds_left(found, budget)
+        bounds = time_limits({TimeLimit.BUDGET: left, TimeLimit.RUN: self._terms.seconds})
+        limits = Limits(self._terms.turns or spec.max_turns, commands=None if waits else 0.0)
+        known = self._led.get(found.id) if found else None
+        seen, approved = known or (None, self._session.approved.for_session())
+        caller = replace(self._session.leader(spec), seen=seen, approved=approved)
+        plan = await self._planner.conversation(spec, said, caller, limits, bounds, budget, found, named)
+        job = await self._starter.start_here(plan)
+        self._budgets.keep(job.id, budget)
+        self._led.pop(job.id, None)
+        self._led[job.id] = job.seat.seen, approved
+        if len(self._led) > MOST_LED:
+            del self._led[next(iter(self._led))]
+        return job
+
+    async def hear(self, spec: AgentSpec, session: str, said: UserMessage | None = None) -> Job | None:
+        """Start a turn in which a conversation at rest hears what came back to it, or was `said` to it.
+
+        None when nothing waits that is worth a turn; `Kept` when its budget is spent.
+        """
+        found = await self._records.find(session)
+        children = await self._store.tasks(TaskQuery(parent=found.id))
+        if said is None and (worth_a_turn(found, children) or self.commands_ended(found)):
+            said = COME_BACK
+        elif said is None and not await self._store.waiting(found.id):
+            return None
+        try:
+            return await self.turn(spec, said or "", found.id)
+        except BudgetSpent as spent:
+            raise Kept(f"{spent} What the conversation has not heard yet is kept.") from None
+
+    def commands_ended(self, task: Task) -> bool:
+        """Whether a background command of a task at rest has ended here, of which it was not told."""
+        if not (untold := untold_commands(task)):
+            return False
+        here = self._session.shells.all().of(task.id)
+        return any(each.shell in here and here[each.shell].over for each in untold)
+
+    @property
+    def budget(self) -> Budget:
+        """What a conversation may spend."""
+        return self._budgets.budget
+
+    async def set_session_budget(self, budget: Budget, conversation: str | None = None) -> None:
+        """Let this session spend so much from now on: all work of this process, and this conversation.
+
+        What was spent before counts. UserMistake for dollars where the price of the model is not known.
+        """
+        found = await self._records.find(conversation) if conversation is not None else None
+        if budget.usd is not None:
+            self._delegation.seating.check_model(self._session.model.current.name)
+        await self._budgets.limit_session(budget)
+        tops = {found.id: found} if found is not None else {}
+        for live in self._supervisor.local_tasks():
+            top = await self._budgets.top_of(live.task)
+            if top.conversation:
+                tops[top.id] = top
+        for top in tops.values():
+            elsewhere = not top.status.ended and self._supervisor.local(top.id) is None
+            own = replace(budget, seconds=top.terms.budget.seconds) if elsewhere else budget
+            await self._set(top, own)
+            self._budgets.keep(top.id, own)
+
+    async def set_budget(self, task: str, budget: Budget | Mapping[str, float | None]) -> Budget:
+        """Let a task spend so much from now on, with everything below it and all that it ever spent.
+
+        It may be at work, here or in another process. UserMistake when those above it leave less than that.
+        """
+        found, budget = await self._records.find(task), a_budget(budget)
+        if budget.usd is not None and found.run.model:
+            self._delegation.seating.check_model(found.run.model)
+        if found.conversation:
+            self._budgets.keep(found.id, await self._budgets.of_conversation(found))
+        await self._set(found, budget)
+        return budget
+
+    async def _set(self, task: Task, budget: Budget) -> None:
+        """Bound a task in the ledger, which counts at once, and write that into its journal.
+
+        The journal of one that another process runs has it when it goes on the next time.
+        """
+        job = self._supervisor.local(task.id)
+        if job is not None:
+            await self._budgets.limit(task, budget)
+            job.change_seconds(budget, self._supervisor.find)
+            await job.record.commit(BudgetSet(budget))
+            return
+        try:
+            async with self._starter.borrow(task.id) as lease:
+                await self._budgets.limit(task, budget)
+                await self._store.append(lease, [BudgetSet(budget)])
+        except (StoreTrouble, BudgetSpent):
+            raise
+        except (UserMistake, Fenced):
+            if budget.seconds != task.terms.budget.seconds:
+                raise UserMistake(SECONDS_ELSEWHERE.format(task=task.id)) from None
+            await self._budgets.limit(task, budget)
+
+    async def budget_of(self, session: str | None) -> Budget:
+        """What a conversation may spend, by what was said now and before."""
+        return await self._budgets.of_conversation(await self._records.find(session) if session else None)
+
+    async def current_budget(self, task: Task) -> Budget:
+        """What a task may spend at this moment, wherever that was said."""
+        return await self._budgets.current(task)
+
+    async def compact(self, spec: AgentSpec, session: str, why: str = "a person asked for it") -> bool:
+        """Sum up a conversation at rest that this agent leads; False when there is nothing to leave out."""
+        found = await self._records.find(session)
+        run = EarlierTask(found)
+        plan = TaskPlan(agent=spec, place=self._session.leader(spec).leading(spec), run=run)
+        return await self._starter.compact(plan, run, why)

@@ -1,0 +1,510 @@
+"""Starting tasks: a plan is written down, its agent gets what it needs, and the supervisor runs it."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gencode.budgets.limits import NO_BUDGET, limits_of
+from gencode.core.budget import Budget
+from gencode.core.errors import CorruptFact, UserMistake
+from gencode.core.events import DurableFact, Event, MessageAdded, TaskBackgrounded, TaskCreated, settle
+from gencode.core.ids import stamp
+from gencode.core.messages import Message, UserMessage
+from gencode.core.reasons import DIED, TAKEN_OVER
+from gencode.core.task import Task, fold, transcript_of, whole_transcript
+from gencode.tasks.other_process import Apart, DetachedTask, new_task
+from gencode.tasks.result_cache import NEVER, given_again, inputs_of, recalled, said_again
+from gencode.sessions.caller import Caller
+from gencode.tasks.crash_recovery import close_if_orphan, interruption
+from gencode.tasks.deadline import remaining, with_time_left
+from gencode.tasks.delegate import AgentDelegate, Delegation
+from gencode.tasks.delivery import AgentInbox, Commands, Delivery, as_sent
+from gencode.tasks.resume_messages import busy, has_open_words, in_line, tools_of, with_place, words_for
+from gencode.tasks.family import Family
+from gencode.tasks.task_schema import schema_of
+from gencode.tasks.known_files import know_again, recall_files
+from gencode.tasks.running_task import Job, Live, RestsOn
+from gencode.tasks.liveness import TaskLiveness, is_abandoned, lease_task, ownership_of
+from gencode.tasks.plan import DetachedPlan, EarlierTask, NewTask, TaskPlan, check_prompt
+from gencode.tasks.relatives import TaskRelatives, TaskTree
+from gencode.tasks.seat_builder import Seating
+from gencode.tasks.task_queries import is_bounded, path_above
+from gencode.tasks.task_folders import Workplaces, kept_if_begun
+from gencode.tasks.watch import LOOK_SECONDS
+from gencode.journal.event_bus import Bus
+from gencode.journal.dispatch import Dispatching
+from gencode.agent.output_schema_notice import told_form
+from gencode.agent.models import Model
+from gencode.agent.payer import CallQueue, Payer
+from gencode.journal.store import Handover, Lease, Request, Store
+from gencode.agent.recorder import Recorder
+from gencode.agent.seat import Ending, Seat
+from gencode.agent.request_images import as_shown
+from gencode.agent.work_queue import Slot
+from gencode.agent.toolbox import Toolbox
+
+PATIENCE = 5.0
+"""So many seconds somebody may have the lease of an idle task."""
+
+
+class TaskStarter:
+    """Starts the tasks that were planned: new ones and earlier ones, here and in other processes."""
+
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        seating: Seating,
+        workplaces: Workplaces,
+        processes: Apart,
+        delegation: Delegation,
+        outputs: Path | None,
+        command_seconds: float,
+    ) -> None:
+        """An agent that has answered waits `command_seconds` for its background commands."""
+        self._store = store
+        self._bus = bus
+        self._supervisor = delegation.supervisor
+        self._seating = seating
+        self._workplaces = workplaces
+        self._processes = processes
+        self._delegation = delegation
+        self._outputs = outputs
+        self._command_seconds = command_seconds
+        self._tree = TaskTree()
+        self._family = Family(store, bus, self._supervisor, self._tree, outputs)
+        self._supervisor.chores.append(Delivery(store, self._supervisor).run)
+        self._calls = CallQueue(store.ledger, store.changes, self._close_if_dead)
+        self._resuming: dict[str, asyncio.Event] = {}
+        self._lent: dict[str, asyncio.Event] = {}
+
+    async def start(self, plan: TaskPlan) -> Live:
+        """Begin to run a task; UserMistake when it cannot, and then nothing of it stays."""
+        if plan.isolated:
+            return await self._in_process(plan)
+        return await self.start_here(plan)
+
+    async def start_here(self, plan: TaskPlan) -> Job:
+        """The same for a plan that is certain to run in this process."""
+        run = plan.run
+        if isinstance(run, EarlierTask):
+            async with self._alone(run.task.id):
+                await self._check_plans_price(plan)
+                if run.task.conversation:
+                    return await self._resume(plan, run)
+                async with self._workplaces.entered(run.task):
+                    if workplace := await self._workplaces.again(run.task, plan.place.workspace):
+                        plan = plan.working_in(workplace)
+                    return await self._resume(plan, run)
+        await self._check_plans_price(plan)
+        if run.worktree:
+            workplace = await self._workplaces.make(plan.place.workspace, run.copies)
+            created = replace(run.created, worktree=workplace.path)
+            run = replace(run, created=created)
+            plan = replace(plan.working_in(workplace), run=run)
+        async with kept_if_begun(plan.workplace):
+            return await self._begin(plan, run)
+
+    async def detach(self, plan: DetachedPlan) -> DetachedTask:
+        """Let a task run in a process that goes on when this one ends, once it has begun there."""
+        run = plan.run
+        if isinstance(run, EarlierTask):
+            handover = Handover(
+                model=plan.model.lasting,
+                task=run.task.id,
+                prompt=run.prompt,
+                max_turns=plan.turns,
+                seconds=plan.seconds,
+                background=True,
+                account=plan.account,
+                output_schema=run.schema,
+            )
+            return await self._processes.detach(handover)
+        await self._check_price(plan.model, run.created, run.created.budget, plan.account)
+        wanted, far = run.worktree, self._processes.far
+        lent = self._workplaces.lent(run.created, plan.workspace, run.copies, wanted=wanted, far=far)
+        async with lent as (created, news):
+            handover = new_task(created, plan.model, plan.seconds, bound=False)
+            begun = await self._processes.detach(replace(handover, fork=run.fork))
+            return begun._replace(news=begun.news or news)
+
+    async def _check_plans_price(self, plan: TaskPlan) -> None:
+        await self._check_price(plan.place.model, plan.task, plan.budget, plan.place.account)
+
+    async def _in_process(self, plan: TaskPlan) -> Live:
+        """Start a new subagent in a process of its own; it spends from the same accounts as here."""
+        run, place = plan.run, plan.place
+        if isinstance(run, EarlierTask):
+            raise UserMistake(f"Task {run.task.id} is resumed in this process; leave isolation out.")
+        created = run.created
+        await self._check_price(place.model, created, plan.budget, place.account)
+        slot = self._supervisor.slots.slot("", created.parent or "", place.model.name)
+        account = place.account if created.parent is None else ""
+        handover = new_task(created, place.model, plan.time.most, bound=True, account=account)
+        timed = partial(with_time_left, plan.time, self._supervisor.find)
+        remote = await self._processes.bind(handover, place.stop, slot, timed)
+        self._tree.learn(remote.id, created.parent, created.agent)
+        return remote
+
+    async def _check_price(
+        self, model: Model, task: Task | TaskCreated, budget: Budget, account: str
+    ) -> None:
+        """Refuse a budget of money for a model whose price nobody knows, before anything is spent."""
+        if budget.usd is None:
+            job = self._supervisor.local(task.parent or "")
+            path = job.record.lease.path if job else await path_above(self._store, task.parent, account)
+            if "usd" not in (await self._store.ledger.left(path) or ()):
+                return
+        self._seating.check_model(model.name)
+
+    async def _begin(self, plan: TaskPlan, run: NewTask) -> Job:
+        """A new task: its creation, its start and what it is told are written as one, and then heard of.
+
+        Where too many agents are at work, only its creation is; the rest is written when it is its turn.
+        """
+        plan = plan.with_agents_model()
+        spec, place, created = plan.agent, plan.place, run.created
+        await self._seating.ready(spec)
+        toolbox = self._seating.tools(spec, place)
+        system = self._seating.system(spec, toolbox, place, "" if created.conversation else created.prompt)
+        started = self._seating.started(spec, toolbox, place, system)
+        started = replace(started, seconds=plan.time.most)
+        then = (*run.memory, started, *map(MessageAdded, _first_messages(plan, created)))
+        told = transcript_of(Event("", None, "", fact) for fact in then)
+        known, began = NEVER
+        if run.reusable:
+            shown = as_shown(told, place.model.name)
+            request = Request(place.model.name, system, shown, toolbox.schemas())
+            known, began = await recalled(self._store, created, request, place)
+        slot = None if known else self._slot(created, place)
+        at_once = slot is None or slot.try_take()
+        written = False
+        try:
+            named = run.named or (plan.workplace.named if plan.workplace else "")
+            # Whoever takes it after us would write it again; and a worktree is made anew with what it is.
+            kept = run.memory if not at_once and run.received is None and not named else ()
+            whole = (*then, said_again(known)) if known else then
+            facts = whole if at_once else kept
+            lease, events = await self._created(replace(run, named=named), facts, place.account)
+            written = True
+        finally:
+            if not written and slot is not None:
+                slot.give_back()
+        record = Recorder(self._store, self._bus, lease, self._outputs)
+        record.publish(events)
+        await self._family.greet(lease.state)
+        seat = self._seat(plan, record, toolbox, slot, system)
+        if run.memory:
+            await recall_files(seat, told)
+        job = self._job(
+            plan,
+            seat,
+            told,
+            record,
+            first=() if at_once else then[len(kept) :],
+            rests_on=partial(inputs_of, self._store, seat, lease.task, began) if began else None,
+            ready=given_again(known) if known else None,
+        )
+        if run.received is not None and run.received.task:
+            await self._bring_mail(job)
+        return self._supervisor.start(job)
+
+    async def _created(
+        self, run: NewTask, then: Sequence[DurableFact], account: str
+    ) -> tuple[Lease, list[Event]]:
+        """The lease of a new task and its first facts; another process may have written it down already.
+
+        BudgetSpent when a budget above it leaves too little, or no agent.
+        """
+        store, owner, created, received = self._store, self._supervisor.owner, run.created, run.received
+        if received is not None and received.task:
+            instead = received.keeper or None
+            if received.seen is not None and then and isinstance(store, Dispatching):
+                return await store.begin(received.seen, owner, then, instead)
+            lease = await store.take(received.task, owner, instead)
+            begun = False
+            try:
+                events = await store.append(lease, then)
+                begun = True
+            finally:
+                if not begun:
+                    await store.release(lease)
+            return lease, events
+        session = account if created.parent is None and not created.conversation else ""
+        lease = await store.create(created, owner, then, run.named, session)
+        facts, at = enumerate((created, *then), start=1), lease.state.created_at
+        return lease, [Event(lease.task, seq, at, settle(fact)[0]) for seq, fact in facts]
+
+    async def _close_if_dead(self, task: str) -> None:
+        await close_if_orphan(self._store, task, self._supervisor.owner, self._outputs)
+
+    async def _bring_mail(self, job: Job) -> None:
+        """Hand over what was said to a task while it waited elsewhere, so that its first reply knows that."""
+        for letter in await self._store.waiting(job.id):
+            if job.seat.inbox is not None:
+                job.seat.inbox.put(letter)
+
+    async def _resume(self, plan: TaskPlan, run: EarlierTask) -> Job:
+        """Resume a task that can be read as a whole, while it is `_alone`."""
+        task = run.task.id
+        await close_if_orphan(self._store, task, self._supervisor.owner, self._outputs)
+        try:
+            lease = await self._leased(task, plan.place.account or None)
+            return await self._taken(lease, plan, run)
+        except CorruptFact as corrupt:
+            raise UserMistake(
+                f"Task {task} cannot be resumed: {corrupt} Nothing was changed; gen task show {task} has "
+                "what can be read of it."
+            ) from None
+
+    @asynccontextmanager
+    async def borrow(self, task: str) -> AsyncGenerator[Lease, None]:
+        """The lease of an idle task for a moment; UserMistake while somebody works on it."""
+        while returned := self._lent.get(task):
+            await returned.wait()
+        self._lent[task] = returned = asyncio.Event()
+        try:
+            self._check_free(task)
+            lease = await self._leased(task)
+            try:
+                yield lease
+            finally:
+                await self._store.release(lease)
+        finally:
+            del self._lent[task]
+            returned.set()
+
+    @asynccontextmanager
+    async def _alone(self, task: str) -> AsyncGenerator[None, None]:
+        """While nothing else here resumes a task; UserMistake while somebody works on it."""
+        # All of this process is one owner, who would get its own lease again while it is at work.
+        live = self._supervisor.find(task)
+        if live is not None and live.work is not None and not live.queued and await live.has_ended():
+            await asyncio.wait([live.work])  # its end is written, and it is just being put away
+        while returned := self._lent.get(task):
+            await returned.wait()
+        self._check_free(task)
+        self._resuming[task] = begun = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self._resuming[task]
+            begun.set()
+
+    def _check_free(self, task: str) -> None:
+        live = self._supervisor.find(task)
+        if live is not None or task in self._resuming:
+            raise busy(task, waits=live is not None and live.queued)
+
+    async def settled(self, task: str) -> None:
+        """Wait until a task that is about to be resumed is, or is not."""
+        while begun := self._resuming.get(task):
+            await begun.wait()
+
+    async def _leased(self, task: str, session: str | None = None) -> Lease:
+        """The lease of a task; somebody else may have it for a moment, or have died with it, at its rest.
+
+        From now on the account of this `session` pays for it, where one is named.
+        """
+        until = time.monotonic() + PATIENCE
+        dead = None
+        while True:
+            seen = self._store.changes.count
+            try:
+                return await lease_task(self._store, task, self._supervisor.owner, dead, session)
+            except UserMistake:
+                found = await self._store.task(task)
+                if found is None or not found.status.ended or time.monotonic() > until:
+                    raise
+            held = await ownership_of(self._store, task)
+            dead = held.owner if held is not None and is_abandoned(held) else None
+            await self._store.changes.after(seen, LOOK_SECONDS)
+
+    async def compact(self, plan: TaskPlan, run: EarlierTask, why: str) -> bool:
+        """Sum up the transcript of an idle task; False when there is nothing to leave out."""
+        from gencode.agent.compaction import compact
+
+        task = run.task.id
+        async with self._alone(task):
+            await close_if_orphan(self._store, task, self._supervisor.owner, self._outputs)
+            lease = await self._leased(task)
+            try:
+                plan = plan.with_agents_model()
+                record = Recorder(self._store, self._bus, lease, self._outputs)
+                toolbox = self._seating.tools(plan.agent, plan.place)
+                seat = self._seat(plan, record, toolbox, None, lease.state.terms.system)
+                earlier = transcript_of(await self._store.events(task))
+                children = as_sent(lease.state, await self._family.learn(lease.state))
+                job = self._job(plan, seat, earlier, record, children)
+                job.turns.fall()
+                return await compact(job.seat, job.transcript, record, plan.place.stop, why)
+            finally:
+                await self._store.release(lease)
+
+    async def _taken(self, lease: Lease, plan: TaskPlan, run: EarlierTask) -> Job:
+        """An earlier task with something more to do. It keeps the system prompt it had."""
+        plan = plan.with_agents_model()
+        spec, place = plan.agent, plan.place
+        begun, slot = False, None
+        try:
+            letters = await self._store.waiting(lease.task)
+            record = Recorder(self._store, self._bus, lease, self._outputs)
+            children = await self._family.learn(lease.state)
+            events, before = await self._cut_off(record, children, at_once=not run.takes_over)
+            if not letters and not run.takes_over and not has_open_words(before, events):
+                check_prompt(run.prompt)
+            earlier = transcript_of(events)
+            await self._seating.ready(spec)
+            toolbox = self._seating.tools(spec, place)
+            system = "" if lease.state.terms.system else self._seating.system(spec, toolbox, place, "")
+            sender = "system" if run.notice else "user"
+            said = UserMessage(run.prompt, sender, images=plan.images, notice=run.notice)
+            heard = words_for(before, said, letters, events)
+            notes = place.notes(before.delivered.place)
+            heard += [note for note in notes if note.notice is not None or note not in earlier]
+            schema = schema_of(lease.state, spec, run.schema)
+            heard += told_form(schema, earlier)
+            heard = with_place(before, heard, plan.workplace, place.workspace, events)
+            started = self._seating.started(spec, toolbox, place, system, tools_of(events))
+            first = (TaskBackgrounded(),) if run.to_background else ()
+            started = replace(started, budget=run.budget, was=lease.state.status)
+            started = replace(started, output_schema=run.schema, seconds=plan.time.most)
+            slot = self._slot(lease.state, place)
+            seat = self._seat(plan, record, toolbox, slot, lease.state.terms.system or system)
+            seat = replace(seat, schema=schema)
+            await know_again(seat, record, whole_transcript(events))
+            at_once = slot is None or slot.try_take()
+            begins, later = (started, ()) if at_once else in_line(started)
+            children_then = as_sent(before, children)
+            job = self._job(plan, seat, [*earlier, *heard], record, children_then, first=later)
+            async with self._limited(lease.task, run.budget):
+                await record.commit(begins, *first, *map(MessageAdded, heard))
+            begun = True
+            self._family.rejoin(before, children, job)
+            return self._supervisor.start(job)
+        finally:
+            if not begun:
+                if slot is not None:
+                    slot.give_back()
+                await self._store.release(lease)
+
+    @asynccontextmanager
+    async def _limited(self, task: str, budget: Budget | None) -> AsyncGenerator[None, None]:
+        """Bound a task by another budget, unless it does not go on in this block."""
+        ledger = self._store.ledger
+        before = await ledger.balance(task) if budget is not None else None
+        had = before.budget if before is not None else NO_BUDGET
+        if budget is None or limits_of(budget) == limits_of(had):
+            yield
+            return
+        await ledger.limit(task, budget)
+        gone_on = False
+        try:
+            yield
+            gone_on = True
+        finally:
+            if not gone_on:
+                await ledger.limit(task, had)
+
+    async def _cut_off(
+        self, record: Recorder, children: Sequence[Task], *, at_once: bool
+    ) -> tuple[list[Event], Task]:
+        """The facts of a task and the task they lead to, after the end of a run that was cut.
+
+        That is written at once, or else together with the new beginning, so that nobody sees it ended.
+        """
+        task = record.task
+        events = await self._store.events(task.id)
+        bounded = await is_bounded(self._store, task)
+        why = DIED if at_once else TAKEN_OVER
+        cut = interruption(task, transcript_of(events), why, children, bounded=bounded)
+        if not cut:
+            return events, task
+        if at_once:
+            await record.commit(*cut)
+            return await self._store.events(task.id), record.task
+        for number, fact in enumerate(cut, start=task.seq + 1):
+            record.defer(fact)
+            events.append(Event(task.id, number, stamp(), settle(fact)[0]))
+            task = fold(task, events[-1])
+        return events, task
+
+    def _slot(self, task: Task | TaskCreated, place: Caller) -> Slot | None:
+        """The right to be at work; who talks with a person needs none."""
+        if task.conversation:
+            return None
+        return self._supervisor.slots.slot("", task.parent or "", place.model.name)
+
+    def _seat(
+        self, plan: TaskPlan, record: Recorder, toolbox: Toolbox, slot: Slot | None, system: str
+    ) -> Seat:
+        task, place = record.task, plan.place
+        self._tree.learn(task.id, task.parent, plan.agent.name)
+        shells = place.session.shells.all
+        relatives = TaskRelatives(self._tree, task.id, shells, partial(self._family.meet, task))
+        seat = self._seating.seat(plan.agent, task, toolbox, place, plan.limits, relatives)
+        if slot is not None:
+            slot.task = task.id
+        payer = Payer(self._store.ledger, self._calls, record.lease.path, record.lease.owner)
+        return self._family.introduced(replace(seat, slot=slot, system=system, payer=payer), task)
+
+    def _job(
+        self,
+        plan: TaskPlan,
+        seat: Seat,
+        transcript: Sequence[Message],
+        record: Recorder,
+        children: Sequence[Task] = (),
+        *,
+        first: tuple[DurableFact, ...] = (),
+        rests_on: RestsOn | None = None,
+        ready: Ending | None = None,
+    ) -> Job:
+        cwd = seat.workspace.cwd
+        waits, task = plan.limits.commands, record.task.id
+        inbox = AgentInbox(
+            record,
+            self._seating.result_cap,
+            children,
+            self._outputs,
+            lambda: seat.seen.stale(cwd),
+            Commands(
+                lambda: seat.shells().of(task),
+                self._command_seconds if waits is None else waits,
+                lambda: remaining(self._supervisor.find(task), self._supervisor.find),
+            ),
+        )
+        folder = record.folder
+        for each in record.task.evidence.commands:
+            if each.shell and folder is not None:
+                seat.gate.hand_out(folder / f"{each.shell}.txt")
+        delegate = AgentDelegate(self._delegation, self, replace(plan.place, task=task), inbox)
+        self._family.take_up(children, inbox, seat)
+        seat = replace(seat, delegate=delegate, inbox=inbox)
+        liveness = TaskLiveness(record, self._supervisor.timing)
+        return Job(
+            seat,
+            [*transcript],
+            record,
+            plan.place.stop,
+            plan.workplace,
+            liveness,
+            plan.time,
+            first=first,
+            rests_on=rests_on,
+            ready=ready,
+        )
+
+
+def _first_messages(plan: TaskPlan, created: TaskCreated) -> list[UserMessage]:
+    """What a new task is told before anything else."""
+    spec = plan.agent
+    first = [UserMessage(spec.initial_prompt)] if created.conversation and spec.initial_prompt else []
+    place = plan.workplace.heard() if plan.workplace else ()
+    said = UserMessage(created.prompt, images=plan.images)
+    return [*first, said, *place, *plan.place.notes(), *told_form(schema_of(created, spec))]

@@ -1,0 +1,364 @@
+"""Owns live tasks: the only place that starts work, ends it, and writes down how it ended."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+
+from msgspec.structs import replace
+
+from gencode.budgets.ledger import BudgetSpent
+from gencode.core.errors import GenCodeError, ProviderError, Stopped
+from gencode.core.events import (
+    DurableFact,
+    MessageAdded,
+    QueueMoved,
+    TaskBackgrounded,
+    TaskEnded,
+    TaskStarted,
+)
+from gencode.core.messages import FileChange
+from gencode.core.reasons import CANCELLED, Cause, EndReason, stop_cause
+from gencode.core.status import Status
+from gencode.tasks.deadline import DeadlineAlarm
+from gencode.tasks.leave_worktree import leaving
+from gencode.tasks.running_task import GRACE_SECONDS, Job, Live, RestsOn
+from gencode.tasks.liveness import LeaseRenewal, Timing
+from gencode.tasks.result_warnings import warnings_of
+from gencode.agent.plugin_errors import blamed
+from gencode.agent.tool_calls import interrupted
+from gencode.agent.final_answer import BEFORE_THAT, fitting_before, shaped
+from gencode.agent.loop import run, sum_up
+from gencode.journal.owner import new_owner
+from gencode.journal.store import Store, Wish
+from gencode.agent.seat import Ending
+from gencode.agent.work_queue import Slots
+from gencode.agent.stop import Stop
+
+log = logging.getLogger(__name__)
+
+MOST_AGENTS = 16
+LIVENESS_SECONDS = 1.0
+"""At least so often it is looked whether tasks give signs of life, and what place they have in the queue."""
+REPORT_SECONDS = 60.0
+"""So long an agent that was stopped may take to say what it has found."""
+
+ELSEWHERE = stop_cause("it was stopped from another process")
+INTERRUPTED = Cause(EndReason.INTERRUPTED, "a person interrupted it")
+LOST = Cause(EndReason.LEASE_LOST, "another process has it now")
+CLOSING = Cause(EndReason.CLOSING, "the program is closing")
+REPORT = (
+    "You were stopped: {why}. No tool can be called any more. Say now what you have found and done so far, "
+    "and what is still open."
+)
+NO_REPORT = "it was stopped and could not say any more what it had: {why}"
+
+
+class Supervisor:
+    """Runs jobs side by side in one task group; no job ever raises into its siblings."""
+
+    def __init__(self, journal: Store, slots: Slots | None = None, timing: Timing | None = None) -> None:
+        self.owner = new_owner()
+        self.slots = slots or Slots(MOST_AGENTS)
+        self.timing = timing or Timing()
+        self._renewal = LeaseRenewal(self._renew, self.timing.lease)
+        self._places: dict[str, int] = {}
+        self._missing: set[Job] = set()
+        self.stop = Stop()
+        self._journal = journal
+        self._jobs: dict[str, Live] = {}
+        self._local: dict[str, Job] = {}
+        self._group = asyncio.TaskGroup()
+        self._chores: list[asyncio.Task[None]] = []
+        self.chores: list[Callable[[], Coroutine[None, None, None]]] = []
+        """What else is done again and again while anybody is at work here."""
+        self._errands: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> "Supervisor":
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.stop.stop(CLOSING)
+        await self.settle()
+        if self._errands:
+            await asyncio.wait(self._errands, timeout=GRACE_SECONDS)
+        for chore in (*self._chores, *self._errands):
+            chore.cancel()
+        await self._group.__aexit__(None, None, None)
+
+    def __iter__(self) -> Iterator[Live]:
+        return iter(tuple(self._jobs.values()))
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def start(self, job: Job) -> Job:
+        """Begin to run a job; it ends by itself, by its limits, or by its branch being stopped."""
+        self._local[job.id] = job
+        self.watch(job, lambda: self._lived(job))
+        return job
+
+    def watch(self, live: Live, life: Callable[[], Awaitable[None]]) -> None:
+        """Look after a task for as long as its `life` takes, here or in a process of its own."""
+        self._jobs[live.id] = live
+        live.work = self._group.create_task(self._work(live, life))
+        if not self._chores:
+            chores = (self._renewal.run(), self._heed(), self._look(), *(each() for each in self.chores))
+            self._chores = [self._group.create_task(each) for each in chores]
+
+    def see_to(self, errand: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Have something done whether or not anybody waits for it; closing cuts it after the grace time."""
+        begun = self._group.create_task(errand)
+        if self.stop.stopped:
+            asyncio.get_running_loop().call_later(GRACE_SECONDS, begun.cancel)
+        self._errands.add(begun)
+        begun.add_done_callback(self._errands.discard)
+        return begun
+
+    def find(self, task: str) -> Live | None:
+        """The live task of this id, if it is looked after here."""
+        return self._jobs.get(task)
+
+    def local(self, task: str) -> Job | None:
+        """The live task of this id, if it runs in this process."""
+        return self._local.get(task)
+
+    def local_tasks(self) -> list[Job]:
+        """The live tasks that run in this process."""
+        return list(self._local.values())
+
+    def elsewhere(self, task: str) -> bool:
+        """Whether a task is looked after here and worked on by another process."""
+        live = self.find(task)
+        return live is not None and live.elsewhere
+
+    async def settle(self) -> None:
+        """Wait for stopped work to end; what has not after the grace time is cancelled."""
+        working = [job.work for job in self if job.work is not None]
+        if not working:
+            return
+        _, late = await asyncio.wait(working, timeout=GRACE_SECONDS)
+        for work in late:
+            work.cancel()
+        if late:
+            await asyncio.wait(late, timeout=GRACE_SECONDS)
+
+    async def _work(self, live: Live, life: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await life()
+        except GenCodeError as trouble:
+            log.warning("task %s could not be written down: %s", live.id, trouble)
+            live.trouble = trouble
+        finally:
+            live.fall()
+            self._jobs.pop(live.id, None)
+            self._local.pop(live.id, None)
+
+    async def _lived(self, job: Job) -> None:
+        ending = await self._ran(job)
+        if ending.status is Status.FAILED and job.reports and job.turns.stopped:
+            ending = _without_report(_stopped(job, job.turns.cause or CANCELLED), ending.error or "")
+        ending = await _with_answers(job, ending)
+        async with leaving(self._journal, self, job, ending) as ending:
+            await self._close(job, ending)
+
+    async def _wait_for_turn(self, job: Job) -> None:
+        """Wait until another agent may be at work, and write that this one is."""
+        if job.first:
+            if job.seat.slot is not None:
+                with job.turns.interrupts(), job.record.parked():
+                    await job.seat.slot.take()
+            handed = job.seat.slot.handed if job.seat.slot is not None else ""
+            await job.record.commit(*(_when_handed(each, handed) for each in job.first))
+            job.first = ()
+
+    async def _ran(self, job: Job) -> Ending:
+        if job.ready is not None:
+            return job.ready
+        try:
+            await self._wait_for_turn(job)
+            job.deadline.begin(job.task, self.find)
+            with DeadlineAlarm(job):
+                try:
+                    return await run(job.seat, job.transcript, job.record, job.turns)
+                except Stopped as cut:
+                    return await self._reported(job, cut.cause)
+        except Stopped as cut:
+            return _stopped(job, cut.cause)
+        except BudgetSpent as spent:
+            return Ending(Status.LIMIT_REACHED, EndReason.BUDGET, error=str(spent))
+        except ProviderError as error:
+            return Ending(Status.FAILED, EndReason.PROVIDER_ERROR, error=str(error))
+        except asyncio.CancelledError:
+            return _stopped(job, job.stop.cause or CANCELLED)
+        except GenCodeError:
+            raise
+        except Exception as bug:
+            if words := blamed(bug):  # what a program brought along failed, and says so in its own words
+                log.info("task %s failed: %s", job.id, words, exc_info=bug)
+                return Ending(Status.FAILED, EndReason.EXTENSION_ERROR, error=words)
+            log.exception("task %s failed by a bug", job.id)
+            fault = f"a fault in GenCode: {type(bug).__name__}; the log has the details"
+            return Ending(Status.FAILED, EndReason.BUG, error=fault)
+
+    async def _reported(self, job: Job, why: Cause) -> Ending:
+        """The end of an agent whose turns were stopped: with a last word, where one was asked for."""
+        ending = _stopped(job, why)
+        if job.reports and not job.first and not job.stop.stopped:
+            note = REPORT.format(why=why)
+            try:
+                async with asyncio.timeout(REPORT_SECONDS):
+                    text = await sum_up(job.seat, job.transcript, job.record, job.stop, note)
+                schema = job.seat.schema
+                output = None if schema is None else (await shaped(text, schema))[0]
+                return replace(ending, text=text, output=output)
+            except Stopped:
+                return ending
+            except (ProviderError, BudgetSpent, TimeoutError) as trouble:
+                return _without_report(ending, str(trouble) or f"it took longer than {REPORT_SECONDS:.0f} s")
+        return ending
+
+    async def _close(self, job: Job, ending: Ending) -> None:
+        """Answer the calls that were cut and write the end, in one transaction."""
+        facts: list[DurableFact] = []
+        if job.record.open_calls:
+            why = ending.error or "the agent ended before it was answered"
+            known = job.record.answers, job.record.remarks
+            facts.append(MessageAdded(interrupted(job.record.open_calls, why, *known)))
+        task = job.record.task
+        said = bool(ending.text.strip())
+        report, changes = (ending.text, ()) if said else (task.report.text, task.report.changes)
+        changes = ending.changes or changes
+        warnings = ending.warnings if job.ready else warnings_of(job.seat, job.transcript, task, ending)
+        trouble = (job.record.trouble,) if job.record.trouble else ()
+        warnings, error = (*warnings, *trouble), ending.error
+        ended = TaskEnded(ending.status, report, error, warnings, ending.output, reason=ending.reason)
+        ended = replace(ended, changes=changes)
+        if job.rests_on and ending.status is Status.COMPLETED:
+            ended = replace(ended, inputs=await _rests_on(job.rests_on))
+        facts.append(ended)
+        written = False
+        try:
+            await job.record.commit(*facts, last=True)
+            written = True
+        finally:
+            if not written:
+                await job.record.release()
+
+    async def _heed(self) -> None:
+        """Do what somebody in another process asked for, and hand over what they said."""
+        async for _ in self._journal.changes.looks():
+            try:
+                for letter in await self._journal.letters(self.owner) if self._jobs else ():
+                    if (job := self.local(letter.task)) is not None and job.seat.inbox is not None:
+                        job.seat.inbox.put(letter)
+                for task, wish in await self._journal.asked(self.owner) if self._jobs else ():
+                    live = self.find(task)
+                    if (job := self.local(task)) is not None:
+                        await self._grant(job, wish)
+                    elif live is not None and wish in (Wish.STOP, Wish.REPORT) and not live.stop.stopped:
+                        live.unwanted = True
+                        self._group.create_task(live.halt(ELSEWHERE))
+            except GenCodeError as trouble:
+                log.warning("what others asked for could not be done: %s", trouble)
+
+    async def _look(self) -> None:
+        """Time out every task that gives no sign of life, and tell what places others have in the queue."""
+        while True:
+            await asyncio.sleep(min(LIVENESS_SECONDS, self.timing.stalled / 4))
+            self._tell_places()
+            for live in self:
+                try:
+                    known = None if live.queued else live.liveness
+                    why = await known.look() if known is not None else None
+                    if why is not None and live.overdue is None:
+                        live.overdue = why
+                        self._group.create_task(live.time_out(why))
+                except GenCodeError as trouble:
+                    log.warning("the silence of task %s could not be noted: %s", live.id, trouble)
+
+    def _tell_places(self) -> None:
+        """Let the places in the queue be heard that have changed."""
+        waiting = [task for task in self.slots.waiting() if task in self._jobs and self._jobs[task].queued]
+        places = {task: place for place, task in enumerate(waiting, start=1)}
+        for task, place in places.items():
+            if place != self._places.get(task):
+                self._jobs[task].tell(QueueMoved(place))
+        self._places = places
+
+    async def _grant(self, job: Job, wish: Wish) -> None:
+        match wish:
+            case Wish.STOP if not job.stop.stopped:
+                job.unwanted = True
+                self._group.create_task(job.halt(ELSEWHERE))
+            case Wish.REPORT if not job.turns.stopped:
+                job.unwanted = True
+                job.report(ELSEWHERE)
+            case Wish.INTERRUPT if not job.turns.stopped:
+                job.interrupt(INTERRUPTED)
+            case Wish.BACKGROUND if job.sent_back is not None and not job.sent_back.done():
+                await self.send_back(job)
+            case _:
+                pass
+
+    async def send_back(self, job: Job) -> None:
+        """Let whoever waits for a job go on without it; from now on it is one in the background."""
+        await job.record.commit(TaskBackgrounded())
+        job.seat.gate.approvals.background = True
+        job.send_back()
+
+    async def _renew(self) -> None:
+        """Renew the leases of all live tasks.
+
+        A task that somebody else has by now (this process hung) is stopped: it can write nothing more, and
+        nobody is to answer what it asks. One that has just ended is missing, too, but not twice.
+        """
+        jobs = set(self.local_tasks())
+        held = await self._journal.renew(self.owner)
+        lost = {job for job in jobs if job.id not in held}
+        for job in self._missing & lost:
+            if not job.stop.stopped:
+                self._group.create_task(job.halt(LOST))
+        self._missing = lost
+
+
+async def _rests_on(find_out: RestsOn) -> tuple[FileChange, ...] | None:
+    """What a result rests on, where that can be found out: no result is lost for it."""
+    try:
+        return await find_out()
+    except (GenCodeError, asyncio.CancelledError) as trouble:
+        log.info("what a result rests on could not be found out: %r", trouble)
+        return None
+
+
+def _when_handed(fact: DurableFact, handed: str) -> DurableFact:
+    """A start that says when it was its turn: its writing comes later, and others may have come meanwhile."""
+    return replace(fact, handed=handed) if isinstance(fact, TaskStarted) else fact
+
+
+async def _with_answers(job: Job, ending: Ending) -> Ending:
+    """An end with what was answered before something else came; with a schema, from what fits it on."""
+    said = bool(ending.text.strip())
+    if job.seat.schema is None:
+        return replace(ending, text=job.task.run.answers.with_these(ending.text)) if said else ending
+    if ending.status is Status.COMPLETED or ending.output is not None or not job.task.run.answers.before:
+        return ending
+    try:
+        found = await fitting_before(job.task.run.answers, job.seat.schema)
+    except asyncio.CancelledError:  # the end is written in any case
+        return ending
+    if found is None:
+        return ending
+    since, output = found
+    text = since.with_these(ending.text) if said else ""
+    return replace(ending, text=text, output=output, warnings=(*ending.warnings, BEFORE_THAT))
+
+
+def _without_report(ending: Ending, trouble: str) -> Ending:
+    """The end of an agent that was stopped and could not say any more what it has."""
+    return replace(ending, warnings=(*ending.warnings, NO_REPORT.format(why=trouble.rstrip("."))))
+
+
+def _stopped(job: Job, why: Cause) -> Ending:
+    """The end of an agent that was stopped, by somebody or because its time was up."""
+    return Ending(Status.TIMED_OUT if job.overdue else Status.CANCELLED, why.reason, error=str(why))

@@ -1,0 +1,155 @@
+"""Budgets of tasks and sessions: which of two counts, what a session may spend, and how one is set."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from msgspec.structs import replace
+
+from gencode.budgets.ledger import BudgetSpent, Shortage
+from gencode.budgets.limits import (
+    COSTS_OF_A_CALL,
+    NO_BUDGET,
+    check_budget,
+    in_numbers,
+    in_units,
+    limits_of,
+    shares,
+    tightest,
+)
+from gencode.core.budget import Budget
+from gencode.core.ids import new_id
+from gencode.core.task import Task
+from gencode.tasks.deadline import seconds_left
+from gencode.tasks.task_queries import spent_by, tasks_above
+from gencode.journal.store import Store
+
+GO_ON = "A bigger one lets it go on: gen task budget {task} {kind} N."
+RAISE = "To raise that one: gen task budget {task} {kind} N."
+MOST_WRITTEN = 1_000
+"""Of so many sessions it is known whether another budget was named elsewhere."""
+
+
+class TaskBudgets:
+    """The budgets of the conversations and tasks of one process.
+
+    `account` is the account of this session in the ledger: it pays for work that belongs to no conversation.
+    """
+
+    def __init__(self, store: Store, budget: Budget, named: Budget) -> None:
+        """`budget` bounds all conversations here; of it, what was `named` counts before what one had."""
+        self._store = store
+        self.budget = budget
+        self._named = named
+        self._usual = _without(budget, named)
+        self._set = False
+        self._written: dict[str, Budget] = {}
+        """What sessions might spend when what is named here began to count for them."""
+        self.account = f"session-{new_id()}"
+        self._limited = NO_BUDGET
+        """What the account of this session is limited to in the ledger."""
+
+    async def limit_session(self, budget: Budget) -> None:
+        """Let conversations, and all other work, spend so much from now on; what they spent counts."""
+        check_budget(budget)
+        self.budget = budget
+        self._set, self._usual = True, NO_BUDGET
+        self._written.clear()
+        await self.opened()
+
+    async def opened(self) -> str:
+        """The account of this session, limited to what its work may spend."""
+        if self._limited != self.budget:
+            await self._store.ledger.limit(self.account, self.budget)
+            self._limited = self.budget
+        return self.account
+
+    async def current(self, task: Task) -> Budget:
+        """What a task may spend at this moment, wherever that was said."""
+        balance = await self._store.ledger.balance(task.id)
+        own = task.terms.budget
+        return own if balance is None else replace(balance.budget, seconds=own.seconds)
+
+    async def of_conversation(self, session: Task | None) -> Budget:
+        """What a conversation may spend: of each kind what is named now, else what it had, or the usual.
+
+        What was named elsewhere after that counts before it.
+        """
+        if session is None:
+            return self.budget
+        had = await self.current(session)
+        if self._written.get(session.id, had) != had:
+            return tightest(had, self._usual)
+        if self._set:
+            return self.budget
+        kept = tightest(had, self.budget)
+        kinds = ((name, getattr(self._named, name)) for name in kept.__struct_fields__)
+        return replace(kept, **{name: amount for name, amount in kinds if amount is not None})
+
+    def keep(self, session: str, budget: Budget) -> None:
+        """What counts for a conversation from now on, until another budget is named for it elsewhere."""
+        self._written.setdefault(session, budget)
+        if len(self._written) > MOST_WRITTEN:
+            del self._written[next(iter(self._written))]
+
+    async def top_of(self, task: Task) -> Task:
+        """The first task above one, or itself."""
+        top = task
+        async for above in tasks_above(self._store, task):
+            top = above
+        return top
+
+    async def taken_along(self, asked: Budget) -> Budget:
+        """What work without a conversation may spend that outlives this session: what that leaves, at most.
+
+        It counts as an agent itself. BudgetSpent when nothing is left.
+        """
+        if not shares(self.budget):
+            return asked
+        balance = await self._store.ledger.balance(await self.opened())
+        if balance is None:
+            return asked
+        for kind in (*COSTS_OF_A_CALL, "spawns"):
+            limit, left = balance.account.limits.get(kind), balance.left.get(kind)
+            if limit is not None and left is not None and left < 1:
+                spent = balance.account.spent.get(kind, 0)
+                raise BudgetSpent(Shortage(balance.account.id, kind, limit, spent, limit - spent))
+        left = in_units(balance.left)
+        return tightest(asked, left if left.spawns is None else replace(left, spawns=left.spawns - 1))
+
+    async def check_own(self, task: Task) -> None:
+        """UserMistake with the way out when a task that has ended has spent all of its own budget."""
+        budget = await self.current(task)
+        if not task.status.ended or budget == NO_BUDGET:
+            return
+        seconds_left(task, budget)
+        spent = in_numbers(await spent_by(self._store, task.id)) if shares(budget) else {}
+        for kind, limit in limits_of(budget).items():
+            if limit is not None and kind in COSTS_OF_A_CALL and spent[kind] >= limit:
+                agent = "" if task.conversation else task.agent
+                short = Shortage(task.id, kind, limit, spent[kind], 0, agent=agent)
+                raise BudgetSpent(short, GO_ON.format(task=task.id, kind=kind))
+
+    async def limit(self, task: Task, budget: Budget) -> None:
+        """Bound a task by another budget at once; UserMistake with the way out when less is left above it."""
+        try:
+            await self._store.ledger.limit(task.id, budget)
+        except BudgetSpent as spent:
+            short = spent.shortage
+            raise BudgetSpent(short, RAISE.format(task=short.account, kind=short.kind)) from None
+
+    @asynccontextmanager
+    async def with_way_out(self) -> AsyncGenerator[None, None]:
+        """Say which budget has to be raised, where one that a task has does not let another begin."""
+        try:
+            yield
+        except BudgetSpent as spent:
+            if type(spent) is not BudgetSpent or spent.shortage.account == self.account:
+                raise
+            short = spent.shortage
+            raise BudgetSpent(short, GO_ON.format(task=short.account, kind=short.kind)) from None
+
+
+def _without(budget: Budget, named: Budget) -> Budget:
+    """What a budget has of kinds that are not named."""
+    kinds = {name: None for name in named.__struct_fields__ if getattr(named, name) is not None}
+    return replace(budget, **kinds)

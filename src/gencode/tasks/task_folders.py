@@ -1,0 +1,309 @@
+"""Agents in git worktrees of their own: made before they start, summed up when they have ended.
+
+What makes worktrees is loaded when the first one is wanted.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.changes import (
+    MOST_FILES,
+    Changes,
+    WorktreeChanges,
+    is_in_use,
+    offers,
+    with_changes,
+    withdrawn,
+    without_use,
+)
+from gencode.core.errors import GenCodeError, UserMistake
+from gencode.core.events import TaskCreated
+from gencode.core.ids import new_id
+from gencode.core.messages import UserMessage, place_told
+from gencode.core.place import TaskPlace, WorktreePlace
+from gencode.core.spec import AgentSpec, Workspace
+from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.journal.store import Store
+
+if TYPE_CHECKING:
+    from gencode.workspaces.restore_worktree import Told
+    from gencode.workspaces.worktrees.leftover import Leftover
+    from gencode.workspaces.worktrees.worktree import Worktree
+    from gencode.workspaces.worktrees.agent_work import Work
+
+NO_HOME = "A worktree needs a folder of GenCode's own, and there is none here; leave isolation out."
+THERE = (
+    "You work in a git worktree of your own, {cwd}, on the branch {branch}, which was made from {begun}. "
+    "What you change in it, committed or not, is on that branch only until somebody merges it. You need not "
+    "commit it: that is done when you end, and a sandbox may keep you from it before."
+)
+LAST = "the last commit of {repository}"
+
+
+class Summary(Struct, frozen=True):
+    """What is in a worktree or a copy when its agent ends, and what is worth a warning."""
+
+    changes: Changes | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Workplace:
+    """The worktree of one agent. One that is `fresh` was made just now; `anew` is told of one that is not
+    just the one that the agent had.
+    """
+
+    shared = True
+    """Whether agents that this one sent may be at work in it as well, also when this one has ended."""
+
+    def __init__(self, tree: "Worktree", *, fresh: bool = False, anew: "Told | None" = None) -> None:
+        self._tree = tree
+        self._fresh = fresh
+        self._anew = anew
+
+    @property
+    def workspace(self) -> Workspace:
+        """Where the agent works."""
+        return self._tree.workspace
+
+    @property
+    def path(self) -> str:
+        """The folder of the whole worktree."""
+        return str(self._tree.path)
+
+    @property
+    def named(self) -> str:
+        """The id that its task should have: the branch and the folder are called like it."""
+        return self._tree.name
+
+    def heard(self) -> list[UserMessage]:
+        """What an agent should know about its folder before it begins."""
+        tree = self._tree
+        begun = tree.begun or LAST.format(repository=tree.repository)
+        text = THERE.format(cwd=tree.workspace.cwd, branch=tree.branch, begun=begun)
+        return [place_told(text, self._place)]
+
+    def heard_anew(self) -> list[UserMessage]:
+        """What an agent should know before it goes on: that it is not in the worktree it had."""
+        return [place_told(self._anew.agent, self._place)] if self._anew else []
+
+    @property
+    def _place(self) -> TaskPlace:
+        return WorktreePlace(str(self._tree.workspace.cwd), self._tree.branch)
+
+    @property
+    def news(self) -> str:
+        """What a person should know when the agent begins; mostly nothing."""
+        tree = self._tree
+        if self._anew:
+            return self._anew.person
+        if self._fresh and tree.begun:
+            return f"It works in a git worktree of its own, {tree.path}, made from {tree.begun}."
+        return ""
+
+    async def given_up(self) -> None:
+        """Remove it, where it was made for an agent that did not begin after all."""
+        from gencode.workspaces.worktrees.agent_work import result
+
+        if self._fresh:
+            with suppress(GenCodeError):
+                await result(self._tree)
+
+    async def summary(self) -> Summary:
+        """What the agent changed, committed on its branch, and how that can be taken over."""
+        from gencode.workspaces.worktrees.agent_work import result
+
+        try:
+            work = await result(self._tree)
+        except GenCodeError as trouble:
+            return Summary(notes=(f"its worktree {self.path} is kept as it is: {trouble}",))
+        return Summary(changes_of(self._tree, work), (*self._tree.notes, *work.notes))
+
+
+class Workplaces:
+    """Makes worktrees below the folder `home`, for tasks in a journal."""
+
+    def __init__(self, home: Path | None, store: Store) -> None:
+        self.home = home
+        self._store = store
+        self.given: dict[str, Workplace] = {}
+        """Those that were prepared for tasks which are about to begin here."""
+
+    async def make(self, workspace: Workspace, source: Task | None = None) -> Workplace:
+        """A worktree for a new agent, called as its task will be; UserMistake where there can be none.
+
+        That of a fork begins with what the `source` has changed, where that is known.
+        """
+        from gencode.workspaces.worktrees.create import make
+
+        if self.home is None:
+            raise UserMistake(NO_HOME)
+        name = new_id()
+        while await self._store.ids(name):
+            name = new_id()
+        if source is None:
+            return Workplace(await make(workspace, self.home, name), fresh=True)
+        from gencode.workspaces.restore_worktree import copied
+        from gencode.workspaces.transfer.latest_work import ground_of
+
+        ground = await ground_of(self._store, source)
+        return Workplace(await copied(ground, workspace, self.home, name), fresh=True)
+
+    @asynccontextmanager
+    async def lent(
+        self,
+        created: TaskCreated,
+        workspace: Workspace,
+        source: Task | None = None,
+        *,
+        wanted: bool,
+        far: bool,
+    ) -> AsyncGenerator[tuple[TaskCreated, str]]:
+        """The first fact of a task for another process, with a worktree where one is `wanted`; its news.
+
+        A process that may be on a machine that is `far` makes a copy itself.
+        """
+        if far or not wanted:
+            yield replace(created, isolated=wanted), ""
+            return
+        workplace = await self.make(workspace, source)
+        async with kept_if_begun(workplace):
+            yield replace(created, worktree=workplace.path), workplace.news
+
+    def handed(self, created: TaskCreated, task: str) -> Workplace | None:
+        """The worktree that another process has made for a task that begins here, if there is one."""
+        if task or not created.worktree:
+            return self.given.get(task)
+        from gencode.workspaces.worktrees.worktree import tree_there
+
+        tree = tree_there(Path(created.worktree))
+        if tree is None:
+            raise UserMistake(f"The worktree {created.worktree} that was made for the task is gone.")
+        return Workplace(tree)
+
+    @asynccontextmanager
+    async def entered(self, task: Task) -> AsyncGenerator[None]:
+        """While nobody who ends in the worktree that a task is about to go on in can remove that."""
+        from gencode.workspaces.worktrees.worktree_lock import alone
+        from gencode.workspaces.worktrees.worktree import path_around
+
+        folder = task.created.worktree or task.cwd
+        path = path_around(Path(folder)) if folder else None
+        if path is None:
+            yield
+            return
+        async with alone(path) as tree:
+            if tree is None and not task.created.worktree:
+                raise UserMistake(f"The folder {task.cwd} of task {task.id} was a worktree, and is gone.")
+            yield
+
+    async def again(self, task: Task, workspace: Workspace) -> Workplace | None:
+        """The worktree for a task that goes on, if it has one, with its newest work as far as that is known.
+
+        One that is gone is made anew.
+        """
+        if task.id in self.given or not had_own(task):
+            return self.given.get(task.id)
+        if self.home is None:
+            raise UserMistake(NO_HOME)
+        from gencode.workspaces.restore_worktree import stand
+        from gencode.workspaces.transfer.latest_work import ground_of
+
+        found = await stand(await ground_of(self._store, task), workspace, self.home)
+        return Workplace(found.tree, fresh=found.fresh, anew=found.told)
+
+
+@asynccontextmanager
+async def kept_if_begun(workplace: Workplace | None) -> AsyncGenerator[None]:
+    """A worktree that was made for an agent is removed again where it does not begin inside this block."""
+    begun = False
+    try:
+        yield
+        begun = True
+    finally:
+        if workplace is not None and not begun:
+            await workplace.given_up()
+
+
+def in_worktree(spec: AgentSpec, asked: str, source: Task | None = None) -> bool:
+    """Whether an agent gets a worktree: it was asked for, its file says so, or it copies one who had one."""
+    return (asked or spec.isolation) == "worktree" or (source is not None and had_own(source))
+
+
+def had_own(task: Task) -> bool:
+    """Whether a task works in a worktree or a copy of its own, wherever it is run."""
+    return bool(task.created.worktree) or task.created.isolated
+
+
+def changes_of(tree: "Worktree", work: "Work") -> WorktreeChanges:
+    """What the agents in a worktree have changed."""
+    if not work.kept:
+        return WorktreeChanges("removed")
+    where = WorktreeChanges("open", tree.branch, str(tree.path), str(tree.repository))
+    if work.commit == tree.base:
+        return replace(where, state="empty", notes=work.notes)
+    return replace(
+        where,
+        state="merged" if work.merged else "open",
+        after=tree.after,
+        files=work.files[:MOST_FILES],
+        more_files=max(0, len(work.files) - MOST_FILES) + work.more_files,
+        diff=work.diff,
+        merges=work.merges,
+        conflicts=work.conflicts,
+        overlaps=work.overlaps,
+        blocked=work.blocked,
+        commands=work.how,
+    )
+
+
+async def told_now(task: Task, store: Store | None = None) -> str:
+    """The result of a task, without the offer of work in its worktree that was taken over since.
+
+    With a `store`, it is also known whether those that it sent are still at work there.
+    """
+    from gencode.tasks.leave_worktree import at_work
+    from gencode.workspaces.worktrees.leftovers import looked_at
+    from gencode.workspaces.worktrees.worktree import recorded
+
+    tree = recorded(Path(task.created.worktree))
+    if tree is None or not task.status.ended:
+        return task.result
+    offered = any(offers(each, tree.branch) for each in task.report.changes)
+    in_use = any(map(is_in_use, task.report.changes))
+    if in_use and (store is None or await at_work(store, tree.path, task.id)):
+        return task.result
+    left = await looked_at(tree.path)
+    untold = in_use or task.status is Status.INTERRUPTED
+    cut = left is not None and untold and (left.changed or left.dirty)
+    if not cut and not in_use and (not offered or (left is not None and not (left.merged or left.settled))):
+        return task.result
+    kept = with_changes(
+        task.report.text, [withdrawn(each, tree.branch) for each in without_use(task.report.changes)]
+    )
+    if left is not None and cut:
+        return f"{kept.rstrip()}\n\n{_found(left)}".lstrip()
+    where = f"Its worktree and its branch {tree.branch} are gone by now"
+    if left is not None:
+        where = f"All of it is in {tree.repository} by now{_but(left)}"
+    return f"{kept.rstrip()}\n\n[{where}.]".lstrip()
+
+
+def _but(left: "Leftover") -> str:
+    return f", but {left.only_there}" if left.only_there else ""
+
+
+def _found(left: "Leftover") -> str:
+    """What is in the worktree of an agent that was cut off before anybody could sum that up."""
+    files = "1 file" if left.changed == 1 else f"{'?' if left.changed is None else left.changed} files"
+    where = f"on the branch {left.branch}, in {left.path}"
+    if left.merged or left.settled:
+        return f"[What it changed, {files}, is {where}, and all of it is in {left.repository}{_but(left)}.]"
+    open_too = ", partly not committed" if left.dirty else ""
+    said = f"[It was cut off. What it had changed, {files}, is {where}{open_too}, and not in your checkout.]"
+    return f"{said}\nTo take it over: {left.taking_over}"

@@ -1,0 +1,252 @@
+"""Following tasks through the journal, from whatever process; nobody has to know who runs them."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from gencode.core.errors import Conflict, CorruptFact, GenCodeError, StoreAway, UserMistake
+from gencode.core.events import Event, PassingFact, ProgressMade
+from gencode.core.outcome import Outcome, outcome_of
+from gencode.core.reasons import Cause, EndReason, WaitFor
+from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.tasks.crash_recovery import close_if_orphan
+from gencode.tasks.deadline import UnclaimedTimer
+from gencode.journal.dispatch import Dispatching, NoWorker, Outlook
+from gencode.journal.store import Store, TaskQuery
+from gencode.agent.stop import Stop
+
+T = TypeVar("T")
+
+LOOK_SECONDS = 0.5
+"""A process that dies writes nothing, so whoever waits for its task looks so often besides."""
+AWAY_SECONDS = 300.0
+"""So long a database may be away; then who waits for an agent hears that, and goes on without it."""
+QUIET_SECONDS = 2.0
+"""For so long it is not said that no worker is at a task: most are begun at once."""
+OUTLOOK_SECONDS = 1.5
+FIRST_PAUSE = 0.2
+LONGEST_PAUSE = 5.0
+WAITS = "waits for the database, which cannot be reached; the agent itself may be at work"
+QUEUES = "waits for the database, which cannot be reached, to give an agent to the workers"
+MOST_ASKED = 200
+"""So many of the latest tasks of a folder are looked at for who changed a file."""
+WRITTEN_LATER = 0.7
+"""For so many seconds it is waited that somebody writes down to have changed a file."""
+WOKEN = (
+    "Task {task} was woken and waits for a worker; say more to it (gen task send {task}), wait for it "
+    "(gen task output {task}), or stop it first (gen task stop {task})."
+)
+OUT_OF_TIME = Cause(EndReason.TIME_LIMIT, "it was waited for long enough")
+
+FindOutlook = Callable[[], Awaitable[Outlook | None]]
+"""Finds out what a task waits for that no worker is at."""
+Tell = Callable[[PassingFact], None]
+"""Hears that the database is away."""
+
+
+def tell_nobody(_fact: PassingFact) -> None:
+    """For who waits where nobody reads along."""
+
+
+async def retry(
+    step: Callable[[], Awaitable[T]], stop: Stop, tell: Tell = tell_nobody, note: str = WAITS
+) -> T:
+    """What a step gives that may be repeated: tried again, with longer and longer pauses, while the store is
+    away. StoreAway when it stays away, or what waits is stopped.
+    """
+    until, pause = time.monotonic() + AWAY_SECONDS, FIRST_PAUSE
+    while True:
+        try:
+            return await step()
+        except StoreAway:
+            if stop.stopped or time.monotonic() > until:
+                raise
+        if pause == FIRST_PAUSE:
+            tell(ProgressMade(note, note=True, waits_for=WaitFor.DATABASE))
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+async def facts_of(store: Store, task: str, after: int = 0) -> tuple[list[Event], CorruptFact | None]:
+    """The facts of a task as far as they can be read, and what is wrong with the next one."""
+    try:
+        return await store.events(task, after), None
+    except CorruptFact as corrupt:
+        return [event for event in corrupt.before if isinstance(event, Event)], corrupt
+
+
+async def as_awaited(store: Store, tasks: Sequence[Task]) -> list[Task]:
+    """Tasks as others see them: one that was woken waits like a new one, until a worker begins with it.
+
+    The journal has its earlier end as the last fact until then, and what it said before is no answer to
+    what it is asked now.
+    """
+    ended = [task.id for task in tasks if task.status.ended and not task.conversation]
+    if not ended or not isinstance(store, Dispatching):
+        return [*tasks]
+    woken = {*ended} - await store.over(ended)
+    waits = partial(
+        replace, status=Status.PENDING, report="", changes=(), output=None, error=None, ended_at=None
+    )
+    return [waits(task) if task.id in woken else task for task in tasks]
+
+
+class WorkerWait:
+    """Tells what a task waits for that no worker is at, and when to wait for that no longer."""
+
+    def __init__(
+        self, tell: Callable[[PassingFact], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._tell = tell
+        self._clock = clock
+        self._next = clock() + QUIET_SECONDS
+        self._seen: Outlook | None = None
+        self._told: Outlook | None = None
+        self._timer = UnclaimedTimer(clock)
+
+    async def look(self, outlook: FindOutlook | None, *, quiet: bool) -> str:
+        """Look why a task is `quiet`, if it may not have begun; what is so twice in a row is said.
+
+        Why it has to end, where it was waited for long enough.
+        """
+        now = self._clock()
+        if outlook is None or (quiet and now < self._next):
+            return ""
+        if not quiet:
+            self._next, self._seen = now + QUIET_SECONDS, None
+            self._timer.is_over(None)
+            return ""
+        self._next = now + OUTLOOK_SECONDS
+        before, self._seen = self._seen, None
+        try:
+            self._seen = seen = await outlook()
+        except GenCodeError:  # it is looked again, and whoever follows the task says what is wrong
+            self._timer.pause()
+            return ""
+        told = replace(seen, unclear=False) if seen else None
+        if seen and seen.reason is not NoWorker.NOT_YET and seen == before and told != self._told:
+            self._told = told
+            self._tell(ProgressMade(f"waits for {_in_full(seen)}", note=True, waits_for=WaitFor.WORKER))
+        return seen.end if self._timer.is_over(seen) and seen else ""
+
+
+def _in_full(seen: Outlook) -> str:
+    if seen.most is None:
+        return seen.words
+    return f"{seen.words}; if none comes within {seen.most:.10g} s, it ends"
+
+
+class Watch:
+    """Looks at the journal whenever it changes. A task whose process died ends when it is looked at."""
+
+    def __init__(self, store: Store, owner: str, outputs: Path | None = None) -> None:
+        self._store = store
+        self._owner = owner
+        self._outputs = outputs
+
+    async def task(self, task: str) -> Task:
+        """A task by its whole id, as it is now."""
+        found = await self._store.task(task)
+        if found is not None and not found.status.ended:
+            await close_if_orphan(self._store, task, self._owner, self._outputs)
+            found = await self._store.task(task)
+        if found is None:
+            raise UserMistake(f"There is no task {task}.")
+        [seen] = await as_awaited(self._store, [found])
+        if seen.status.ended and isinstance(self._store, Dispatching):
+            # It may have gone on and ended again since it was read, and this would be its earlier end.
+            seen = await self._store.task(task) or seen
+        return seen
+
+    def outcome(self, task: Task) -> Outcome:
+        """A folded task in its public shape."""
+        return outcome_of(task, outputs=self._outputs)
+
+    async def check_rests(self, task: Task) -> None:
+        """UserMistake for a task that was woken and has not begun: what it was told then must not be lost."""
+        if task.status.ended and (await self.task(task.id)).status is Status.PENDING:
+            raise Conflict(WOKEN.format(task=task.id))
+
+    async def until(
+        self,
+        task: str,
+        done: Callable[[Task], bool],
+        seconds: float | None = None,
+        tell: Tell = tell_nobody,
+    ) -> Task:
+        """The task as soon as it is `done` or has ended, or as it is after so many seconds.
+
+        A database that is away meanwhile is waited for, too.
+        """
+        until = None if seconds is None else time.monotonic() + seconds
+        stop, look = Stop(), partial(self.task, task)
+        over = None
+        if seconds is not None:
+            over = asyncio.get_running_loop().call_later(seconds, stop.stop, OUT_OF_TIME)
+        try:
+            while True:
+                seen = self._store.changes.count
+                found = await retry(look, stop, tell)
+                rest = LOOK_SECONDS if until is None else min(LOOK_SECONDS, until - time.monotonic())
+                if done(found) or found.status.ended or rest <= 0:
+                    return found
+                await self._store.changes.after(seen, rest)
+        finally:
+            if over is not None:
+                over.cancel()
+
+    async def ended(self, task: str, seconds: float | None = None, tell: Tell = tell_nobody) -> Task:
+        """The task once it has ended, or as it is after so many seconds."""
+        return await self.until(task, lambda found: found.status.ended, seconds, tell)
+
+    async def events(
+        self, task: str, after: int = 0, tell: Tell = tell_nobody
+    ) -> AsyncGenerator[Event, None]:
+        """The facts of a task from a number on, each as soon as it is written, until it has ended."""
+        stop = Stop()
+        while True:
+            seen = self._store.changes.count
+            found = await retry(partial(self.task, task), stop, tell)
+            events, problem = await retry(partial(facts_of, self._store, task, after), stop, tell)
+            for event in events:
+                after = event.seq or after
+                yield event
+            if problem is not None:
+                raise problem
+            if found.status.ended and found.seq <= after:
+                return
+            await self._store.changes.after(seen, LOOK_SECONDS)
+
+    async def author(self, cwd: str, path: str, sha256: str, but: str | None) -> str:
+        """Which agent in a folder left a file in this state, as the journals tell; empty if none did.
+
+        What others have changed is written down a moment later, so while any are at work there it is looked
+        for again.
+        """
+        until = time.monotonic() + WRITTEN_LATER
+        while sha256:
+            seen = self._store.changes.count
+            latest = await self._store.tasks(TaskQuery(cwd=cwd, limit=MOST_ASKED))
+            found = [*reversed(latest), await self._host(cwd)]
+            others = [task for task in found if task is not None and task.id != but]
+            for task in others:
+                if any((each.path, each.sha256) == (path, sha256) for each in task.evidence.files_changed):
+                    return f"the agent {task.agent}, task {task.id}"
+            rest = until - time.monotonic()
+            if rest <= 0 or all(task.status.ended for task in others):
+                break
+            await self._store.changes.after(seen, rest)
+        return ""
+
+    async def _host(self, cwd: str) -> Task | None:
+        """The task that a folder was made for as its worktree; it belongs to another folder itself."""
+        from gencode.workspaces.worktrees.worktree import path_around
+
+        path = path_around(Path(cwd))
+        return await self._store.task(path.name) if path is not None else None

@@ -1,0 +1,272 @@
+"""The worktree of a task that goes on or is copied: the one it had, or one with what is known of its work.
+
+That may be in a worktree here, in one that another machine made of the same repository (what is on its branch
+can be had here, too), or in the database, as it came back from a worker.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+from shlex import quote
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.errors import GenCodeError, UserMistake
+from gencode.core.spec import Workspace
+from gencode.core.task import Task
+from gencode.tasks.task_folders import LAST
+from gencode.workspaces.transfer.latest_work import Ground
+from gencode.workspaces.transfer.apply_changes import Homecoming, catch_up
+from gencode.workspaces.transfer.folder_snapshot import Returned, as_reason
+from gencode.workspaces.worktrees.create import Source, make_of, source_of
+from gencode.workspaces.worktrees.merge_preview import is_merged
+from gencode.workspaces.worktrees.worktree import (
+    BRANCHES,
+    Worktree,
+    name_here,
+    recorded,
+    recorded_once,
+    repository_folder,
+)
+from gencode.workspaces.worktrees.agent_work import state_of
+
+WORK = "the work of task {task}, as it was when the fork began"
+FIRST = "the commit that task {task} began with"
+BEGAN = f"{FIRST}: what that task changed is not in it"
+MERGED = f"{LAST}: what task {{task}} changed is in it only if somebody merged that"
+CAME = "the work of task {task}, as it came back from {worker}"
+BRANCH = (
+    "the work of task {task} that is on the branch {branch}: its worktree is on another machine, and what it "
+    "did since its last run there ended is not in it"
+)
+GONE = (
+    "The worktree {path} of task {task} is gone, so it cannot go on there. Its branch {branch} is still "
+    "there; check it out again: git -C {top} worktree add -f {quoted} {branch}"
+)
+REMOVED = "was removed"
+AWAY = "was on a worker"
+NOT_HAD = (
+    f"{AWAY}, and what came back from there cannot be had here (gen task merge {{task}} offers it): {{why}}"
+)
+ASIDE = "{why} (that is on the branch {branch}; to bring it in: git -C {path} merge {branch})"
+OFFERED = "{why} (gen task merge {task} offers it)"
+LEFT = " Of what you changed, this was too large to travel and is only where you were then: {left}."
+
+
+class Told(Struct, frozen=True):
+    """What an agent and a person hear of a worktree that is not just the one that the agent had."""
+
+    agent: str
+    person: str
+
+
+ANEW = Told(
+    "You work in a git worktree, {cwd}, that was made anew, on a new branch {branch}, from the last commit "
+    "of {repository}: the "
+    "one you had {lost}. What you changed in that is in it only if somebody took it over, so look.",
+    "Its worktree {path} was made anew from the last commit of {repository}, because the one it had {lost}.",
+)
+ALL_THERE = Told(
+    "You work in a git worktree, {cwd}, that was made anew, on a new branch {branch}, from the last commit "
+    "of {repository}, "
+    "which has all that you changed {where}.",
+    "Its worktree {path} was made anew from the last commit of {repository}, which has all that it changed "
+    "{where}.",
+)
+RETURNED = Told(
+    "You work in a git worktree of your own, {cwd}, on a new branch {branch}, which was made with what you "
+    "changed {where}.",
+    "Its worktree {path} was made with what it changed {where}.",
+)
+ELSEWHERE = Told(
+    "You work in a git worktree of your own, {cwd}, on a new branch {branch}, which was made from the "
+    "branch {was}, because the "
+    "worktree you had is on another machine: what you did since your last run there ended is only there.",
+    "Its worktree {path} was made from the branch {was}, because the one it had is on another machine; what "
+    "is not on that branch is only there.",
+)
+CAUGHT_UP = Told(
+    "You work in a git worktree of your own, {cwd}, on the branch {branch}, as before; what you changed "
+    "{where} since was "
+    "brought into it.",
+    "What it changed {where} was brought into its worktree {path}.",
+)
+BEHIND = Told(
+    "You work in a git worktree of your own, {cwd}, on the branch {branch}, as you left it; what you "
+    "changed {where} since is "
+    "not in it, because {why}, so look.",
+    "It goes on in its worktree {path}, without what it changed {where} since, because {why}.",
+)
+UNKNOWN = Told(
+    "You work in a git worktree of your own, {cwd}, on the branch {branch}, as you left it; what you "
+    "changed {where} since, if "
+    "anything, is not in it, so look.",
+    "It goes on in its worktree {path}, without what it may have changed {where} since.",
+)
+
+
+class Stand(Struct, frozen=True):
+    """A worktree for a task, whether it is `fresh`, and what is told of it."""
+
+    tree: Worktree
+    fresh: bool = False
+    told: Told | None = None
+
+
+async def stand(ground: Ground, workspace: Workspace, home: Path) -> Stand:
+    """The worktree in which a task goes on here; UserMistake if there can be none."""
+    own = ground.own(home, None)
+    if own.tree is not None and not ground.away:
+        return Stand(own.tree)
+    source = await source_of(workspace.cwd)
+    tree, own = ground.here(home, source.top), ground.own(home, source.top)
+    if ground.away:
+        return await _after_worker(ground, source, tree, workspace, home)
+    if own.tree is not None:
+        return Stand(own.tree)
+    was, tip = own.branch, await _commit(source, own.branch)
+    if tree is None:
+        return await _elsewhere(ground, source, was, tip, workspace, home)
+    since = await source.git.tell("merge-base", tip, f"refs/heads/{tree.branch}") if tip else ""
+    why = await catch_up(tree, tip, since) if since else f"its branch {was} is not here"
+    why = _aside(why, tree, was) if why and since else why
+    told = BEHIND if why else CAUGHT_UP
+    return Stand(tree, told=_filled(told, tree, where="on another machine", why=why))
+
+
+async def _after_worker(
+    ground: Ground, source: Source, tree: Worktree | None, workspace: Workspace, home: Path
+) -> Stand:
+    """The worktree here of a task that was last on a worker, with what came back of it."""
+    work = ground.back[0] if ground.back is not None else None
+    where, left = f"on {work.worker}" if work else "on a worker", work.left if work else ""
+    why = await _taken_in(ground, source)
+    if work is None or work.nothing or (why and tree is None):
+        if tree is not None:
+            return Stand(tree, told=_filled(UNKNOWN, tree, where=where))
+        made = await _made(ground, source, workspace, home)
+        none = work is None or work.nothing
+        lost = AWAY if none else NOT_HAD.format(task=ground.task.id, why=as_reason(why))
+        return Stand(made, fresh=True, told=_filled(ANEW, made, lost=lost))
+    if tree is not None:
+        why = OFFERED.format(why=as_reason(why), task=ground.task.id) if why else ""
+        why = why or await _caught_up(ground, tree, work)
+        return Stand(tree, told=_filled(BEHIND if why else CAUGHT_UP, tree, left, where=where, why=why))
+    if await is_merged(source.git, source.base, work.commit):
+        made = await _made(ground, source, workspace, home)
+        return Stand(made, fresh=True, told=_filled(ALL_THERE, made, left, where=where))
+    begun = replace(source, base=work.parcel.tip, start=work.commit, mixed=_is_mixed(work))
+    made = await _made(ground, begun, workspace, home)
+    return Stand(made, told=_filled(RETURNED, made, left, where=where))
+
+
+async def _caught_up(ground: Ground, tree: Worktree, work: Returned) -> str:
+    """Bring what came back of a task into its worktree; why not, and where it is, if that does not fit."""
+    why = await catch_up(tree, work.commit, work.parcel.start or work.parcel.tip)
+    if not why or ground.back is None or ground.parcels is None:
+        return why
+    try:
+        branch = await Homecoming(tree.path, ground.parcels).put_on_branch(*ground.back)
+    except GenCodeError:
+        return OFFERED.format(why=as_reason(why), task=ground.task.id)
+    return _aside(why, tree, branch)
+
+
+def _aside(why: str, tree: Worktree, branch: str) -> str:
+    return ASIDE.format(why=as_reason(why), branch=branch, path=quote(str(tree.path)))
+
+
+async def _elsewhere(
+    ground: Ground, source: Source, was: str, tip: str, workspace: Workspace, home: Path
+) -> Stand:
+    """A worktree for a task that had one which is not here: on another machine, or removed."""
+    lost = AWAY if ground.task.created.isolated and not ground.branch else REMOVED
+    if not tip:
+        made = await _made(ground, source, workspace, home)
+        return Stand(made, fresh=True, told=_filled(ANEW, made, lost=lost))
+    path = repository_folder(home, source.top) / was.removeprefix(BRANCHES)
+    if recorded(path) is not None and not path.is_dir():
+        named = {"path": path, "quoted": quote(str(path)), "top": quote(str(source.top)), "branch": was}
+        raise UserMistake(GONE.format(task=ground.task.id, **named))
+    base = await source.git.tell("merge-base", source.base, tip) or tip
+    made = await _made(ground, replace(source, base=base, start=tip), workspace, home)
+    return Stand(made, told=_filled(ELSEWHERE, made, was=was))
+
+
+async def _made(ground: Ground, source: Source, workspace: Workspace, home: Path) -> Worktree:
+    """A worktree that is called like that of the task, or else like it and this machine."""
+    name = ground.name
+    if await _commit(source, f"{BRANCHES}{name}"):
+        name = name_here(name, home)
+    return await make_of(source, workspace, home, name)
+
+
+async def copied(ground: Ground, workspace: Workspace, home: Path, name: str) -> Worktree:
+    """A worktree that begins with the work of a task; else where that began, else at the last commit."""
+    task, source = ground.task, await source_of(workspace.cwd)
+    if ground.newest_back is not None and not await _taken_in(ground, source):
+        work, _ = ground.newest_back
+        if not await is_merged(source.git, source.base, work.commit):
+            begun = CAME.format(task=task.id, worker=work.worker)
+            source = replace(source, base=work.commit, begun=begun, after=task.id)
+            source = replace(source, origin=work.parcel.tip, mixed=_is_mixed(work))
+        return await make_of(source, workspace, home, name)
+    before = ground.here(home, source.top)
+    before = before or (recorded_once(Path(task.created.worktree)) if task.created.worktree else None)
+    was = ground.own(home, source.top).branch
+    if (before is None or before.branch != was) and (tip := await _commit(source, was)):
+        origin = await source.git.tell("merge-base", source.base, tip)
+        begun = BRANCH.format(task=task.id, branch=was)
+        source = replace(source, base=tip, begun=begun, after=task.id, origin=origin)
+    else:
+        source = await _as_before(source, before, task)
+    return await make_of(source, workspace, home, name)
+
+
+async def _as_before(source: Source, before: Worktree | None, task: Task) -> Source:
+    """The same where only a worktree of this machine is known, or none."""
+    state = ""
+    if before is not None:
+        with suppress(GenCodeError):
+            state = await state_of(before)
+    start = state or (before.base if before is not None else "")
+    words, after = LAST, ""
+    if before is not None and await _is_there(source, start):
+        source = replace(source, base=start, origin=before.first, mixed=before.mixed)
+        unchanged = state == before.base or (not state and recorded(before.path) is None)
+        words, after = (WORK, task.id) if state else (BEGAN, before.after)
+        words, after = (FIRST, before.after) if unchanged else (words, after)
+    elif task.evidence.files_changed:
+        words = MERGED
+    return replace(source, begun=words.format(task=task.id, repository=source.top), after=after)
+
+
+def _is_mixed(work: Returned) -> bool:
+    """Whether a task was sent with what a person had not committed."""
+    return work.parcel.head != work.parcel.tip
+
+
+async def _taken_in(ground: Ground, source: Source) -> str:
+    """Have what came back of a task in the repository; why not, where that fails."""
+    if ground.back is None or ground.parcels is None:
+        return "nothing came back"
+    try:
+        await Homecoming(source.top, ground.parcels).take_in(*ground.back)
+    except GenCodeError as why:
+        return str(why)
+    return ""
+
+
+async def _is_there(source: Source, commit: str) -> bool:
+    return bool(await source.git.tell("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"))
+
+
+async def _commit(source: Source, branch: str) -> str:
+    return await source.git.tell("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}")
+
+
+def _filled(told: Told, tree: Worktree, left: str = "", **words: str) -> Told:
+    place = {"cwd": tree.workspace.cwd, "branch": tree.branch, "repository": tree.repository}
+    named = {"path": tree.path, **place, **words}
+    more = LEFT.format(left=left) if left else ""
+    return Told(told.agent.format(**named) + more, told.person.format(**named))

@@ -1,0 +1,261 @@
+"""away: what a task did elsewhere comes to the checkout it was asked from: applied there, or as a branch.
+
+Whether it fits is found out in git's store only, and in a part of it that is gone afterwards. It is applied
+as a whole or not at all, to the files as they are, committed or not.
+"""
+
+import os
+import shlex
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.changes import ChangedFile
+from gencode.core.errors import UserMistake
+from gencode.workspaces.transfer.checkout import (
+    Checkout,
+    apart,
+    checkout_at,
+    commit_of,
+    has,
+    is_whole,
+    tree_of,
+    unpacked,
+)
+from gencode.workspaces.transfer.folder_snapshot import Parcels, Returned, checked
+from gencode.workspaces.worktrees.commit_differences import changed_files, diff_text
+from gencode.workspaces.worktrees.git import Git, trouble, unbroken
+from gencode.workspaces.worktrees.create import locked, shown
+from gencode.workspaces.worktrees.merge_preview import Preview, preview
+from gencode.workspaces.worktrees.worktree import BRANCHES, Worktree, checked_name
+
+MOST_PATCH = 256 << 20
+APPLY_SECONDS = 120.0
+TURN = "gencode-applying.lock"
+"""The file in git's folder of a checkout that whoever brings work there holds."""
+TURN_SECONDS = 300.0
+_PREFIXES = ("--src-prefix=a/", "--dst-prefix=b/")
+_WHOLLY = (
+    *("--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "-r"),
+    *("--ignore-submodules=none", "--submodule=short", "--end-of-options"),
+)
+NOW = "What is in the checkout now"
+
+Allowed = Callable[[Path], bool]
+"""Whether a file may be written without asking anybody."""
+
+
+class Arrival(Struct, frozen=True, rename="camel"):
+    """What came of work from elsewhere.
+
+    `applied`: it is in the checkout now. `there`: all of it had been there already. `fits`: it could be
+    applied. `offered`: it is on the branch. Otherwise nothing was done, and the branch is the one on which
+    it could be had. `left` are files that are only where it was done.
+    """
+
+    state: Literal["applied", "there", "fits", "offered", "conflicts", "unknown"]
+    checkout: str
+    files: tuple[ChangedFile, ...] = ()
+    more_files: int = 0
+    conflicts: tuple[str, ...] = ()
+    branch: str = ""
+    diff: str = ""
+    why: str = ""
+    how: tuple[str, ...] = ()
+    left: str = ""
+
+
+class _Home(Struct, frozen=True):
+    """The work in git's store, beside the checkout as it is now."""
+
+    work: Returned
+    checkout: Checkout
+    now: str
+    found: Preview
+    seen: Arrival
+
+
+class Homecoming:
+    """Brings work to the checkout around a folder."""
+
+    def __init__(self, folder: Path, parcels: Parcels) -> None:
+        self._folder = folder
+        self._parcels = parcels
+        self.news = True
+        """Whether what became of the last that was brought is to be told: it was not taken over before."""
+
+    async def look(self, work: Returned, body: bytes) -> Arrival:
+        """What would come of it; nothing is changed."""
+        checkout = await checkout_at(self._folder)
+        async with apart(checkout) as git:
+            seen = (await self._compared(git, checkout, work, body)).seen
+            if seen.state in {"there", "fits"}:
+                return seen
+            return replace(seen, branch=await _branch_for(git, work), how=(f"gen task merge {work.task}",))
+
+    async def bring(self, work: Returned, body: bytes, allowed: Allowed | None = None) -> Arrival:
+        """Apply it where it fits and every file may be written, or else make a branch of it.
+
+        One after the other in a checkout: what another one wrote after the look would be overwritten.
+        """
+        checkout = await checkout_at(self._folder)
+        async with turn(checkout) as held:
+            async with apart(checkout) as git:
+                home = await self._compared(git, checkout, work, body)
+                mine = replace(git, held=held)
+                arrived = await _applied(mine, home, allowed) if home.seen.state == "fits" else home.seen
+            if arrived.state in {"applied", "there"}:
+                self.news = await self._parcels.taken(work.task, work.commit)
+                return arrived
+            return await self._on_branch(checkout, work, body, arrived)
+
+    async def take_in(self, work: Returned, body: bytes) -> None:
+        """Have the work in the repository, on no branch; UserMistake when it is not all there."""
+        checkout = await checkout_at(self._folder)
+        await self._taken_in(checkout.git, work, body)
+
+    async def put_on_branch(self, work: Returned, body: bytes) -> str:
+        """Have the work on a branch of its own in the repository; its name."""
+        checkout = await checkout_at(self._folder)
+        arrived = await self._on_branch(checkout, work, body, Arrival("unknown", str(checkout.top)))
+        return arrived.branch
+
+    async def _compared(self, git: Git, checkout: Checkout, work: Returned, body: bytes) -> _Home:
+        await self._taken_in(git, work, body)
+        tree, _ = await tree_of(git, checkout)
+        now = await commit_of(git, tree, [work.parcel.tip], NOW)
+        found = await preview(git, now, work.commit)
+        files, more = await changed_files(git, work.parcel.tip, work.commit)
+        seen = Arrival(
+            state="conflicts" if found.state == "conflicts" else "unknown",
+            checkout=str(checkout.top),
+            files=tuple(change for _, change in files),
+            more_files=more,
+            conflicts=tuple(map(shown, found.conflicts)),
+            diff=await diff_text(git, work.parcel.tip, work.commit),
+            left=work.left,
+        )
+        if found.state == "clean" and found.tree:
+            seen = replace(seen, state="there" if found.tree == tree else "fits")
+        return _Home(work, checkout, tree, found, seen)
+
+    async def _taken_in(self, git: Git, work: Returned, body: bytes) -> None:
+        """Have both commits in the store: the one the task began at, and the one with what it did."""
+        parcel = checked(work.parcel)
+        checked(replace(parcel, tip=work.commit))
+        if not await is_whole(git, parcel.tip):
+            for commit in parcel.known:
+                if not await has(git, commit):
+                    raise UserMistake(
+                        f"The repository around {self._folder} does not have the commit {commit[:12]}, from "
+                        "which the task began; fetch it, or go to the checkout that has it."
+                    )
+            for name in parcel.packs:
+                pack = await self._parcels.pack(name)
+                if pack is None:
+                    raise UserMistake("What the task began with is not in the database any more.")
+                await unpacked(git, pack)
+        if not await is_whole(git, work.commit):
+            await unpacked(git, body)
+        if not await has(git, parcel.tip) or not await is_whole(git, work.commit):
+            raise UserMistake("What came back of the task is not all there.")
+
+    async def _on_branch(self, checkout: Checkout, work: Returned, body: bytes, seen: Arrival) -> Arrival:
+        """A branch of its own in the repository, for a person to merge."""
+        git = checkout.git
+        await self._taken_in(git, work, body)
+        branch = await _branch_for(git, work)
+        said = await git.patiently("update-ref", f"refs/heads/{branch}", work.commit)
+        if not said.ok:
+            raise trouble(said, f"The branch {branch} cannot be written")
+        how = _how(checkout, work, branch)
+        return replace(seen, state="offered", branch=branch, how=how, why=seen.why or _why(seen))
+
+
+async def catch_up(tree: Worktree, commit: str, since: str) -> str:
+    """Bring what a commit has more than another one into a worktree; why not, where it does not fit.
+
+    It is brought as commits where nothing else was done in the worktree, which is on its own branch, and else
+    into its files.
+    """
+    checkout = await checkout_at(tree.path)
+    there, known = (checkout.top, checkout.git_dir), (tree.path, tree.git_dir)
+    if [*map(os.path.realpath, there)] != [*map(os.path.realpath, known)]:
+        return f"the repository in it was redirected to {checkout.git_dir}"
+    async with turn(checkout) as held, apart(checkout) as git:
+        if await git.tell("symbolic-ref", "--quiet", "HEAD") == f"refs/heads/{tree.branch}":
+            forward = replace(checkout.git, held=held).run("merge", "--ff-only", "--quiet", commit)
+            if (await unbroken(forward)).ok:
+                return ""
+        now, _ = await tree_of(git, checkout)
+        found = await preview(git, await commit_of(git, now, [since], NOW), commit)
+        if found.conflicts:
+            return f"both were changed: {', '.join(map(shown, found.conflicts[:5]))}"
+        if not found.tree:
+            return "whether both go together could not be found out"
+        return await _written(replace(git, held=held), now, found.tree)
+
+
+@asynccontextmanager
+async def turn(checkout: Checkout) -> AsyncGenerator[tuple[int, ...]]:
+    """One after the other in a checkout, also between processes; gives what holds the turn, for git."""
+    path = checkout.git_dir / TURN
+    try:  # no link is followed, and nobody is waited for who would read a pipe
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        raise UserMistake(f"{path} cannot be written: {error.strerror}.") from None
+    with os.fdopen(handle, "wb"):
+        yield await locked(handle, f"taking work over into {checkout.top}", TURN_SECONDS)
+
+
+async def _applied(git: Git, home: _Home, allowed: Allowed | None) -> Arrival:
+    """Write what a merge gives into the files of the checkout, if all of them may be written."""
+    top = home.checkout.top
+    changes, more = await changed_files(git, home.now, home.found.tree)
+    refused = [shown(path) for path, _ in changes if allowed and not allowed(top / os.fsdecode(path))]
+    if refused or (more and allowed):
+        rest = ", …" if len(refused) > 5 or more else ""
+        return replace(home.seen, why=f"it may not be written without asking: {', '.join(refused[:5])}{rest}")
+    why = await _written(git, home.now, home.found.tree)
+    return replace(home.seen, why=why) if why else replace(home.seen, state="applied")
+
+
+async def _written(git: Git, now: str, wanted: str) -> str:
+    """Write one tree into the files of a checkout that hold another; why not, where that fails."""
+    if now == wanted:
+        return ""
+    words = ("diff-tree", "-p", *_PREFIXES, *_WHOLLY, now, wanted)
+    patch = await git.run(*words, seconds=APPLY_SECONDS, most=MOST_PATCH)
+    if not patch.ok:
+        return str(trouble(patch, "It cannot be told as a patch"))
+    apply = git.run("apply", "--whitespace=nowarn", "-", stdin=patch.out, seconds=APPLY_SECONDS)
+    said = await unbroken(apply)
+    return "" if said.ok else str(trouble(said, "It could not be applied"))
+
+
+async def _branch_for(git: Git, work: Returned) -> str:
+    """The branch that work can be put on: that of its task, or one of its own where that is in use."""
+    branch = BRANCHES + checked_name(work.task)
+    about = await git.tell("for-each-ref", "--format=%(objectname) %(worktreepath)", f"refs/heads/{branch}")
+    before, _, tree = about.partition(" ")
+    above = not before or (await git.run("merge-base", "--is-ancestor", before, work.commit)).ok
+    # A worktree that is on it would have the files of another commit.
+    return f"{branch}-{work.commit[:8]}" if tree or not above else branch
+
+
+def _why(seen: Arrival) -> str:
+    if seen.state == "conflicts":
+        return f"a merge would conflict in: {', '.join(seen.conflicts)}"
+    return "whether it can be merged could not be found out"
+
+
+def _how(checkout: Checkout, work: Returned, branch: str) -> tuple[str, ...]:
+    """The commands that take it over, as they are told for worktrees."""
+    there, parcel = shlex.quote(str(checkout.top)), work.parcel
+    patch = f"git -C {there} diff --binary {parcel.tip[:12]} {branch}"
+    by_patch = f"{patch} | git -C {there} apply --3way"
+    return (f"git -C {there} merge {branch}", by_patch) if parcel.tip == parcel.head else (by_patch,)

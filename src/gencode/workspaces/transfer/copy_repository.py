@@ -1,0 +1,251 @@
+"""away: the repository of a copy, which lies in it and is its agent's own.
+
+The agent may write whatever it likes into it. So git never runs on it here: what is wanted of it (names of
+commits, and objects) is taken out file by file, and no link is followed.
+"""
+
+import errno
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO
+
+from msgspec import Struct
+
+from gencode.core.errors import UserMistake
+from gencode.workspaces.transfer.checkout import quoted
+from gencode.sandbox.standins import ITSELF
+from gencode.workspaces.worktrees.git import Git, trouble
+from gencode.workspaces.worktrees.worktree import Worktree
+
+MOST_OBJECTS = 128 << 20
+"""So many bytes of what an agent put into its repository are looked at."""
+_MOST_FILES = 50_000
+_MOST_REFS = 1_000
+_LONGEST_REF = 4 << 10
+_DEEPEST = 50
+_LONGEST_PACKED = 1 << 20
+_SHA256 = 64
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_LOOSE = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?")
+_PACK = re.compile(r"pack-[0-9a-f]{40,64}\.pack")
+_NAME = re.compile(r"refs/(?:stash|(?:heads|tags)/[^\x00-\x20\x7f]+)")
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CONFIG = """\
+[core]
+	repositoryformatversion = {version}
+	filemode = true
+	bare = false
+	logallrefupdates = true
+[user]
+	name = GenCode
+	email = gencode@localhost
+[commit]
+	gpgSign = false
+[gc]
+	auto = 0
+[maintenance]
+	auto = false
+"""
+_LONG = """\
+[extensions]
+	objectFormat = sha256
+"""
+
+
+class Taken(Struct, frozen=True):
+    """What was found in the repository of a copy: the commit at its HEAD, that of each branch and tag, and
+    the names of packs. `objects`: there is something that was not there in the beginning.
+    """
+
+    head: str = ""
+    refs: dict[str, str] = {}
+    packs: tuple[Path, ...] = ()
+    objects: bool = False
+
+
+def is_own(tree: Worktree) -> bool:
+    """Whether a copy has a repository of its own."""
+    return _is_folder(tree.path / ".git")
+
+
+async def furnish(tree: Worktree, git: Git, head: str) -> None:
+    """Give a copy a repository of its own: at `head`, with the files as they are.
+
+    Objects are those of the mirror, which is read and never written from here.
+    """
+    index = tree.git_dir / "gencode-index.new"
+    try:
+        shutil.copy2(tree.snapshot, index)
+        said = await git.at(tree.git_dir, tree.path).run("read-tree", "-m", head, index=str(index))
+        if not said.ok:
+            raise trouble(said, f"The copy {tree.path} cannot be made")
+        _furnished(tree, index, head)
+    except OSError as error:
+        raise UserMistake(f"The copy {tree.path} cannot be made: {error.strerror}.") from None
+    finally:
+        index.unlink(missing_ok=True)
+
+
+def give_back(tree: Worktree) -> None:
+    """Take the repository of a copy away, so that git knows the copy as a worktree of the mirror again."""
+    _cleared(tree.path / ".git")
+    (tree.path / ".git").write_bytes(b"gitdir: " + os.fsencode(tree.git_dir) + b"\n")
+
+
+def take(tree: Worktree, into: Path) -> Taken:
+    """Copy the objects of a copy's repository, and read what it names. UserMistake when they are too many."""
+    into.mkdir()
+    (into / "pack").mkdir()
+    try:
+        own = os.open(tree.path / ".git", _READ | os.O_DIRECTORY)
+    except OSError:
+        raise UserMistake("its .git is gone, or no folder any more") from None
+    try:
+        if _is_redirected(own):
+            raise UserMistake("its repository was redirected to another place (.git/commondir)")
+        packs, count = _copied(own, into)
+        refs = _refs(own)
+        head = _text(own, "HEAD", _LONGEST_REF).strip()
+        head = refs.get(head.removeprefix("ref:").strip(), "") if head.startswith("ref:") else head
+        return Taken(head if _COMMIT.fullmatch(head) else "", refs, tuple(packs), count > 0)
+    except OSError as error:
+        raise UserMistake(f"the repository in {tree.path} cannot be read: {error.strerror}") from None
+    finally:
+        os.close(own)
+
+
+def _is_redirected(own: int) -> bool:
+    """Whether commits, stashes and branches may be in another place than where they are looked for."""
+    try:
+        os.stat("commondir", dir_fd=own, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    # What stood in while a command ran may be left of a worker that was killed.
+    return os.fsencode(_text(own, "commondir", _LONGEST_REF)) != ITSELF
+
+
+def _furnished(tree: Worktree, index: Path, head: str) -> None:
+    made = tree.path.parent / f".{tree.name}.git"
+    shutil.rmtree(made, ignore_errors=True)
+    branch = made / "refs" / "heads" / tree.branch
+    for folder in (made / "hooks", made / "objects" / "info", made / "objects" / "pack", branch.parent):
+        folder.mkdir(parents=True)
+    long = len(head) == _SHA256
+    (made / "config").write_text(_CONFIG.format(version=int(long)) + (_LONG if long else ""))
+    (made / "HEAD").write_text(f"ref: refs/heads/{tree.branch}\n")
+    branch.write_text(f"{head}\n")
+    there = quoted(tree.common_dir / "objects")
+    (made / "objects" / "info" / "alternates").write_bytes(os.fsencode(f"{there}\n"))
+    shutil.copy2(index, made / "index")
+    _cleared(tree.path / ".git")
+    made.rename(tree.path / ".git")
+
+
+def _cleared(path: Path) -> None:
+    if _is_folder(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        path.unlink()
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def _copied(own: int, into: Path) -> tuple[list[Path], int]:
+    """Copy loose objects and packs, and nothing else: no index of a pack, and no word of other places."""
+    packs: list[Path] = []
+    count, size = 0, 0
+    for folder, name, handle in _objects(own):
+        target = into / folder / name
+        target.parent.mkdir(exist_ok=True)
+        count += 1
+        size += _copy(handle, name, target, MOST_OBJECTS - size)
+        if count > _MOST_FILES or size > MOST_OBJECTS:
+            raise UserMistake(f"there is more than {MOST_OBJECTS >> 20} MiB in the repository of the copy")
+        if folder == "pack":
+            packs.append(target)
+    return packs, count
+
+
+def _objects(own: int) -> Iterator[tuple[str, str, int]]:
+    """The folder, name and an open handle of the folder for all that looks like an object or a pack."""
+    if not _is_folder_at(own, "objects"):
+        return
+    for place, folders, files, handle in os.fwalk("objects", dir_fd=own):
+        folder = place.removeprefix("objects").lstrip("/")
+        folders[:] = [each for each in folders if not folder and (each == "pack" or _is_fan(each))]
+        wanted = _PACK if folder == "pack" else _LOOSE
+        yield from ((folder, name, handle) for name in files if folder and wanted.fullmatch(name))
+
+
+def _is_folder_at(own: int, name: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(name, dir_fd=own, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
+
+
+def _is_fan(name: str) -> bool:
+    return len(name) == 2 and all(letter in "0123456789abcdef" for letter in name)
+
+
+def _copy(handle: int, name: str, target: Path, most: int) -> int:
+    """Copy a plain file, or as much of it as shows that it is too large; how much that was."""
+    done = 0
+    with _plain(handle, name) as source, target.open("xb") as file:
+        while done <= most and (block := source.read(1 << 20)):
+            done += file.write(block)
+    return done
+
+
+def _plain(handle: int, name: str) -> BinaryIO:
+    """A file that is one, and no link, pipe or device; OSError otherwise."""
+    opened = os.fdopen(os.open(name, _READ, dir_fd=handle), "rb")
+    if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+        opened.close()
+        raise OSError(errno.EINVAL, "it is no plain file")
+    return opened
+
+
+def _text(handle: int, name: str, most: int) -> str:
+    """What a file says; nothing where it is none or longer than it may be."""
+    try:
+        with _plain(handle, name) as file:
+            text = file.read(most + 1)
+    except OSError:
+        return ""
+    return os.fsdecode(text) if len(text) <= most else ""
+
+
+def _loose_refs(own: int) -> Iterator[tuple[str, str]]:
+    if _is_folder_at(own, "refs"):
+        for place, _, files, handle in os.fwalk("refs", dir_fd=own):
+            if place.count("/") > _DEEPEST:
+                raise UserMistake("the names of branches in the repository of the copy are too long")
+            yield from ((f"{place}/{name}", _text(handle, name, _LONGEST_REF).strip()) for name in files)
+
+
+def _packed_refs(own: int) -> Iterator[tuple[str, str]]:
+    for line in _text(own, "packed-refs", _LONGEST_PACKED).splitlines():
+        commit, _, name = line.partition(" ")
+        yield name, commit
+
+
+def _refs(own: int) -> dict[str, str]:
+    """Branches, tags and the stash, each with its commit; of those that are there twice, the loose one."""
+    found: dict[str, str] = {}
+    for name, commit in chain(_packed_refs(own), _loose_refs(own)):
+        if _NAME.fullmatch(name) and _COMMIT.fullmatch(commit):
+            found[name] = commit
+        if len(found) > _MOST_REFS:
+            raise UserMistake(f"there are more than {_MOST_REFS} branches in the repository of the copy")
+    return found

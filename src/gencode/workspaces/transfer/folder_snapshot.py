@@ -1,0 +1,297 @@
+"""away: what a task tells about its folder, and where the contents wait. Whatever is read here is hostile."""
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Literal, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.errors import UserMistake
+from gencode.core.folder_copy import CopiedFolder
+from gencode.journal.dispatch import Lack
+
+MOST_PACK = 32 << 20
+"""So many bytes of one pack go through the database."""
+MOST_COMMITS = 8
+MOST_ORIGINALS = 8
+COPIED = "copy"
+"""The mark of a folder that is to be made anew also where it is at hand."""
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_KEY = re.compile(r"[0-9a-f]{40}")
+_PACK = re.compile(r"[hst][0-9a-f]{40,64}(?:-[0-9a-f]{1,64})?")
+_BRANCH = re.compile(
+    r"(?!.*(?:\.\.|//|/\.|@\{|\.lock(?:/|$)))[A-Za-z0-9_][A-Za-z0-9_./+#@=-]{0,200}(?<![./])|[A-Za-z0-9_]"
+)
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\]")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
+_SHORT = re.compile(r"(?:(?P<user>[^@:/]+)@)?(?P<host>[^@:/]+):(?!:)(?P<path>[^\s:][^\s]*)")
+_PLAIN = re.compile(r"[!-~]+")
+_LONGEST_URL = 2_000
+_LONGEST_LIST = 20_000
+
+
+class Unfit(UserMistake):
+    """What was sent cannot be used, here or anywhere."""
+
+
+class Missing(Struct, frozen=True, omit_defaults=True):
+    """What a task, or the one it is a fork of, changed before and does not find in its folder.
+
+    `taken_over`: the folder is as it was when the task was first sent. `on_branch`: what it changed on a
+    `worker` is on a `branch` of the repository `top`. `in_worktree`: what it changed on a `branch` here,
+    while the folder has what came from the `worker`, which could not be put on a branch: `why`. `of_fork`:
+    what the `task` that it is a fork of had changed at its `fact`.
+    """
+
+    state: Literal["taken_over", "on_branch", "in_worktree", "of_fork"]
+    folder: str = ""
+    worker: str = ""
+    branch: str = ""
+    top: str = ""
+    why: str = ""
+    task: str = ""
+    fact: int = 0
+
+    def told(self) -> str:
+        """A note for people."""
+        match self.state:
+            case "taken_over":
+                return (
+                    f"it began with {self.folder} as it was when it was first sent, without what it changed "
+                    "then: that was taken over, and the folder is not on the machine that woke it"
+                )
+            case "of_fork":
+                return (
+                    f"it begins in a copy of {self.folder} as it was when task {self.task} was sent, without "
+                    f"what that one changed: how its files were at fact {self.fact} is not known"
+                )
+            case _:
+                return f"it goes on without what it changed {self._where('it')}"
+
+    def told_agent(self) -> str:
+        """The same for the agent, where it goes on without something that is not taken over."""
+        if self.state in ("taken_over", "of_fork"):
+            return ""
+        return f"You go on without what you changed {self._where('you')}."
+
+    def _where(self, who: str) -> str:
+        if self.state == "on_branch":
+            return f"on {self.worker} before: that is on the branch {self.branch} of {self.top}"
+        return (
+            f"on the branch {self.branch}: the copy has what {who} changed on {self.worker}, which could not "
+            f"be put on a branch: {self.why}"
+        )
+
+
+class Parcel(Struct, frozen=True, omit_defaults=True):
+    """A folder as it was when a task was sent.
+
+    `tip` is a commit with everything in it: `head` as it was committed and, above it, what was not (and is
+    not ignored). Of that, `remote` has the commits `known` on its `branch`, and the `packs` hold the rest, in
+    their order. `key` names the repository, `below` the folder in it, `home` where its user lives. `trusted`
+    are the files that its sender trusts, each with its SHA-256. The parcel of a `fork` says what is in it:
+    the folder as the task was sent that it copies, with the `work` of that one or not, or as it is now. Such
+    work is the commit `start`, `start_head` the one that its agent was at, and `start_left` files that are
+    missing in it.
+    """
+
+    key: str
+    tip: str
+    head: str = ""
+    below: str = "."
+    remote: str = ""
+    branch: str = ""
+    known: tuple[str, ...] = ()
+    packs: tuple[str, ...] = ()
+    trusted: dict[str, str] = {}
+    notes: tuple[str, ...] = ()
+    missing: tuple[Missing, ...] = ()
+    home: str = ""
+    earlier: tuple[CopiedFolder, ...] = ()
+    """What the checkout around the folder is itself a copy of, the nearest first."""
+    fork: Literal["", "work", "sent", "now"] = ""
+    start: str = ""
+    start_head: str = ""
+    start_left: str = ""
+
+
+class Returned(Struct, frozen=True, omit_defaults=True):
+    """What a task changed elsewhere: the commit that holds it above the tip of its parcel.
+
+    `head` is the commit that its agent was at in the end, if that was one of its own. Where its work could
+    not be handed in, `kept` is the folder of the worker that has it, and `why` the reason. `left` are files
+    that were too large to come along with the rest.
+    """
+
+    task: str
+    parcel: Parcel
+    commit: str
+    cwd: str = ""
+    worker: str = ""
+    files: int = 0
+    taken: bool = False
+    head: str = ""
+    kept: str = ""
+    why: str = ""
+    left: str = ""
+
+    @property
+    def nothing(self) -> bool:
+        """Whether only its folder is told, because it changed nothing."""
+        return self.commit == self.parcel.tip
+
+
+class Parcels(Protocol):
+    """Where what travels waits."""
+
+    async def lacking(self, packs: Sequence[str]) -> list[str]:
+        """Those of these packs that are not there; the others are kept for a while longer."""
+        ...
+
+    async def keep(self, pack: str, body: bytes) -> None:
+        """Keep a pack."""
+        ...
+
+    async def pack(self, pack: str) -> bytes | None:
+        """The bytes of a pack."""
+        ...
+
+    async def hand_in(self, returned: Returned, body: bytes, owner: str) -> bool:
+        """Keep what a task changed; False, and nothing is kept, when `owner` runs it no more."""
+        ...
+
+    async def returned(self, task: str) -> tuple[Returned, bytes] | None:
+        """What a task changed elsewhere, with its pack."""
+        ...
+
+    async def waiting(self) -> list[Returned]:
+        """All that was changed elsewhere and not taken over yet, the oldest first."""
+        ...
+
+    async def taken(self, task: str, commit: str) -> bool:
+        """Note that what a task changed was taken over; False where that was known."""
+        ...
+
+    async def hinder(self, task: str, worker: str, why: str, lacks: Lack) -> None:
+        """Note why a worker cannot run a task."""
+        ...
+
+    async def forget(self) -> None:
+        """Remove what nobody needs any more."""
+        ...
+
+
+def checked(parcel: Parcel) -> Parcel:
+    """A parcel in which every word is what it should be, or Unfit."""
+    named = [each for each in (parcel.head, parcel.start, parcel.start_head) if each]
+    commits = [parcel.tip, *parcel.known, *named]
+    if not all(_COMMIT.fullmatch(each) for each in commits) or len({len(each) for each in commits}) > 1:
+        raise Unfit("its folder is named by something that is no commit")
+    if not _KEY.fullmatch(parcel.key) or not all(_PACK.fullmatch(each) for each in parcel.packs):
+        raise Unfit("its folder is named by something that is no repository")
+    if len(parcel.known) > MOST_COMMITS or len(parcel.packs) > MOST_COMMITS:
+        raise Unfit("its folder is told in more pieces than anybody sends")
+    if parcel.remote and safe_remote(parcel.remote) != parcel.remote:
+        raise Unfit(f"its folder is at an address that is not taken: {parcel.remote[:200]!r}")
+    if parcel.branch and not _BRANCH.fullmatch(parcel.branch):
+        raise Unfit(f"its folder is on a branch that cannot be: {parcel.branch[:200]!r}")
+    if parcel.home and not _is_place(parcel.home):
+        raise Unfit(f"its user lives where nobody can: {parcel.home[:200]!r}")
+    places = [place for each in parcel.earlier for place in (each.folder, each.home or "/")]
+    if len(parcel.earlier) > MOST_ORIGINALS or not all(map(_is_place, places)):
+        raise Unfit("its folder is said to be a copy of what cannot be")
+    if not parcel.start_left.isprintable() or len(parcel.start_left) > _LONGEST_LIST:
+        raise Unfit("files of its folder have names that cannot be told")
+    return replace(parcel, below=_checked_below(parcel.below))
+
+
+def _is_place(path: str) -> bool:
+    return PurePosixPath(path).is_absolute() and path.isprintable()
+
+
+def _checked_below(below: str) -> str:
+    path = PurePosixPath(below)
+    parts = {part.casefold() for part in path.parts}
+    if path.is_absolute() or parts & {"..", ".git"} or not below.isprintable() or len(below) > 4_096:
+        raise Unfit(f"its folder lies where none may be: {below[:200]!r}")
+    return str(path)
+
+
+def safe_remote(address: str) -> str:
+    """The address of a remote as it may travel, without any password; empty when it may not be used.
+
+    Only https, ssh (also in its short form) and file are: everything else names a program, or a plain wire.
+    """
+    if not _PLAIN.fullmatch(address) or len(address) > _LONGEST_URL or "\\" in address:
+        return ""
+    if "://" in address:
+        return _safe_url(address)
+    short = _SHORT.fullmatch(address)
+    if short is None or not _HOST.fullmatch(short["host"]) or short["path"].startswith("-"):
+        return ""
+    return address if short["user"] is None or _USER.fullmatch(short["user"]) else ""
+
+
+def _safe_url(address: str) -> str:
+    from urllib.parse import urlsplit
+
+    try:
+        found = urlsplit(address)
+        port = found.port
+    except ValueError:
+        return ""
+    if found.query or found.fragment or "?" in address or "#" in address or not found.path.startswith("/"):
+        return ""
+    if found.scheme == "file":
+        return f"file://{found.path}" if not found.netloc and not found.path.startswith("//") else ""
+    host = found.netloc.rpartition("@")[2]
+    if not _HOST.fullmatch(host if port is None else host.removesuffix(f":{port}")):
+        return ""
+    if found.path.startswith("/-"):
+        return ""
+    if found.scheme == "https":  # a name alone may be a token
+        return f"https://{host}{found.path}"
+    user = found.username or ""
+    if found.scheme != "ssh" or (user and not _USER.fullmatch(user)):
+        return ""
+    return f"ssh://{user}@{host}{found.path}" if user else f"ssh://{host}{found.path}"
+
+
+def begins_behind(work: Returned, mark: str) -> Missing | None:
+    """What is missing for a task that goes on without its folder after its changes were taken over.
+
+    `mark` is that of its folder where it is woken; empty when it is not there.
+    """
+    if mark or not work.taken or work.nothing:
+        return None
+    return Missing("taken_over", work.cwd)
+
+
+def as_reason(sentence: str) -> str:
+    """A sentence as it goes on after "because"."""
+    text = sentence.rstrip(".")
+    return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
+
+
+def mark_of(folder: str | Path) -> str:
+    """What tells a folder from another one at the same place of another machine; empty when it is none.
+
+    A disk that several machines share gives a folder the same number on all of them, a copy has another.
+    """
+    try:
+        real = Path(os.path.realpath(folder))
+        numbers = [real.stat().st_ino]
+        repository = repository_around(real)
+        if repository is not None:
+            numbers.append((repository / ".git").lstat().st_ino)
+    except (OSError, ValueError):
+        return ""
+    return "-".join(f"{number:x}" for number in numbers)
+
+
+def repository_around(folder: Path) -> Path | None:
+    """The nearest folder with a `.git`, which need not be a sound one."""
+    return next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)

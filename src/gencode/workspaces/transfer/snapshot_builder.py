@@ -1,0 +1,352 @@
+"""away: a folder becomes a parcel. Nothing is changed in it, and no password leaves it."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.errors import UserMistake
+from gencode.core.folder_copy import FolderCopy
+from gencode.permissions.trust import standing
+from gencode.workspaces.transfer.checkout import (
+    Checkout,
+    apart,
+    checkout_at,
+    commit_of,
+    key_at,
+    packed,
+    tree_at,
+    tree_of,
+)
+from gencode.workspaces.transfer.large_files import heaviest
+from gencode.workspaces.transfer.folder_snapshot import (
+    MOST_COMMITS,
+    MOST_ORIGINALS,
+    MOST_PACK,
+    Parcel,
+    Parcels,
+    repository_around,
+    safe_remote,
+)
+from gencode.workspaces.transfer.held_back_secrets import brought_keys
+from gencode.workspaces.worktrees.git import Git, trouble
+from gencode.workspaces.worktrees.create import shown
+from gencode.workspaces.worktrees.worktree import recorded
+
+MOST_CHANGED = 256 << 20
+"""So many bytes of files that are not committed are looked at."""
+_STATUS = (
+    *("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"),
+    "--ignore-submodules=all",
+)
+_MOST_STATUS = 8 << 20
+UNCOMMITTED = "What was not committed when the task was sent"
+NO_HISTORY = "its history is too large to travel and was left out"
+SHALLOW = "its history is not all here (a shallow clone) and was left out"
+
+
+class Around(Struct, frozen=True):
+    """That a folder is in a copy: how that was sent, and what it is a copy of."""
+
+    parcel: Parcel
+    copied: FolderCopy
+
+
+class _Upstream(Struct, frozen=True):
+    """What a remote has: commits that need not travel, and the branch on which they are."""
+
+    remote: str = ""
+    branch: str = ""
+    known: tuple[str, ...] = ()
+
+
+class Packer:
+    """Packs one folder, again and again. What has not changed since the last time is not packed anew."""
+
+    def __init__(self, folder: Path, home: Path, parcels: Parcels, around: Around | None = None) -> None:
+        self._folder = folder
+        self._home = home
+        self._parcels = parcels
+        self._around = around
+        self._last: tuple[str, Parcel] | None = None
+
+    async def pack(self) -> Parcel:
+        """The folder as it is now. UserMistake says why it cannot travel."""
+        checkout = await checkout_at(self._folder)
+        if self._around is not None and checkout.top != repository_around(checkout.cwd):
+            raise UserMistake(f"the repository in {self._folder} was redirected to {checkout.top}")
+        head = await checkout.git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        changed = await _changed(checkout)
+        look = _fingerprint(head, checkout, changed)
+        trusted = _trusted(checkout.cwd, self._home)
+        if self._last is not None and self._last[0] == look:
+            parcel = self._last[1]
+            if not await self._parcels.lacking(parcel.packs):
+                return replace(parcel, trusted=trusted)
+        begun = self._begun(checkout)
+        first = await _without_keys(checkout.git, begun, head) if begun else head
+        upstream = await _upstream(checkout.git, first, self._around) if first else _Upstream()
+        clean = bool(head) and not changed and first == head
+        at = first if first != head else ""
+        parcel = await _packed_up(checkout, first, upstream, self._parcels, clean=clean, at=at)
+        if self._around is not None:
+            key, earlier = self._around.parcel.key, self._around.copied.originals[:MOST_ORIGINALS]
+            parcel = replace(parcel, key=key, earlier=earlier)
+        self._last = (look, parcel)
+        return replace(parcel, trusted=trusted)
+
+    def _begun(self, checkout: Checkout) -> str:
+        """The commit that an agent began at; what came since is its own. Empty in a person's checkout."""
+        if self._around is not None:
+            sent = self._around.parcel
+            return sent.start_head or sent.head or sent.tip
+        tree = recorded(checkout.top)
+        return "" if tree is None or tree.away else tree.first
+
+
+async def pack_tree(
+    path: Path, folder: Path, home: Path, parcels: Parcels, *, with_work: bool = True
+) -> Parcel | None:
+    """A folder as an agent began with it in a worktree here, and with what is in that; None where it is gone.
+
+    What is trusted in the folder itself is trusted in it. UserMistake when its agent made another checkout of
+    it, or it is one of another repository.
+    """
+    tree = recorded(path)
+    if tree is None or tree.away or not tree.path.is_dir():
+        return None
+    checkout, original = await checkout_at(tree.workspace.cwd), await checkout_at(folder)
+    there, known = (checkout.top, checkout.git_dir), (tree.path, tree.git_dir)
+    if [*map(os.path.realpath, there)] != [*map(os.path.realpath, known)]:
+        raise UserMistake(f"the repository in {tree.path} was redirected to {checkout.git_dir}")
+    if checkout.common_dir != original.common_dir:
+        raise UserMistake(f"{tree.path} is no worktree of the repository around {folder}")
+    base = await _without_keys(checkout.git, tree.first, tree.base)
+    upstream = await _upstream(checkout.git, base, None)
+    parcel = await _packed_up(checkout, base, upstream, parcels, clean=True)
+    parcel = replace(parcel, trusted=_trusted(original.cwd, home))
+    if with_work or base != tree.base:
+        at = "" if with_work else tree.base
+        return await _with_work(checkout, base, parcel, parcels, at=at)
+    return parcel
+
+
+async def pack_branch(
+    branch: str, folder: Path, home: Path, parcels: Parcels, *, with_work: bool = True
+) -> Parcel | None:
+    """The same for a worktree that another machine made of the repository: what is on its branch."""
+    checkout = await checkout_at(folder)
+    tip = await checkout.git.tell("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}")
+    base = await checkout.git.tell("merge-base", "HEAD", tip) if tip else ""
+    if not base:
+        return None
+    upstream = await _upstream(checkout.git, base, None)
+    parcel = await _packed_up(checkout, base, upstream, parcels, clean=True)
+    parcel = replace(parcel, trusted=_trusted(checkout.cwd, home))
+    return await _with_work(checkout, base, parcel, parcels, at=tip) if with_work else parcel
+
+
+async def _with_work(checkout: Checkout, base: str, parcel: Parcel, parcels: Parcels, *, at: str) -> Parcel:
+    """The parcel of a worktree with what was done in it since a commit, or only what the commit `at` has."""
+    async with apart(checkout) as git:
+        head = "" if at else await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        head = await _without_keys(git, base, head) if head and parcel.head else base
+        tree, notes = await (tree_at(git, at, base) if at else tree_of(git, checkout, head))
+        if not parcel.head:
+            first = await git.tell("rev-parse", "--verify", f"{base}^{{tree}}")
+            base = head = await commit_of(git, first, [], UNCOMMITTED)
+        same = await git.tell("rev-parse", "--verify", f"{head}^{{tree}}") == tree
+        start = head if same else await commit_of(git, tree, [head], UNCOMMITTED)
+        notes = [*parcel.notes, *(f"not sent along: {note}" for note in notes)]
+        parcel = replace(parcel, notes=tuple(notes))
+        if start == base:
+            return parcel
+        pack = await _kept(git, f"s{start}", start, [base], parcels)
+        if pack is None:
+            raise await _too_large(git, checkout.top, base, start)
+        own = head if head != base else ""
+        return replace(parcel, start=start, start_head=own, packs=(*parcel.packs, pack))
+
+
+async def _without_keys(git: Git, first: str, head: str) -> str:
+    """A commit of an agent; the `first` one if what looks like a key was committed since, also if it is gone.
+
+    What came in between then travels as one commit.
+    """
+    return first if await brought_keys(git, first, head) else head
+
+
+async def _changed(checkout: Checkout) -> list[bytes]:
+    """The files that are not as they were committed; UserMistake when they are too many or too large."""
+    said = await checkout.git.run(*_STATUS, most=_MOST_STATUS)
+    too_much = f"too much in {checkout.top} is neither committed nor ignored"
+    if said.cut:
+        raise UserMistake(f"{too_much}: more files than can be listed")
+    if not said.ok:
+        raise trouble(said, f"What was changed in {checkout.top} cannot be seen")
+    names = [entry[3:] for entry in said.names]
+    found = [(_seen(_below(checkout.top, name)), name) for name in names]
+    sizes = [(seen.st_size, name) for seen, name in found if seen]
+    size = sum(each for each, _ in sizes)
+    if size > MOST_CHANGED:
+        largest, name = max(sizes)
+        raise UserMistake(
+            f"{too_much}: {_size(size)}, of it {_size(largest)} in {shown(name)}; at most "
+            f"{_size(MOST_CHANGED)} can travel"
+        )
+    return names
+
+
+def _fingerprint(head: str, checkout: Checkout, changed: Sequence[bytes]) -> str:
+    """The same for a folder that is the same, as far as one call of git and the times of files tell."""
+    told = hashlib.sha256(f"{head}\0{checkout.cwd}\0".encode(errors="surrogateescape"))
+    for name in changed:
+        seen = _seen(_below(checkout.top, name))
+        told.update(name + b"\0")
+        if seen is not None:
+            told.update(f"{seen.st_mode} {seen.st_size} {seen.st_mtime_ns} {seen.st_ino}\0".encode())
+    return told.hexdigest()
+
+
+def _below(folder: Path, name: bytes) -> bytes:
+    return os.fsencode(folder) + b"/" + name
+
+
+def _seen(path: bytes) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
+
+
+def _trusted(folder: Path, home: Path) -> dict[str, str]:
+    """What a folder brings and what that starts, if exactly that is trusted here."""
+    found = standing(folder, home)
+    return {**found.brought.files, **found.started} if found.trusted else {}
+
+
+async def _packed_up(
+    checkout: Checkout, head: str, upstream: _Upstream, parcels: Parcels, *, clean: bool, at: str = ""
+) -> Parcel:
+    async with apart(checkout) as git:
+        notes: list[str] = []
+        tree, tip = "", head
+        if not clean:
+            tree, notes = await tree_of(git, checkout, at)
+            tip = await commit_of(git, tree, [head] if head else [], UNCOMMITTED)
+        parcel = Parcel(
+            key=key_at(checkout, upstream.remote),
+            tip=tip,
+            head=head,
+            below=str(checkout.cwd.relative_to(checkout.top)),
+            remote=upstream.remote,
+            branch=upstream.branch,
+            known=upstream.known,
+            notes=tuple(f"not sent along: {note}" for note in notes),
+            home=home if (home := str(Path.home())).isprintable() else "",
+        )
+        packs = await _history(git, parcel, parcels)
+        if packs is None:
+            tree = tree or await git.tell("rev-parse", "--verify", f"{head}^{{tree}}")
+            why = SHALLOW if await _is_shallow(git) else NO_HISTORY
+            parcel = replace(parcel, notes=(*parcel.notes, why))
+            return await _without_history(git, parcel, tree, parcels, checkout.top)
+        if tip != head and (pack := await _kept(git, f"s{tip}", tip, packs[1], parcels)):
+            return replace(parcel, packs=(*packs[0], pack))
+        if tip != head:
+            raise await _too_large(git, checkout.top, head, tip)
+        return replace(parcel, packs=packs[0])
+
+
+async def _history(
+    git: Git, parcel: Parcel, parcels: Parcels
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The pack of what was committed, if any is needed, and the commits that a worker then has.
+
+    None when it is too large, or the history is not all here.
+    """
+    if not parcel.head or parcel.head in parcel.known:
+        return (), parcel.known
+    if await _is_shallow(git):
+        return None
+    above = hashlib.sha256(" ".join(parcel.known).encode()).hexdigest()[:16]
+    name = f"h{parcel.head}-{above}" if parcel.known else f"h{parcel.head}"
+    pack = await _kept(git, name, parcel.head, parcel.known, parcels)
+    return None if pack is None else ((pack,), (parcel.head,))
+
+
+async def _without_history(git: Git, parcel: Parcel, tree: str, parcels: Parcels, top: Path) -> Parcel:
+    """The same with one commit that has nothing before it."""
+    tip = await commit_of(git, tree, [], UNCOMMITTED)
+    pack = await _kept(git, f"t{tip}", tip, (), parcels)
+    if pack is None:
+        raise await _too_large(git, top, parcel.head, tip)
+    return replace(parcel, tip=tip, head="", remote="", branch="", known=(), packs=(pack,))
+
+
+async def _is_shallow(git: Git) -> bool:
+    return await git.tell("rev-parse", "--is-shallow-repository") == "true"
+
+
+async def _kept(git: Git, name: str, commit: str, without: Sequence[str], parcels: Parcels) -> str | None:
+    """The name of a pack that is in the database now; None when it is too large for that."""
+    if await parcels.lacking([name]):
+        body = await packed(git, commit, without)
+        if body is None:
+            return None
+        await parcels.keep(name, body)
+    return name
+
+
+async def _too_large(git: Git, top: Path, head: str, tip: str) -> UserMistake:
+    """What is large, and what helps: a remote has nothing of what is not committed."""
+    large = (await heaviest(git, await git.tell("mktree"), tip))[:1]
+    changed = await heaviest(git, head, tip) if head and head != tip else []
+    fresh = not head or any({*large[0].names} & {*each.names} for each in changed if large)
+    most = f", most of it in {shown(large[0].names[0])} ({_size(large[0].size)})" if large else ""
+    push = "to a remote that the workers can reach"
+    way = f"Ignore it, or commit it and push it {push}" if fresh else f"Push the commit {push}"
+    return UserMistake(
+        f"{top} is too large to travel: packed it has more than {_size(MOST_PACK)}{most}, which is "
+        f"{'not ' if fresh else ''}committed. {way}, or give the folder to workers that share it"
+    )
+
+
+def _size(octets: int) -> str:
+    return f"{octets >> 20} MiB" if octets >> 20 else f"{-(-octets >> 10)} KiB"
+
+
+async def _upstream(git: Git, head: str, around: Around | None) -> _Upstream:
+    """What a remote with a safe address has of a commit and of those before it, as far as is known here.
+
+    A copy has no remotes. What that of its original has is in what was sent of it.
+    """
+    if around is not None:
+        sent = around.parcel
+        above = [await git.run("merge-base", "--is-ancestor", known, head) for known in sent.known]
+        same = bool(sent.remote and above) and all(said.ok for said in above)
+        return _Upstream(sent.remote, sent.branch, sent.known) if same else _Upstream()
+    names = sorted((await git.tell("remote")).splitlines(), key=lambda name: (name != "origin", name))
+    for name in names[:MOST_COMMITS]:
+        address = safe_remote(await git.tell("remote", "get-url", name))
+        if not address or address.startswith("file:"):  # nobody else need have what lies on this disk
+            continue
+        if branch := await _branch_with(git, name, head):
+            return _Upstream(address, branch, (head,))
+        edge = await git.run("rev-list", "--boundary", head, "--not", f"--remotes={name}")
+        shared = [line[1:] for line in edge.line.splitlines() if line.startswith("-")] if edge.ok else []
+        if 0 < len(shared) <= MOST_COMMITS and (branch := await _branch_with(git, name, shared[0])):
+            return _Upstream(address, branch, tuple(shared))
+    return _Upstream()
+
+
+async def _branch_with(git: Git, remote: str, commit: str) -> str:
+    """A branch of a remote that has a commit."""
+    below = f"refs/remotes/{remote}/"
+    words = ("for-each-ref", "--count=20", f"--contains={commit}", "--format=%(refname)")
+    found = (await git.tell(*words, below)).splitlines()
+    branches = [name.removeprefix(below) for name in found]
+    return next((branch for branch in branches if branch != "HEAD"), "")

@@ -1,0 +1,316 @@
+"""worktrees: how one is made. What cannot be made whole is taken back."""
+
+import asyncio
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.errors import UserMistake
+from gencode.core.spec import Workspace
+from gencode.workspaces.worktrees.git import Git, quiet_git, trouble, unbroken
+from gencode.workspaces.worktrees.worktree import (
+    BRANCHES,
+    Worktree,
+    checked_name,
+    made_folder,
+    recorded,
+    repository_folder,
+    write_record,
+)
+from gencode.workspaces.worktrees.cleanup import begins, sweep
+
+CHECKOUT_SECONDS = 300.0
+LOCK_SECONDS = 120.0
+_SHOWN = 5
+GITLINK = b"160000 "
+"""How what git has of a submodule begins, in a list of all that it has."""
+MOST_ENTRIES = 64 << 20
+"""The longest such list in bytes."""
+_WHOSE = ("rev-parse", "--absolute-git-dir")
+
+
+class Source(Struct, frozen=True):
+    """The checkout that a worktree is made from, or the mirror of one that is `away`.
+
+    The branch begins at `start`, which is `base` where nothing is said. The rest is noted with the worktree.
+    """
+
+    git: Git
+    top: Path
+    main_dir: Path
+    base: str
+    start: str = ""
+    away: bool = False
+    begun: str = ""
+    after: str = ""
+    origin: str = ""
+    mixed: bool = False
+    holds: str = ""
+
+    @property
+    def first(self) -> str:
+        return self.start or self.base
+
+    @property
+    def common_dir(self) -> Path:
+        """What all checkouts of the repository share."""
+        linked = (self.main_dir / "commondir").is_file()
+        return self.main_dir.parents[1] if linked else self.main_dir
+
+
+async def make(workspace: Workspace, home: Path, name: str) -> Worktree:
+    """A worktree of the repository around `workspace.cwd` as it is at HEAD, on a branch of its own.
+
+    UserMistake, and nothing left behind, where there is no repository or none can be made.
+    """
+    checked_name(name)
+    return await make_of(await source_of(workspace.cwd), workspace, home, name)
+
+
+async def make_of(source: Source, workspace: Workspace, home: Path, name: str) -> Worktree:
+    """The same for a source that is known."""
+    folder = repository_folder(home, source.top)
+    path = folder / checked_name(name)
+    _must_be_text(path, source.top, workspace.root, workspace.cwd, workspace.home)
+    git_dirs: list[Path] = []
+    whole = False
+    try:
+        with made_folder(folder):
+            await unbroken(_in_turn(source, path, git_dirs))
+        branch, git_dir = BRANCHES + name, git_dirs[0]
+        dirs = (git_dir, source.main_dir, source.away)
+        above = recorded(source.top)
+        origin = source.origin or (above.first if above is not None and not source.away else "")
+        told = (source.begun, source.after, origin, source.mixed, source.holds)
+        begun = Worktree(path, source.top, source.base, branch, workspace, (), *dirs, *told)
+        finished = await _filled(begun, source, workspace)
+        with made_folder(folder):
+            write_record(finished)
+        whole = True
+        return finished
+    finally:
+        if git_dirs and not whole:
+            await unbroken(_undone(source, path, folder))
+
+
+@asynccontextmanager
+async def turn(folder: Path) -> AsyncGenerator[tuple[int, ...]]:
+    """One after the other, also between processes: git itself stumbles over worktrees that are half made.
+
+    Gives what holds the turn, for a git that may outlive its process; nothing where there are no locks.
+    """
+    with (folder / ".lock").open("ab") as file:
+        yield await locked(file.fileno(), f"making a worktree in {folder}")
+
+
+async def locked(handle: int, what: str, seconds: float = LOCK_SECONDS) -> tuple[int, ...]:
+    """Wait until a file is ours alone; what holds it. UserMistake when others are at it for too long."""
+    end = time.monotonic() + seconds
+    while (held := _locked(handle)) is None:
+        if time.monotonic() > end:
+            raise UserMistake(f"Somebody else has been {what} for too long. Try again.")
+        await asyncio.sleep(0.02)
+    return held
+
+
+def _locked(handle: int) -> tuple[int, ...] | None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return ()  # a file system without locks: git's own must do
+    return (handle,)
+
+
+async def source_of(cwd: Path) -> Source:
+    """The checkout around a folder; UserMistake where there is none, or none with a commit."""
+    cwd = _real(cwd)
+    none = f"{cwd} is not in a git repository, so there is nothing to make a worktree of"
+    git = await quiet_git(cwd, _repository_around(cwd))
+    inside = await git.run("rev-parse", "--is-inside-work-tree")
+    if not inside.ok and ("not a git repository" in inside.error):
+        raise UserMistake(f"{none}; run git init there and commit, or leave the isolation away.")
+    if not inside.ok and "bare repository" not in inside.error:
+        raise trouble(inside, f"No worktree can be made of the repository around {cwd}")
+    if inside.line != "true":
+        raise UserMistake(f"{cwd} is in a bare repository or in git's own folder; go to a checkout of it.")
+    top = Path(await git.tell("rev-parse", "--show-toplevel"))
+    main_dir = Path(await git.tell("rev-parse", "--absolute-git-dir"))
+    if not top.is_absolute() or not cwd.is_relative_to(top):
+        raise UserMistake(f"{none}: git takes it for a part of {top}.")
+    base = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    if not base:
+        raise UserMistake(f"The repository {top} has no commit yet; commit something and try again.")
+    return Source(replace(git, folder=top), top, main_dir, base)
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _is_taken(path: Path) -> bool:
+    return os.path.lexists(path)
+
+
+def _repository_around(cwd: Path) -> Path:
+    return next((each for each in (cwd, *cwd.parents) if os.path.lexists(each / ".git")), cwd)
+
+
+def _must_be_text(*paths: Path) -> None:
+    for path in paths:
+        try:
+            str(path).encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(path).decode("ascii", "backslashreplace")
+            raise UserMistake(f"No worktree can be made: the name {shown} is not UTF-8.") from None
+
+
+async def _in_turn(source: Source, path: Path, git_dirs: list[Path]) -> None:
+    """Add the worktree; git's folder of it is put where it is seen even if nobody waits any more."""
+    async with turn(path.parent) as held:
+        await sweep(source.git, source.common_dir, path.parent, held)
+        note = begins(path)
+        git_dirs.append(await _added(source, path, held))
+        note.unlink(missing_ok=True)
+
+
+async def _added(source: Source, path: Path, held: tuple[int, ...]) -> Path:
+    """The branch and an empty worktree on it; git's folder of the worktree."""
+    branch, what = BRANCHES + path.name, f"No worktree can be made of {source.top}"
+    if _is_taken(path):
+        raise UserMistake(f"There already is a worktree at {path}; take another name.")
+    nothing = "0" * len(source.base)
+    born = await source.git.patiently("update-ref", f"refs/heads/{branch}", source.first, nothing)
+    if "already exists" in born.error:
+        raise UserMistake(f"The repository {source.top} already has a branch {branch}; take another name.")
+    if "exists; cannot create" in born.error:
+        way = f"Rename that one: git branch -m {BRANCHES[:-1]} OTHER"
+        raise UserMistake(
+            f"{what}: it has a branch {BRANCHES[:-1]}, so there can be none called {branch}. {way}"
+        )
+    if not born.ok:
+        raise trouble(born, what)
+    done = False
+    try:
+        adding = replace(source.git, held=held)
+        said = await adding.patiently("worktree", "add", "--no-checkout", str(path), branch)
+        if not said.ok:
+            raise trouble(said, what, path.parent)
+        git_dir = Path(await replace(source.git, folder=path, where=()).tell(*_WHOSE))
+        if not git_dir.is_absolute():
+            raise UserMistake(f"{what}: it was made and is not there.")
+        done = True
+        return git_dir
+    finally:
+        if not done:
+            await _forgotten(source, path)
+
+
+async def _filled(begun: Worktree, source: Source, workspace: Workspace) -> Worktree:
+    """The files, the workspace in it, and what a person should know about it."""
+    git = source.git.at(begun.git_dir, begun.path)
+    said = await git.run("reset", "--hard", "--quiet", "--no-recurse-submodules", seconds=CHECKOUT_SECONDS)
+    if not said.ok:
+        raise trouble(said, f"The worktree {begun.path} cannot be filled", begun.path)
+    try:
+        shutil.copy2(begun.git_dir / "index", begun.snapshot)
+    except OSError as error:
+        raise UserMistake(f"The worktree {begun.path} cannot be made: {error.strerror}.") from None
+    place, moved = _same_place(workspace, source.top, begun.path)
+    left_out = [] if source.away else await _left_out(source)
+    notes = [*moved, *left_out, *await _not_filled(git)]
+    return replace(begun, workspace=place, notes=tuple(notes))
+
+
+def _same_place(workspace: Workspace, top: Path, path: Path) -> tuple[Workspace, list[str]]:
+    """The folders of a workspace as they are in the worktree. A folder that git does not have is made."""
+    below = _real(workspace.cwd).relative_to(top)
+    cwd, notes = path / below, list[str]()
+    copied = replace(workspace.copied, top=str(path)) if workspace.copied else None
+    with suppress(OSError):
+        if _real(cwd) == cwd and not cwd.exists():
+            cwd.mkdir(parents=True)
+            notes.append(f"the folder {below} is not in the commit and was made empty")
+    if _real(cwd) != cwd or not cwd.is_dir():
+        notes.append(f"{below} is not a folder in the commit; the worktree begins at its top")
+        return Workspace(path, path, workspace.home, copied, workspace.started), notes
+    root = _real(workspace.root)
+    inner = path / root.relative_to(top) if root.is_relative_to(top) else path
+    root = inner if cwd.is_relative_to(inner) else path
+    return Workspace(root, cwd, workspace.home, copied, workspace.started), notes
+
+
+async def _left_out(source: Source) -> list[str]:
+    """What is in the checkout and not in its commit."""
+    said = await source.git.run(
+        *(
+            "status",
+            "--porcelain",
+            "-z",
+            "--no-renames",
+            "--untracked-files=normal",
+            "--ignore-submodules=all",
+        )
+    )
+    if said.code != 0:
+        return [f"it holds the last commit of {source.top}; whether more was changed there could not be seen"]
+    count = len(said.names)
+    changes = "1 uncommitted change" if count == 1 else f"{count} uncommitted changes"
+    return [f"{changes} of {source.top} {'is' if count == 1 else 'are'} not in it"] if count else []
+
+
+async def _not_filled(git: Git) -> list[str]:
+    """What stands in the commit and is not in the worktree as its people are used to."""
+    notes: list[str] = []
+    entries = (await git.run("ls-files", "--stage", "-z", most=MOST_ENTRIES)).names
+    names = [entry.partition(b"\t")[2] for entry in entries]
+    modules = [name for name, entry in zip(names, entries, strict=True) if entry.startswith(GITLINK)]
+    if modules:
+        notes.append(f"submodules are not checked out: {_some(modules)}")
+    if not any(name.endswith(b".gitattributes") for name in names):
+        return notes
+    if filtered := [name for name, _ in await filtered_files(git, names)]:
+        notes.append(f"filters such as LFS were not run; as git keeps them are: {_some(filtered)}")
+    return notes
+
+
+async def filtered_files(git: Git, names: list[bytes]) -> list[tuple[bytes, bytes]]:
+    """Those of some files that go through a filter, each with its name."""
+    asked = b"".join(name + b"\0" for name in names)
+    said = await git.run("check-attr", "-z", "--stdin", "filter", stdin=asked, most=MOST_ENTRIES)
+    told = said.out.split(b"\0")
+    return [each for each in zip(told[::3], told[2::3], strict=False) if each[1] not in _NO_FILTER]
+
+
+_NO_FILTER = frozenset({b"unspecified", b"unset", b"set"})
+
+
+def _some(names: list[bytes]) -> str:
+    said = ", ".join(shown(name) for name in names[:_SHOWN])
+    return said if len(names) <= _SHOWN else f"{said} and {len(names) - _SHOWN} more"
+
+
+def shown(name: bytes) -> str:
+    """A file name of any bytes as one line of plain text."""
+    text = name.decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+async def _undone(source: Source, path: Path, folder: Path) -> None:
+    """Take back a worktree that nobody has worked in."""
+    async with turn(folder):
+        await _forgotten(source, path)
+
+
+async def _forgotten(source: Source, path: Path) -> None:
+    await source.git.patiently("worktree", "remove", "--force", "--force", str(path))
+    await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
+    await source.git.patiently("update-ref", "-d", f"refs/heads/{BRANCHES}{path.name}", source.first)

@@ -1,0 +1,311 @@
+"""worktrees: git, run so that nothing of a repository runs with it: no hook, filter, driver, or network.
+
+The settings of a call win over every file's. Those that name a program are found by asking git for the names
+of all settings, which starts nothing, and are taken away one by one.
+"""
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from pathlib import Path
+from random import uniform
+from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.core.errors import UserMistake
+from gencode.sandbox.processes.environment import Scrub
+
+T = TypeVar("T")
+
+SECONDS = 60.0
+MOST_BYTES = 8 << 20
+_ERROR_BYTES = 8 * 1024
+_CHUNK = 64 * 1024
+_TRIES = 12
+_CUT = -1
+_MISUSED = 129
+"""Git does not know an option."""
+_GRACE = 2.0
+_LITTLE_ROOM = 4 << 20
+
+_EMPTIED = re.compile(
+    # The name between two dots may be empty: `[diff ""]` is the driver of the attribute `diff=`.
+    r"diff\.external|diff\..*\.(?:command|textconv)|filter\..*\.(?:clean|smudge|process)"
+    r"|gpg\.(?:.*\.)?program|core\.(?:alternaterefscommand|gitproxy)|credential\.(?:.*\.)?helper",
+    re.IGNORECASE | re.DOTALL,
+)
+_REFUSED = re.compile(r"filter\..*\.required", re.IGNORECASE | re.DOTALL)
+_DRIVER = re.compile(r"merge\..*\.driver", re.IGNORECASE | re.DOTALL)
+_HOOK = re.compile(r"(?P<hook>hook\..*)\.[^.]+", re.IGNORECASE | re.DOTALL)
+_HALF = re.compile(r"(?:failed to read .*|bad object )(?P<half>worktrees/[^/\n]+)/")
+_BUSY = re.compile(rf"\.lock'|could not lock|{_HALF.pattern}")
+"""Somebody else has a lock, or a worktree half made."""
+_FULL = ("No space left on device", "Disk quota exceeded")
+
+_SETTINGS = {
+    "advice.detachedHead": "false",
+    "checkout.guess": "false",
+    "commit.gpgSign": "false",
+    "core.editor": "false",
+    "core.logAllRefUpdates": "true",
+    "core.quotePath": "false",
+    "core.splitIndex": "false",
+    # The worktrees of another machine with the same repository look as if they were gone.
+    "gc.worktreePruneExpire": "never",
+    "i18n.commitEncoding": "utf-8",
+    "user.useConfigOnly": "false",
+}
+_VARIABLES = {
+    "LC_ALL": "C",
+    # These two also hold where a repository allows a protocol by name.
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_AUTHOR_NAME": "GenCode",
+    "GIT_AUTHOR_EMAIL": "gencode@localhost",
+    "GIT_COMMITTER_NAME": "GenCode",
+    "GIT_COMMITTER_EMAIL": "gencode@localhost",
+}
+
+
+class Said(Struct, frozen=True):
+    """What came of a call. `cut`: it said more than was wanted and was ended."""
+
+    code: int
+    out: bytes
+    error: str
+    cut: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return self.code == 0
+
+    @property
+    def line(self) -> str:
+        """A single name or number that was said."""
+        return os.fsdecode(self.out.removesuffix(b"\n"))
+
+    @property
+    def names(self) -> list[bytes]:
+        """What was said with a NUL after each."""
+        return [each for each in self.out.split(b"\0") if each]
+
+
+class Git(Struct, frozen=True):
+    """A git program and all it is told on every call. `where` names the repository, if not by the folder."""
+
+    program: str
+    environ: dict[str, str]
+    folder: Path
+    where: tuple[str, ...] = ()
+    held: tuple[int, ...] = ()
+    """Locks that are held until git has ended, even if whoever started it is killed before."""
+
+    async def run(
+        self,
+        *words: str,
+        stdin: bytes = b"",
+        seconds: float = SECONDS,
+        most: int = MOST_BYTES,
+        index: str = "",
+    ) -> Said:
+        """Run git to its end, which comes after `seconds` or after `most` bytes at the latest."""
+        environ = {**self.environ, "GIT_INDEX_FILE": index} if index else self.environ
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(self.program, "--no-pager", *self.where, *words),
+                cwd=self.folder,
+                env=environ,
+                stdin=PIPE if stdin else DEVNULL,
+                stdout=PIPE,
+                stderr=PIPE,
+                start_new_session=True,
+                pass_fds=self.held,
+            )
+        except OSError as error:
+            raise UserMistake(f"git could not be started: {error.strerror}.") from None
+        return await _listen(process, stdin, seconds, most)
+
+    async def patiently(self, *words: str) -> Said:
+        """Run a short call that writes, to its end, and again where another git is in its way."""
+        return await unbroken(self.again(*words))
+
+    async def again(self, *words: str, seconds: float = SECONDS) -> Said:
+        """Run git, and again for some seconds where another git is in its way."""
+        said = await self.run(*words, seconds=seconds)
+        for number in range(_TRIES):
+            if said.ok or not _BUSY.search(said.error):
+                break
+            await asyncio.sleep(uniform(0.5, 1) * min(0.05 * 2**number, 1.0))  # noqa: S311
+            said = await self.run(*words, seconds=seconds)
+        return said
+
+    async def tell(self, *words: str) -> str:
+        """The one line git says, or nothing where it refuses."""
+        said = await self.run(*words)
+        return said.line if said.ok else ""
+
+    def at(self, git_dir: Path, work_tree: Path) -> "Git":
+        """The same for a checkout that is named and not looked for: what lies in it points nowhere else."""
+        return replace(self, folder=work_tree, where=(f"--git-dir={git_dir}", f"--work-tree={work_tree}"))
+
+
+async def unbroken(work: Coroutine[Any, Any, T]) -> T:
+    """Do something to its end even when cancelled meanwhile: a git that is killed leaves locks behind."""
+    doing = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await asyncio.wait([doing])
+        raise
+
+
+async def quiet_git(folder: Path, outside: Path, git_dir: Path | None = None) -> Git:
+    """Git for a repository around a folder. A program that lies below `outside` is not taken for git."""
+    program = _find(os.environ, outside)
+    if program is None:
+        raise UserMistake(
+            "git is not installed; a worktree needs it. Install git, or leave the isolation away."
+        )
+    where = (f"--git-dir={git_dir}",) if git_dir else ()
+    asking = Git(program, _environment({}), folder, where)
+    listing = await asking.run("config", "--null", "--name-only", "--show-scope", "--list", "--includes")
+    scopes, names = listing.names[::2], {os.fsdecode(name) for name in listing.names[1::2]}
+    if listing.code == _MISUSED or (listing.ok and b"command" not in scopes):
+        raise UserMistake(
+            "A worktree needs git 2.31 or newer: one that is older than 2.31 would start programs that a "
+            "repository names. Update git, or leave the isolation away."
+        )
+    if listing.code == _CUT:
+        raise UserMistake(
+            f"The configuration of the git repository at {folder} cannot be read: {listing.error}."
+        )
+    return Git(program, _environment(_without_programs(names)), folder)
+
+
+def is_full(said: Said, place: Path | None = None) -> bool:
+    """Whether git did not do it because the disk is full; `place` is where it wrote."""
+    full = any(word in said.error for word in _FULL)
+    return full or ("unable to write" in said.error and _has_no_room(place))
+
+
+def trouble(said: Said, what: str, place: Path | None = None) -> UserMistake:
+    """Why git did not do it, as a sentence; `place` is where it wrote."""
+    if is_full(said, place):
+        return UserMistake(f"{what}: there is no room left on the disk. Free some and try again.")
+    if "dubious ownership" in said.error:
+        return UserMistake(
+            f"{what}: it belongs to somebody else. If you trust it, add it to git's safe.directory."
+        )
+    if said.code == _CUT or said.cut:
+        return UserMistake(f"{what}: git took too long or said too much.")
+    if half := _HALF.search(said.error):
+        left = f"If none runs, it was killed; then remove the folder {half['half']} in git's own folder"
+        return UserMistake(f"{what}: another git is adding a worktree there. {left}, and try again.")
+    if _BUSY.search(said.error):
+        return UserMistake(
+            f"{what}: another git is at work there and holds a lock. Try again when it has ended."
+        )
+    lines = [line for line in said.error.splitlines() if line.startswith(("fatal:", "error:"))]
+    reason = (lines or said.error.splitlines() or ["it ended without a word"])[0]
+    return UserMistake(f"{what}: git said {reason[:300]!r}.")
+
+
+def _has_no_room(place: Path | None) -> bool:
+    """Git does not always say that the disk is full."""
+    try:
+        return place is not None and shutil.disk_usage(place).free < _LITTLE_ROOM
+    except OSError:
+        return False
+
+
+def _find(environ: Mapping[str, str], outside: Path) -> str | None:
+    """Where git is. Entries of PATH that are relative or lie in the repository could be anybody's program."""
+    entries = environ.get("PATH", os.defpath).split(os.pathsep)
+    safe = [
+        each for each in entries if each.startswith("/") and not Path(each).resolve().is_relative_to(outside)
+    ]
+    return shutil.which("git", path=os.pathsep.join(safe)) if safe else None
+
+
+def _environment(more: Mapping[str, str]) -> dict[str, str]:
+    """Ours, without keys and without what changes git; hooks are looked for where no file can be."""
+    return {**Scrub().reading(os.environ, Path(os.devnull), {**_SETTINGS, **more}), **_VARIABLES}
+
+
+def _without_programs(names: set[str]) -> dict[str, str]:
+    """For each setting that names a program: what takes it away. Some merges then need a person."""
+    found: dict[str, str] = {}
+    for name in names:
+        if _EMPTIED.fullmatch(name):
+            found[name] = ""
+        elif _REFUSED.fullmatch(name):
+            found[name] = "false"
+        elif _DRIVER.fullmatch(name):
+            found[name] = "false"  # the program that always fails: both sides changed is a conflict
+        elif hook := _HOOK.fullmatch(name):
+            found[f"{hook['hook']}.enabled"] = "false"
+    return found
+
+
+async def _listen(process: Process, stdin: bytes, seconds: float, most: int) -> Said:
+    out, error = bytearray(), bytearray()
+    done = False
+    try:
+        async with asyncio.timeout(seconds):
+            await asyncio.gather(
+                _feed(process, stdin),
+                _take(process, process.stdout, out, most),
+                _take(process, process.stderr, error, _ERROR_BYTES, ends=False),
+            )
+            await process.wait()
+            done = True
+    except TimeoutError:
+        return Said(_CUT, bytes(out), f"it took longer than {seconds:g} seconds")
+    finally:
+        if not done:
+            await _end(process)
+    cut = len(out) > most
+    complaint = error.decode(errors="replace") or ("it said too much" if cut else "")
+    return Said(_CUT if cut else process.returncode or 0, bytes(out[:most]), complaint, cut)
+
+
+async def _feed(process: Process, stdin: bytes) -> None:
+    if process.stdin is not None:
+        with suppress(ConnectionError):  # it ended before it had read everything
+            process.stdin.write(stdin)
+            await process.stdin.drain()
+        process.stdin.close()
+
+
+async def _take(
+    process: Process, stream: asyncio.StreamReader | None, kept: bytearray, most: int, *, ends: bool = True
+) -> None:
+    """Keep one byte more than is wanted, so that it is known that there was more."""
+    while stream and (chunk := await stream.read(_CHUNK)):
+        kept += chunk[: most + 1 - len(kept)]
+        if ends and len(kept) > most:
+            _signal(process, signal.SIGTERM)
+
+
+async def _end(process: Process) -> None:
+    """Ask git to end, which then removes its locks; where it does not, end it."""
+    _signal(process, signal.SIGTERM)
+    try:
+        async with asyncio.timeout(_GRACE):
+            await process.wait()
+    except TimeoutError:
+        _signal(process, signal.SIGKILL)
+        await process.wait()
+
+
+def _signal(process: Process, number: signal.Signals) -> None:
+    if process.returncode is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
