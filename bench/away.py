@@ -15,8 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from tests.runtime.away.post import Office, arrived, sent
-from tests.runtime.worktrees.yard import commit, git
+from tests.workspaces.transfer.post import Office, arrived, sent
+from tests.workspaces.worktrees.yard import commit, git
 
 FILES = 5_000
 COMMITS = 10

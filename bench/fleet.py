@@ -26,7 +26,7 @@ from tests.fleet.driving import (
     submit,
 )
 from tests.postgres import Postgres
-from tests.runtime.worktrees.yard import commit, git
+from tests.workspaces.worktrees.yard import commit, git
 from tests.waiting import until
 
 from gencode import GenCode

@@ -6,7 +6,7 @@ import pytest
 
 from gencode.sandbox.processes.environment import MARK
 from tests.agents.samples import SAMPLES
-from tests.surfaces.running import gen
+from tests.interfaces.cli.running import gen
 
 CLAUDE = """---
 name: reviewer

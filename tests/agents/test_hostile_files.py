@@ -11,7 +11,7 @@ from gencode.agents.agent_file import read_agent_file
 from gencode.agents.dialects.table import DIALECTS
 from gencode.agents.lint import lint
 from gencode.core.errors import UserMistake
-from tests.surfaces.running import gen
+from tests.interfaces.cli.running import gen
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "50"))
 BOMB = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 20))

@@ -10,8 +10,8 @@ from gencode.core.spec import TaskRequest
 from gencode.core.task import transcript_of
 from tests.fleet.driving import Fleet, Process, put_script
 from tests.postgres import Postgres
-from tests.runtime.worktrees.yard import TEN, commit, git
-from tests.surfaces.running import gen as typed
+from tests.workspaces.worktrees.yard import TEN, commit, git
+from tests.interfaces.cli.running import gen as typed
 
 
 class Country(Fleet):

@@ -11,7 +11,7 @@ import pytest
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, Process
 from tests.postgres import Postgres
-from tests.surfaces.running import start
+from tests.interfaces.cli.running import start
 from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.needs("postgres")

@@ -22,8 +22,8 @@ from gencode.stores.pg_fleet_status import fleet_status
 from tests.fleet.country import Country, call, detached, results, said, says, told
 from tests.fleet.driving import ended
 from tests.postgres import Postgres
-from tests.runtime.worktrees.yard import TEN, git
-from tests.surfaces.running import gen as typed
+from tests.workspaces.worktrees.yard import TEN, git
+from tests.interfaces.cli.running import gen as typed
 from tests.waiting import until
 
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]

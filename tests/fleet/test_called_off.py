@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from tests.fleet.driving import Fleet
-from tests.surfaces.running import start
+from tests.interfaces.cli.running import start
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.needs("postgres")

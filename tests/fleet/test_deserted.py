@@ -19,8 +19,8 @@ from gencode.stores.pg_fleet import CLOSED_SECONDS, FleetStore
 from gencode.testing import reported
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet
-from tests.surfaces.running import gen as command
-from tests.surfaces.running import start
+from tests.interfaces.cli.running import gen as command
+from tests.interfaces.cli.running import start
 from tests.waiting import PATIENCE, until, wait_until
 
 pytestmark = pytest.mark.needs("postgres")

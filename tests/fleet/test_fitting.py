@@ -10,7 +10,7 @@ from gencode.stores.pg_fleet_status import fleet_status
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, Process, ended, submit
 from tests.postgres import Postgres
-from tests.surfaces.running import gen as typed
+from tests.interfaces.cli.running import gen as typed
 
 pytestmark = pytest.mark.needs("postgres")
 

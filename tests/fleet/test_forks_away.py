@@ -23,9 +23,9 @@ from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, detached, results, said, says, told
 from tests.fleet.driving import ended
 from tests.postgres import Postgres
-from tests.runtime.worktrees.yard import git, repository
-from tests.surfaces.running import Ended
-from tests.surfaces.running import gen as typed
+from tests.workspaces.worktrees.yard import git, repository
+from tests.interfaces.cli.running import Ended
+from tests.interfaces.cli.running import gen as typed
 from tests.waiting import until
 
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]

@@ -9,7 +9,7 @@ from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, Process, ended, submit
 from tests.providers.dialects import messages
 from tests.providers.fake_server import fake_server, streamed
-from tests.surfaces.running import gen as typed
+from tests.interfaces.cli.running import gen as typed
 from tests.waiting import until
 
 pytestmark = pytest.mark.needs("postgres")

@@ -14,8 +14,8 @@ from gencode.workspaces.transfer.apply_changes import TURN, turn
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, says
 from tests.postgres import Postgres
-from tests.runtime.worktrees.yard import git
-from tests.surfaces.running import gen as typed
+from tests.workspaces.worktrees.yard import git
+from tests.interfaces.cli.running import gen as typed
 from tests.waiting import PATIENCE, until
 
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]

@@ -17,7 +17,7 @@ from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_fleet_status import fleet_status
 from tests.fleet.driving import Fleet, ended, submit
 from tests.postgres import Postgres
-from tests.surfaces.running import start
+from tests.interfaces.cli.running import start
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.needs("postgres")

@@ -12,7 +12,7 @@ import pytest
 from gencode.core.events import TaskCreated
 from gencode.core.status import Status
 from tests.fleet.driving import Fleet, check_journal, ended, runs, submit
-from tests.surfaces.running import gen as typed
+from tests.interfaces.cli.running import gen as typed
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.needs("postgres")

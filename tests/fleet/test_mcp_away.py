@@ -24,8 +24,8 @@ from tests.fleet.driving import ended
 from tests.fleet.test_questions import Saying, present
 from tests.mcp.fleet import ODD_SERVER, offer
 from tests.postgres import Postgres
-from tests.runtime.worktrees.yard import commit
-from tests.surfaces.running import gen as typed
+from tests.workspaces.worktrees.yard import commit
+from tests.interfaces.cli.running import gen as typed
 from tests.waiting import until
 
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]

@@ -13,7 +13,7 @@ from gencode.stores.pg_fleet_status import fleet_status
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, Process, ended, submit
 from tests.postgres import Postgres
-from tests.runtime.worktrees.yard import commit, git
+from tests.workspaces.worktrees.yard import commit, git
 from tests.waiting import until
 
 pytestmark = pytest.mark.needs("postgres")

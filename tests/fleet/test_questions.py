@@ -27,7 +27,7 @@ from gencode.journal.store import Handover
 from gencode.interfaces.cli.main import main
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, ended
-from tests.surfaces.running import Ended, in_terminal
+from tests.interfaces.cli.running import Ended, in_terminal
 from tests.waiting import until
 
 pytestmark = pytest.mark.needs("postgres")

@@ -14,8 +14,8 @@ from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.testing import reported
 from tests.fleet.driving import Fleet, runs
-from tests.surfaces.running import gen as command
-from tests.surfaces.running import start
+from tests.interfaces.cli.running import gen as command
+from tests.interfaces.cli.running import start
 from tests.waiting import until
 
 pytestmark = pytest.mark.needs("postgres")

@@ -17,8 +17,8 @@ from gencode.workspaces.transfer.snapshot_builder import Packer
 from gencode.workspaces.transfer.folder_snapshot import Missing, Parcel, Returned
 from gencode.stores.pg_fleet import FleetStore
 from tests.postgres import Postgres
-from tests.runtime.worktrees.yard import repository
-from tests.surfaces.running import gen as typed
+from tests.workspaces.worktrees.yard import repository
+from tests.interfaces.cli.running import gen as typed
 
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]
 

@@ -27,7 +27,7 @@ from gencode.journal.store import TaskQuery
 from gencode.stores.pg_fleet import FleetStore
 from tests.fleet.driving import Fleet, ended, submit
 from tests.postgres import Postgres
-from tests.surfaces.running import start
+from tests.interfaces.cli.running import start
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.needs("postgres")

@@ -24,8 +24,8 @@ from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from tests.journals.record import PLACE, Json
 from tests.postgres import Postgres
-from tests.surfaces.running import GEN
-from tests.surfaces.running import gen as command
+from tests.interfaces.cli.running import GEN
+from tests.interfaces.cli.running import gen as command
 
 RECORDED = Path(__file__).parent / "0.1"
 

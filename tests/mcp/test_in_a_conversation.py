@@ -18,7 +18,7 @@ from gencode.sandbox.processes.commands import Commands
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
 from tests.mcp.fleet import Fleet, offer
-from tests.runtime.processes.living import eventually
+from tests.sandbox.processes.living import eventually
 
 DO_ONE = says("", call("mcp__odd__one"))
 

@@ -17,7 +17,7 @@ from gencode.mcp.definition import of_settings
 from gencode.mcp.servers import McpServers
 from gencode.agent.toolbox import ToolOutput
 from tests.mcp.fleet import PLENTY, Fleet, box, offer
-from tests.runtime.processes.living import alive, eventually, new_word
+from tests.sandbox.processes.living import alive, eventually, new_word
 
 
 def state(servers: McpServers, name: str = "odd") -> tuple[str, str]:

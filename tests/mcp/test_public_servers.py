@@ -14,7 +14,7 @@ from gencode.core.errors import ToolError
 from gencode.mcp.servers import McpServers
 from tests.conftest import NODE_PACKAGES
 from tests.mcp.fleet import Fleet, box
-from tests.runtime.processes.living import eventually
+from tests.sandbox.processes.living import eventually
 
 EVERYTHING = "npm:@modelcontextprotocol/server-everything"
 FILESYSTEM = "npm:@modelcontextprotocol/server-filesystem"

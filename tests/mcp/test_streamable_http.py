@@ -14,7 +14,7 @@ from gencode.mcp.definition import of_settings
 from gencode.mcp.servers import McpServers
 from gencode.mcp.streamable_http import header_value
 from tests.mcp.fleet import Fleet, box, offer
-from tests.runtime.processes.living import eventually
+from tests.sandbox.processes.living import eventually
 
 Message = dict[str, Any]
 

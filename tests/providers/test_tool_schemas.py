@@ -13,7 +13,7 @@ from gencode.core.messages import ToolCall, UserMessage
 from gencode.journal.store import Request
 from gencode.agent.toolbox import ToolContext, tool
 from gencode.testing import says
-from tests.mcp_server.offices import office
+from tests.interfaces.mcp_server.offices import office
 from tests.providers.dialects import DIALECTS, seen
 
 TYPES = {"string": str, "integer": int}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.stores.other_program import rows
-from tests.surfaces.running import gen as command
+from tests.interfaces.cli.running import gen as command
 from tests.waiting import until
 
 from gencode import GenCode

@@ -14,8 +14,8 @@ from typing import Any
 
 from msgspec.structs import replace
 from tests.contracts.questions import OWNER, about, post, running
-from tests.surfaces.running import ASKS, GEN, OWN_TERMINAL, script
-from tests.surfaces.running import gen as command
+from tests.interfaces.cli.running import ASKS, GEN, OWN_TERMINAL, script
+from tests.interfaces.cli.running import gen as command
 from tests.waiting import until
 
 from gencode import GenCode

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.surfaces.running import SECONDS, gen, script, start
-from tests.tui.driving import seated, turns
+from tests.interfaces.cli.running import SECONDS, gen, script, start
+from tests.interfaces.tui.driving import seated, turns
 from tests.waiting import until, wait_until
 
 from gencode import GenCode

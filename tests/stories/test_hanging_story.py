@@ -11,11 +11,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.http.serving import served, take
-from tests.runtime.processes.living import alive, new_word
+from tests.interfaces.http.serving import served, take
+from tests.sandbox.processes.living import alive, new_word
 from tests.stories.test_agent_files_story import write_agent
 from tests.stories.test_detached_story import LOOK, SLOW, WITH_BASH, begun, wait_for, worker_of
-from tests.surfaces.running import SECONDS, gen, script, start
+from tests.interfaces.cli.running import SECONDS, gen, script, start
 from tests.waiting import Gate, wait_until
 
 from gencode.app import GenCode

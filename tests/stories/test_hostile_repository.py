@@ -22,7 +22,7 @@ from tests.stories.evil import (
     submodule_with_programs,
     write,
 )
-from tests.surfaces.running import gen, script
+from tests.interfaces.cli.running import gen, script
 
 from gencode.app import GenCode, forgetful
 from gencode.core.errors import UserMistake

@@ -4,8 +4,8 @@ import json
 import signal
 from pathlib import Path
 
-from tests.surfaces.running import gen as command
-from tests.surfaces.running import start
+from tests.interfaces.cli.running import gen as command
+from tests.interfaces.cli.running import start
 from tests.waiting import until
 
 from gencode import GenCode

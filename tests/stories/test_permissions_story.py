@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.surfaces.running import gen, script
+from tests.interfaces.cli.running import gen, script
 
 from gencode.core.events import CallDecided
 from gencode.core.messages import ToolMessage, UserMessage

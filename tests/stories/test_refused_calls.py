@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.surfaces.running import Ended, gen, in_terminal, script
-from tests.tui.driving import seated
+from tests.interfaces.cli.running import Ended, gen, in_terminal, script
+from tests.interfaces.tui.driving import seated
 
 from gencode.testing import call, says
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.control.words import numbered
+from tests.tasks.words import numbered
 from tests.waiting import until
 
 from gencode.core.messages import Message, ToolMessage, UserMessage

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.stories.seeds import answers, auth_project, on_disk, transcript
-from tests.surfaces.running import gen, script
+from tests.interfaces.cli.running import gen, script
 
 from gencode import GenCode
 from gencode.core.status import Status

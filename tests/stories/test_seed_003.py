@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.stories.seeds import on_disk, results, started, transcript
-from tests.surfaces.running import gen, script
+from tests.interfaces.cli.running import gen, script
 
 from gencode.core.status import Status
 from gencode.core.wire import wire

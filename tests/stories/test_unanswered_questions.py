@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.acp.driving import wired
-from tests.control.words import numbered, results, said
-from tests.http.serving import gen_serve
+from tests.interfaces.acp.driving import wired
+from tests.tasks.words import numbered, results, said
+from tests.interfaces.http.serving import gen_serve
 from tests.stories.test_asked_at_terminals import window
-from tests.surfaces.running import script
+from tests.interfaces.cli.running import script
 
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall

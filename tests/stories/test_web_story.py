@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.village import Village, page, redirect, village_in
+from tests.workspaces.village import Village, page, redirect, village_in
 
 from gencode.app import GenCode
 from gencode.core.events import CallDecided

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from tests.contracts.provider import Play
-from tests.control.minds import MODEL, Told, say, thinking
-from tests.surfaces.running import gen as command
-from tests.surfaces.running import start
+from tests.tasks.minds import MODEL, Told, say, thinking
+from tests.interfaces.cli.running import gen as command
+from tests.interfaces.cli.running import start
 from tests.waiting import until
 
 from gencode import GenCode

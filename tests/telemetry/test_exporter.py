@@ -17,7 +17,7 @@ from gencode.providers.scripted import ScriptedProvider
 from gencode.agent.trace_settings import Standing, standing
 from gencode.telemetry.otel_setup import Telemetry
 from gencode.testing import call, says
-from tests.surfaces.running import gen, script
+from tests.interfaces.cli.running import gen, script
 from tests.telemetry.collector import Collector, collecting
 from tests.waiting import until
 

@@ -20,7 +20,7 @@ from gencode.tools.http_request import (
     http_post,
     http_request,
 )
-from tests.runtime.village import Village, page, redirect, village_in
+from tests.workspaces.village import Village, page, redirect, village_in
 from tests.tools.desk import Desk
 
 A = "http://a.example.net/"

@@ -10,7 +10,7 @@ from gencode.core.errors import ToolError
 from gencode.agent.toolbox import CLIP, Tool
 from gencode.tools.web_fetch import KEPT_CHARACTERS, WEB_FETCH, PageCache, web_fetch
 from gencode.tools.web_page import LIMITS, PART, WebPage
-from tests.runtime.village import Act, Village, Visit, endless, page, raw, redirect, village_in
+from tests.workspaces.village import Act, Village, Visit, endless, page, raw, redirect, village_in
 from tests.tools.desk import Desk
 
 HTML = "Content-Type: text/html; charset=utf-8"

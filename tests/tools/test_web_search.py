@@ -20,7 +20,7 @@ from gencode.tools.search_engines.engine import SearchEngine, WebQuery, WebResul
 from gencode.tools.search_engines.searxng import Searxng
 from gencode.tools.search_engines.tavily import Tavily
 from gencode.tools.web_search import WEB_SEARCH, choose_engine, web_search
-from tests.runtime.village import Act, House, Village, page, redirect, village_in
+from tests.workspaces.village import Act, House, Village, page, redirect, village_in
 from tests.tools.desk import Desk
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "100"))

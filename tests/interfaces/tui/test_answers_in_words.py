@@ -1,0 +1,102 @@
+"""Answers in words of one's own: what is typed at a question is what is sent, wherever the focus was."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from textual import events
+
+from gencode.core.messages import ToolCall
+from gencode.core.rules import Action, Decision
+from gencode.core.questions import Answer, Inquiry, Option, Question
+from gencode.interfaces.tui import question_dialogs as asking
+from gencode.interfaces.tui import key_order as attention
+from gencode.interfaces.tui.question_dialogs import InquiryScreen
+from gencode.testing import says
+from tests.interfaces.tui.driving import SECONDS, Seat, seated, turns
+
+DATABASES = (Option("Postgres", "the big one"), Option("SQLite", "the small one"))
+
+
+@pytest.fixture(autouse=True)
+def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(asking, "AGAIN_SECONDS", 0.0)
+
+
+async def asked(seat: Seat, *, many: bool = False) -> "asyncio.Task[Answer]":
+    """A question with two options is in sight."""
+    inquiry = Inquiry("Which database?", options=DATABASES, many=many)
+    call = ToolCall("c", "AskUserQuestion", {})
+    question = Question("t", "main", call, Decision(Action.ASK, ""), inquiries=(inquiry,))
+    await seat.until(lambda: seat.app.screen is seat.app.main, "the end of the question before")
+    answer = asyncio.create_task(seat.app.desk.ask(question))
+    await seat.until(lambda: isinstance(seat.app.screen, InquiryScreen) and seat.app.screen.in_sight)
+    await seat.assert_sees("Which database?")
+    return answer
+
+
+async def given(answer: "asyncio.Task[Answer]") -> Answer:
+    """What was answered, which is known soon."""
+    return await asyncio.wait_for(answer, SECONDS)
+
+
+async def test_what_is_typed_at_the_options_is_seen_and_sent(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        answer = await asked(seat)
+        await seat.press(*"MySQL please")
+        await seat.assert_sees("MySQL please")
+        await seat.press("enter")
+        assert await given(answer) == Answer(True, words=("MySQL please",))
+
+
+async def test_words_that_come_all_at_once_choose_no_option(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        answer = await asked(seat)
+        await seat.burst(*"MySQL", "enter")
+        assert await given(answer) == Answer(True, words=("MySQL",))
+
+
+async def test_a_number_is_a_word_since_no_option_has_one(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        answer = await asked(seat)
+        await seat.press("2", "space", "4", "enter")
+        assert await given(answer) == Answer(True, words=("2 4",))
+
+
+async def test_what_is_pasted_at_the_options_is_seen_and_sent(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        answer = await asked(seat)
+        seat.app.post_message(events.Paste("MariaDB"))
+        await seat.assert_sees("MariaDB")
+        await seat.press("enter")
+        assert await given(answer) == Answer(True, words=("MariaDB",))
+
+
+async def test_from_the_words_the_arrows_lead_back_to_the_options_and_typing_goes_on_with_the_words(
+    tmp_path: Path,
+) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        answer = await asked(seat)
+        await seat.press(*"My", "down", *"SQL", "enter")
+        assert await given(answer) == Answer(True, words=("MySQL",))
+        answer = await asked(seat)
+        await seat.press("x", "backspace", "up", "down", "enter")
+        assert await given(answer) == Answer(True, words=("SQLite",))
+
+
+async def test_space_marks_options_and_is_a_space_in_words(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        answer = await asked(seat, many=True)
+        await seat.press("space", "down", "space", "enter")
+        assert await given(answer) == Answer(True, words=("Postgres, SQLite",))
+        answer = await asked(seat, many=True)
+        await seat.press(*"My SQL", "enter")
+        assert await given(answer) == Answer(True, words=("My SQL",))
+
+
+async def test_words_beside_marked_options_are_sent_with_them(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        answer = await asked(seat, many=True)
+        await seat.press("down", "space", *"and MySQL", "enter")
+        assert await given(answer) == Answer(True, words=("SQLite, and MySQL",))

@@ -1,0 +1,216 @@
+"""Keys and questions: none is answered by what was typed for something else, whatever came in between."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+from msgspec.structs import replace
+from textual import events
+
+from gencode.core.messages import ToolCall
+from gencode.core.rules import Action, Decision
+from gencode.core.questions import NOBODY, Answer, Away, Inquiry, Option, Patience, Question
+from gencode.interfaces.tui import question_dialogs as asking
+from gencode.interfaces.tui import key_order as attention
+from gencode.interfaces.tui.question_dialogs import AskScreen, InquiryScreen
+from gencode.testing import says
+from tests.interfaces.tui.driving import Seat, seated, turns
+
+QUIET = 1_000.0
+AWAY = Away("/elsewhere", "vm", True, 500.0)
+
+
+@pytest.fixture(autouse=True)
+def long_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pause that no machine is slow enough for: only keys that say so come after one."""
+    monkeypatch.setattr(attention, "QUIET_SECONDS", QUIET)
+    monkeypatch.setattr(asking, "PARTING_SECONDS", 0.1)
+
+
+def wants(command: str, away: Away | None = None) -> Question:
+    call = ToolCall(command, "Bash", {"command": command})
+    rules = (f"Bash({command})",)
+    return Question("t", "main", call, Decision(Action.ASK, "it is asked"), rules=rules, away=away)
+
+
+def inquires(question: str = "Which colour?", options: Sequence[str] = ("red", "blue")) -> Question:
+    inquiry = Inquiry(question, options=tuple(Option(each) for each in options))
+    call = ToolCall("c", "AskUserQuestion", {})
+    return Question("t", "main", call, Decision(Action.ASK, ""), inquiries=(inquiry,))
+
+
+def asks(seat: Seat, question: Question) -> "asyncio.Task[Answer]":
+    return asyncio.create_task(seat.app.desk.ask(question))
+
+
+async def pressed(seat: Seat, *keys: str, after: float = 0.0) -> None:
+    """Press keys as they would be at a later time: after so many pauses, then without one in between."""
+    at = time.monotonic() + after * QUIET
+    for key in keys:
+        event = events.Key(key, key if len(key) == 1 else None)
+        event.time = at
+        seat.app.post_message(event)
+    await seat.pilot.pause()
+
+
+async def shows(seat: Seat, text: str) -> None:
+    await seat.until(lambda: isinstance(seat.app.screen, AskScreen | InquiryScreen), "a question")
+    await seat.assert_sees(text)
+
+
+async def test_every_key_begins_the_pause_anew_after_which_one_answers(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        asked = asks(seat, wants("touch a"))
+        await shows(seat, "touch a")
+        await seat.assert_sees(asking.PAUSE)
+        for pauses in (0.6, 1.2, 1.8):
+            await pressed(seat, "t", "y", "enter", "escape", after=pauses)
+        assert not asked.done() and isinstance(seat.app.screen, AskScreen)
+        await pressed(seat, "y", after=3)
+        assert await asked == Answer(True)
+
+
+async def test_a_sentence_that_is_being_typed_goes_on_behind_a_question(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        await seat.press(*"this is ")
+        asked = asks(seat, wants("touch a"))
+        await shows(seat, "touch a")
+        await seat.press(*"trickx", "backspace", "y")
+        seat.app.post_message(events.Paste(", pasted"))
+        await seat.press("enter", *"y")
+        await seat.pilot.pause()
+        assert not asked.done()
+        assert seat.app.main.composer.text == "this is tricky, pastedy"
+        await pressed(seat, "n", after=2)
+        assert not (await asked).allow
+        assert seat.app.main.composer.text == "this is tricky, pastedy"
+
+
+async def test_an_answer_that_comes_too_soon_is_no_text(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        await seat.type("go")
+        await seat.rests()
+        asked = asks(seat, wants("touch a"))
+        await shows(seat, "touch a")
+        await seat.press(*"yy")
+        assert not asked.done()
+        assert seat.app.main.composer.text == ""
+        await pressed(seat, "y", after=2)
+        assert (await asked).allow
+
+
+async def test_a_question_that_was_answered_elsewhere_says_so_before_the_next_one_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "PARTING_SECONDS", QUIET)
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        first = asks(seat, wants("touch harmless"))
+        await shows(seat, "touch harmless")
+        await pressed(seat, "up", after=2)
+        second = asks(seat, wants("touch dangerous"))
+        await seat.assert_sees("(1 more waits)")
+        await seat.app.desk.answer(seat.app.desk.waiting()[0].number, Answer(True))
+        assert (await first).allow
+        await seat.assert_sees(asking.GONE)
+        assert "touch harmless" in seat.screen and "yes, this once" not in seat.screen
+        await pressed(seat, *"yt!", "enter", "escape", after=4)
+        await seat.assert_sees(asking.GONE)
+        cast(AskScreen, seat.app.screen).withdraw()  # as it does by itself after a moment
+        await seat.assert_sees("touch dangerous")
+        assert "more wait" not in seat.screen
+        await pressed(seat, *"yt!", "enter", after=4)
+        assert not second.done()
+        await pressed(seat, "n", after=6)
+        assert not (await second).allow
+
+
+async def test_words_for_a_question_that_was_answered_elsewhere_are_kept(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        first = asks(seat, inquires())
+        await shows(seat, "Which colour?")
+        await pressed(seat, "tab", after=2)
+        await pressed(seat, *"dark", after=2)
+        await seat.assert_sees("dark")
+        await seat.app.desk.answer(seat.app.desk.waiting()[0].number, Answer(True, words=("red",)))
+        assert (await first).words == ("red",)
+        await seat.until(lambda: seat.app.main.composer.text == "dark", "the words")
+        second = asks(seat, wants("touch a"))
+        await pressed(seat, *"ly", after=2)
+        await shows(seat, "touch a")
+        await pressed(seat, *"y", after=2)
+        assert seat.app.main.composer.text == "darklyy"
+        assert not second.done()
+        await pressed(seat, "n", after=4)
+        assert not (await second).allow
+
+
+async def test_a_question_says_when_its_default_counts_and_leaves_time_to_who_types(tmp_path: Path) -> None:
+    asked = inquires()
+    inquiry = replace(asked.inquiries[0], default="blue")
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        first = asks(seat, replace(asked, inquiries=(inquiry,), patience=Patience(25.0)))
+        await shows(seat, "Which colour?")
+        await seat.assert_sees("Without an answer this counts at ")
+        assert ", in 0:2" in seat.screen and ": blue" in seat.screen
+        before = seat.app.desk.waiting()[0].question.until or 0.0
+        await pressed(seat, *"dark", after=2)
+        assert (seat.app.desk.waiting()[0].question.until or 0.0) > before
+        await pressed(seat, "escape", after=4)
+        assert not (await first).words
+
+
+async def test_words_for_a_question_whose_time_is_over_are_kept(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        first = asks(seat, replace(inquires(), patience=Patience(600.0, 3.0)))
+        await shows(seat, "Which colour?")
+        await pressed(seat, "tab", after=2)
+        await pressed(seat, *"dark", after=2)
+        await seat.assert_sees("dark")
+        assert (await first).why.startswith("Nobody answered within")
+        await seat.until(lambda: seat.app.main.composer.text == "dark", "the words")
+
+
+async def test_escape_leaves_what_another_process_asks_to_others(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        asked = asks(seat, wants("touch a", AWAY))
+        await shows(seat, "touch a")
+        assert "/elsewhere" in seat.screen and "yes, for this session" not in seat.screen
+        await seat.until(lambda: "Esc leaves it open for others" in seat.app.main.foot.shown)
+        await pressed(seat, "escape", after=2)
+        assert await asked == NOBODY
+        await seat.assert_sees("stays open for others")
+
+
+async def test_how_much_of_a_command_is_out_of_sight_is_said(tmp_path: Path) -> None:
+    hidden = "touch safe" + "\n" * 40 + "rm -rf important"
+    async with seated(tmp_path, size=(80, 24), script=turns(main=[says("ok")])) as seat:
+        asked = asks(seat, wants(hidden))
+        await shows(seat, "touch safe")
+        await seat.assert_sees("more lines below · PageDown")
+        assert "│ rm -rf important" not in seat.screen and " n  no" in seat.screen
+        for _ in range(30):
+            await seat.press("pagedown")
+        await seat.assert_sees("│ rm -rf important")
+        await seat.assert_sees("the end · PageUp")
+        assert not asked.done()
+        await pressed(seat, "n", after=2)
+        await asked
+
+
+async def test_a_long_inquiry_scrolls_and_leaves_its_answers_in_sight(tmp_path: Path) -> None:
+    long = " ".join(f"word{number}" for number in range(300))
+    options = [f"option {number}" for number in range(4)]
+    async with seated(tmp_path, size=(100, 30), script=turns(main=[says("ok")])) as seat:
+        asked = asks(seat, inquires(long, options))
+        await shows(seat, "word0")
+        await seat.assert_sees("more lines below · PageDown")
+        await seat.assert_sees("or type an answer of your own")
+        assert "option 3" in seat.screen and "word299" not in seat.screen
+        for _ in range(12):
+            await seat.press("pagedown")
+        await seat.assert_sees("word299")
+        await pressed(seat, "down", "enter", after=2)
+        assert await asked == Answer(True, words=("option 1",))

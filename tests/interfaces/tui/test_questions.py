@@ -1,0 +1,258 @@
+"""Questions of agents at any depth: one dialog at a time, exact, answered by scope, never by accident."""
+
+from pathlib import Path
+
+import pytest
+
+from gencode.core.events import MessageAdded
+from gencode.core.messages import ToolCall, ToolMessage
+from gencode.core.rules import Action, Decision
+from gencode.core.questions import Question
+from gencode.journal.store import TaskQuery
+from gencode.interfaces.tui import question_dialogs as asking
+from gencode.interfaces.tui import key_order as attention
+from gencode.interfaces.tui.question_dialogs import AskScreen, InquiryScreen
+from gencode.interfaces.tui.dialogs import ConfirmScreen, PageScreen, PickScreen
+from gencode.testing import call, says
+from tests.interfaces.tui.driving import Seat, seated, turns
+
+
+@pytest.fixture(autouse=True)
+def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(asking, "AGAIN_SECONDS", 0.0)
+
+
+def write(name: str = "new.txt") -> dict[str, object]:
+    return call("Write", file_path=name, content="one\ntwo\n")
+
+
+async def results(seat: Seat) -> list[str]:
+    events, _ = await seat.talk.gen.journal(seat.talk.session or "")
+    facts = [event.fact for event in events]
+    return [
+        result.text
+        for fact in facts
+        if isinstance(fact, MessageAdded) and isinstance(fact.message, ToolMessage)
+        for result in fact.message.results
+    ]
+
+
+async def test_a_question_shows_who_wants_what_why_and_the_difference(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as seat:
+        await seat.type("write")
+        await seat.assert_sees("main wants to use Write")
+        assert "+one" in seat.screen and "new.txt" in seat.screen
+        assert " y  yes, this once" in seat.screen and " n  no" in seat.screen
+        await seat.press("y")
+        await seat.rests()
+    assert (tmp_path / "new.txt").read_text() == "one\ntwo\n"
+
+
+async def test_escape_is_a_no(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as seat:
+        await seat.type("write")
+        await seat.assert_sees("main wants to use Write")
+        await seat.press("escape")
+        await seat.rests()
+        assert ["The user declined this call." in text for text in await results(seat)] == [True]
+    assert not (tmp_path / "new.txt").exists()
+
+
+async def test_enter_at_once_is_a_no(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as seat:
+        await seat.type("write")
+        await seat.assert_sees("main wants to use Write")
+        await seat.press("enter")
+        await seat.rests()
+    assert not (tmp_path / "new.txt").exists()
+
+
+@pytest.mark.parametrize("keys", [("y", "y"), ("enter", "enter"), ("escape", "escape", "n"), ("y", "enter")])
+async def test_a_key_pressed_twice_answers_once(tmp_path: Path, keys: tuple[str, ...]) -> None:
+    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as seat:
+        await seat.type("write")
+        await seat.assert_sees("main wants to use Write")
+        await seat.burst(*keys)
+        await seat.rests()
+        assert seat.app.screen is seat.app.main
+        assert seat.app.main.composer.text == ""
+    assert (tmp_path / "new.txt").exists() is (keys[0] == "y")
+
+
+async def test_a_page_and_a_list_close_once(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+        for screen in (
+            PageScreen("a page", "text"),
+            PickScreen("a list", [("a", "a")]),
+            ConfirmScreen("do it?"),
+        ):
+            await seat.app.push_screen(screen)
+            await seat.burst("escape", "escape", "enter", "enter")
+            await seat.until(lambda: seat.app.screen is seat.app.main, "the conversation")
+            assert len(seat.app.screen_stack) == 1
+
+
+async def test_a_question_that_is_no_longer_asked_goes_although_another_dialog_lies_on_it(
+    tmp_path: Path,
+) -> None:
+    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as seat:
+        await seat.type("write")
+        await seat.assert_sees("main wants to use Write")
+        await seat.app.push_screen(PageScreen("a page", "on top"))
+        await seat.talk.interrupt()
+        await seat.until(lambda: not seat.app.desk.waiting(), "the end of the question")
+        assert isinstance(seat.app.screen, PageScreen)
+        await seat.press("escape")
+        await seat.until(lambda: seat.app.screen is seat.app.main, "the conversation")
+
+
+async def test_an_answer_for_the_session_is_not_asked_again(tmp_path: Path) -> None:
+    commands = [call("Bash", command="touch one.txt"), call("Bash", command="touch one.txt")]
+    async with seated(
+        tmp_path, script=turns(main=[says("", commands[0]), says("", commands[1]), says("ok")])
+    ) as seat:
+        await seat.type("run")
+        await seat.assert_sees("main wants to use Bash")
+        await seat.assert_sees("A yes for more than this call allows:")
+        await seat.press("s")
+        await seat.rests()
+        assert (tmp_path / "one.txt").exists()
+        assert len(await results(seat)) == 2
+
+
+@pytest.mark.parametrize(("key", "again"), [("s", True), ("!", False)])
+async def test_an_answer_for_the_session_is_asked_again_in_the_next_one(
+    tmp_path: Path, key: str, again: bool
+) -> None:
+    script = turns(main=[says("", call("Bash", command="touch one.txt")), says("ok")])
+    async with seated(tmp_path, script=script) as seat:
+        await seat.type("run")
+        await seat.assert_sees("A yes for more than this call allows:")
+        await seat.press(key)
+        await seat.rests()
+        first = seat.talk.session
+        await seat.type("/new")
+        await seat.until(lambda: not seat.app.main.whose, "the new conversation")
+        await seat.type("run")
+        await seat.until(lambda: seat.talk.session not in (None, first), "the second session")
+        if again:
+            await seat.assert_sees("A yes for more than this call allows:")
+            await seat.press("n")
+        await seat.rests()
+        assert len(await results(seat)) == 1
+        assert seat.talk.session != first
+
+
+async def test_what_is_asked_once_in_a_session_is_asked_once_in_each(tmp_path: Path) -> None:
+    sent = call("Task", subagent_type="general-purpose", prompt="look", description="look")
+    main = [says("", sent), says("", sent), says("ok"), says("", sent), says("ok")]
+    script = {"main": main, "general-purpose": [says("seen")]}
+    async with seated(tmp_path, script=script) as seat:
+        for _ in range(2):
+            await seat.type("go")
+            await seat.assert_sees("main wants to use Task")
+            await seat.press("y")
+            await seat.rests()
+            await seat.type("/new")
+            await seat.until(lambda: not seat.app.main.whose, "a new conversation")
+        found = await seat.talk.gen.store.tasks(TaskQuery(conversations=True))
+        first = min(found, key=lambda each: each.created_at)
+        await seat.type(f"/resume {first.id}")
+        await seat.until(lambda: seat.app.main.whose == first.id, "the first conversation")
+        await seat.type("go on")
+        await seat.rests()
+        assert len(await seat.talk.gen.store.tasks(TaskQuery(parent=first.id))) == 3
+
+
+async def test_questions_of_agents_come_one_at_a_time_with_their_path(tmp_path: Path) -> None:
+    sent = [
+        call("Task", subagent_type="general-purpose", prompt=f"write {name}", description=name)
+        for name in ("a", "b")
+    ]
+    script = {
+        "main": [says("", *sent), says("ok")],
+        "general-purpose": [says("", write("child.txt")), says("written")],
+    }
+    async with seated(tmp_path, settings={"allow": ["Task"]}, script=script) as seat:
+        await seat.type("go")
+        await seat.assert_sees("main › general-purpose wants to use Write")
+        await seat.until(lambda: len(seat.app.desk.waiting()) == 2)
+        assert sum(isinstance(each, AskScreen) for each in seat.app.screen_stack) == 1
+        await seat.press("n")
+        await seat.until(lambda: len(seat.app.desk.waiting()) == 1)
+        await seat.assert_sees("main › general-purpose wants to use Write")
+        await seat.press("n")
+        await seat.rests()
+
+
+async def test_an_agent_asks_what_it_wants_to_know(tmp_path: Path) -> None:
+    asked = call(
+        "AskUserQuestion",
+        questions=[
+            {"question": "Which one?", "header": "Pick", "options": [{"label": "A"}, {"label": "B"}]},
+            {"question": "And why?", "header": "Why", "options": [{"label": "x"}, {"label": "y"}]},
+        ],
+    )
+    async with seated(tmp_path, script=turns(main=[says("", asked), says("ok")])) as seat:
+        await seat.type("ask me")
+        await seat.until(lambda: isinstance(seat.app.screen, InquiryScreen), "the inquiry")
+        await seat.assert_sees("Which one?")
+        await seat.burst("down", "enter")
+        await seat.assert_sees("And why?")
+        await seat.press("tab", *"because")
+        await seat.burst("enter", "enter")
+        await seat.rests()
+        (text,) = await results(seat)
+        assert "B" in text and "because" in text
+
+
+async def test_a_wider_mode_at_a_spawn_says_what_the_agent_may_then_do(tmp_path: Path) -> None:
+    folder = Path.home() / ".gen" / "agents"
+    folder.mkdir(parents=True)
+    (folder / "editor.md").write_text(
+        "---\nname: editor\ndescription: edits\npermissionMode: acceptEdits\n---\nEdit."
+    )
+    sent = call("Task", subagent_type="editor", prompt="edit", description="edit")
+    async with seated(
+        tmp_path, script={"main": [says("", sent), says("ok")], "editor": [says("done")]}
+    ) as seat:
+        await seat.type("go")
+        await seat.assert_sees("main wants to use Task")
+        assert "wider mode acceptEdits" in seat.screen
+        await seat.press("n")
+        await seat.rests()
+
+
+async def test_every_answer_is_in_sight_on_a_small_screen(tmp_path: Path) -> None:
+    long = call("Write", file_path="long.txt", content="".join(f"line {number}\n" for number in range(99)))
+    async with seated(tmp_path, size=(80, 24), script=turns(main=[says("", long), says("ok")])) as seat:
+        await seat.type("write")
+        await seat.assert_sees("main wants to use Write")
+        for shown in ("y  yes, this once", "n  no", "+line 1", "edits need approval in this mode"):
+            await seat.assert_sees(shown)
+        assert "+line 50" not in seat.screen
+        for _ in range(24):
+            await seat.press("pagedown")
+        await seat.assert_sees("+line 98")
+        assert "edits need approval in this mode" in seat.screen
+        await seat.press("n")
+        await seat.rests()
+
+
+async def test_what_a_wider_yes_allows_is_in_sight_however_long_the_command_is(tmp_path: Path) -> None:
+    command = "\n".join(f"touch file{number}.txt" for number in range(30))
+    question = Question(
+        *("t", "main", ToolCall("c", "Bash", {"command": command})),
+        Decision(Action.ASK, "commands are asked in this mode"),
+        rules=tuple(f"Bash(touch file{number}.txt)" for number in range(20)),
+    )
+    async with seated(tmp_path, size=(80, 24), script=turns(main=[says("ok")])) as seat:
+        await seat.app.push_screen(AskScreen(question, seat.app.paper))
+        await seat.assert_sees("main wants to use Bash")
+        assert "A yes for more than this call allows: Bash(touch file0.txt)" in seat.screen
+        assert " y  yes, this once" in seat.screen and " n  no" in seat.screen
+        for _ in range(12):
+            await seat.press("pagedown")
+        await seat.assert_sees("Bash(touch file19.txt)")
+        assert "touch file29.txt" in seat.screen and " s  yes, for this session" in seat.screen

@@ -1,0 +1,352 @@
+"""The real program in a real terminal: typed in, read from the screen, left as it was found."""
+
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from fcntl import ioctl
+from pathlib import Path
+from termios import TIOCSWINSZ, tcgetattr
+
+import pytest
+
+from gencode.core.extras import installing
+from gencode.interfaces.cli import interactive as screen
+from tests.interfaces.cli.running import GEN, SECONDS, gen, script, send
+from tests.waiting import wait_until
+
+HOSTILE = "found \x1b]0;owned\x07\x1b[2J in a.py:1"
+
+
+def slow_explorer(folder: Path, delay_ms: int = 800) -> str:
+    look = {"calls": [{"name": "Glob", "input": {"pattern": "*.py"}}], "delay_ms": delay_ms}
+    return script(
+        folder,
+        main=[
+            {"text": "I send one.", "calls": send("alpha")},
+            {"text": "It was found."},
+            {"text": "And told."},
+        ],
+        Explore=[look, {"text": HOSTILE, "delay_ms": delay_ms}],
+    )
+
+
+def _env() -> dict[str, str]:
+    """Ours, without what tells programs another size or other colours than the terminal's."""
+    misleading = ("COLUMNS", "LINES", "NO_COLOR")
+    return {name: value for name, value in os.environ.items() if name not in misleading}
+
+
+class Tmux:
+    """A terminal that can be typed in and read."""
+
+    def __init__(self, folder: Path, command: str, columns: int, lines: int) -> None:
+        self._tmux = [shutil.which("tmux") or "tmux", "-S", str(folder / "tmux.socket")]
+        size = ["-x", str(columns), "-y", str(lines)]
+        start = ["-f", os.devnull, "new-session", "-d", *size, f"{command}; echo ended $?; sleep 600"]
+        subprocess.run([*self._tmux, *start], cwd=folder, env=_env(), check=True)
+
+    def press(self, *keys: str) -> None:
+        subprocess.run([*self._tmux, "send-keys", *keys], check=True)
+
+    def type(self, text: str) -> None:
+        subprocess.run([*self._tmux, "send-keys", "-l", text], check=True)
+        time.sleep(0.2)
+        self.press("Enter")
+
+    def resize(self, columns: int, lines: int) -> None:
+        subprocess.run([*self._tmux, "resize-window", "-x", str(columns), "-y", str(lines)], check=True)
+
+    @property
+    def screen(self) -> str:
+        shown = subprocess.run(
+            [*self._tmux, "capture-pane", "-p"], capture_output=True, text=True, check=True, timeout=SECONDS
+        )
+        return shown.stdout
+
+    def assert_sees(self, *texts: str) -> str:
+        until = time.monotonic() + SECONDS
+        while time.monotonic() < until:
+            if all(text in self.screen for text in texts):
+                return self.screen
+            time.sleep(0.05)
+        raise AssertionError(f"{texts} did not come; the screen was:\n{self.screen}")
+
+    def close(self) -> None:
+        subprocess.run([*self._tmux, "kill-server"], check=False)
+
+
+@contextmanager
+def tmux(folder: Path, *words: str, columns: int = 100, lines: int = 30, env: str = "") -> Generator[Tmux]:
+    terminal = Tmux(folder, f"{env} {sys.executable} -m gencode {' '.join(words)}", columns, lines)
+    try:
+        yield terminal
+    finally:
+        terminal.close()
+
+
+@pytest.mark.needs("tmux")
+def test_a_conversation_in_tmux_from_the_question_to_a_clean_screen(tmp_path: Path) -> None:
+    with tmux(tmp_path, "--model", slow_explorer(tmp_path)) as terminal:
+        terminal.assert_sees("Ask something, or type /help")
+        terminal.type("where is it?")
+        terminal.assert_sees("Launching Subagent", "[Explore agent working…]")
+        shown = terminal.assert_sees("It was found.", "Subagent Result · Explore: alpha")
+        assert "\\x1b]0;owned\\x07" in shown
+        terminal.press("C-t")
+        terminal.assert_sees("Enter open")
+        terminal.press("Down", "Enter")
+        terminal.assert_sees("wakes Explore, which has ended")
+        terminal.type("and more?")  # which wakes it in a process of its own
+        terminal.assert_sees("› and more?", "completed · background")
+        terminal.press("Escape")
+        terminal.assert_sees("Enter open")
+        terminal.press("Escape")
+        terminal.resize(60, 20)
+        terminal.assert_sees("It was found.")
+        terminal.press("C-d")
+        shown = terminal.assert_sees("ended 0", "Go on with it: gen --session")
+        assert "Launching Subagent" not in shown
+
+
+@pytest.mark.needs("tmux")
+def test_escape_and_the_background_in_tmux(tmp_path: Path) -> None:
+    with tmux(tmp_path, "--model", slow_explorer(tmp_path, 600_000), columns=140) as terminal:
+        terminal.assert_sees("Ask something, or type /help")
+        terminal.type("go")
+        terminal.assert_sees("[Explore agent working…]")
+        terminal.type("/background")
+        terminal.assert_sees("goes on in the background", "waits for background work")
+        terminal.press("Escape")
+        terminal.assert_sees("Its turn is over.", "In the background goes on: Explore: alpha")
+        terminal.type("/quit")
+        terminal.assert_sees("Still running here:")
+        time.sleep(0.3)
+        terminal.press("y")
+        terminal.assert_sees("ended 0")
+
+
+@pytest.mark.needs("tmux")
+def test_a_suspended_app_paints_its_whole_screen_when_it_goes_on(tmp_path: Path) -> None:
+    model = script(tmp_path, main=[{"text": "It was found."}])
+    app = f"{sys.executable} -m gencode --model {model}"
+    terminal = Tmux(tmp_path, "bash --norc --noprofile -i", 100, 30)
+    try:
+        terminal.type(f"PS1='shell> '; {app}")
+        terminal.assert_sees("Ask something, or type /help")
+        terminal.type("where is it?")
+        before = terminal.assert_sees("It was found.", "Enter sends")
+        for _ in range(3):
+            terminal.press("C-z")
+            terminal.assert_sees("Stopped", "shell>")
+            terminal.type("clear; fg")
+            terminal.assert_sees("It was found.", "Enter sends", "GenCode ·", "where is it?")
+            wait_until(lambda: terminal.screen == before, "the screen is as it was")
+        terminal.press("C-d")
+        terminal.assert_sees("Go on with it: gen --session")
+    finally:
+        terminal.close()
+
+
+@pytest.mark.needs("tmux")
+def test_what_nobody_answers_in_tmux_ends_with_its_default_before_the_time_of_its_agent(
+    tmp_path: Path,
+) -> None:
+    """The time of the agent is much shorter than what a person usually has."""
+    options = [{"label": "left"}, {"label": "right"}]
+    asks = {"questions": [{"question": "Which one?", "options": options}], "default": "right"}
+    child = [{"calls": [{"name": "AskUserQuestion", "input": asks}]}, {"text": "I went on."}]
+    main = [{"calls": send("choose", agent="general-purpose")}, *[{"text": "I leave it."}] * 3]
+    model = script(tmp_path, **{"main": main, "general-purpose": child})
+    words = ("--permission-mode", "dontAsk", "--model", model)
+    with tmux(tmp_path, *words, env="GEN_TASK_SECONDS=16 GEN_QUESTION_SECONDS=1") as terminal:
+        terminal.assert_sees("Ask something, or type /help")
+        terminal.type("go")
+        shown = terminal.assert_sees("Which one?", "Without an answer this counts at")
+        assert re.search(r", in 0:(0\d|1[0-2]): right", shown)
+        terminal.assert_sees("Nobody answered in time: the agent goes on with its default.")
+        terminal.assert_sees("I went on.")
+    (told,) = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
+    assert (told["status"], told["result"]) == ("completed", "I went on.")
+
+
+def read(leader: int, shown: bytes, until: Callable[[bytes], bool]) -> bytes:
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end and not until(shown):
+        ready, _, _ = select.select([leader], [], [], 0.1)
+        if ready:
+            try:
+                piece = os.read(leader, 1 << 16)
+            except OSError:
+                break
+            if not piece:
+                break
+            shown += piece
+    while select.select([leader], [], [], 0)[0]:  # what was written before it became so
+        try:
+            shown += os.read(leader, 1 << 16)
+        except OSError:
+            break
+    return shown
+
+
+@contextmanager
+def on_a_pty(folder: Path, *words: str, **env: str) -> Generator[tuple[int, int, "subprocess.Popen[bytes]"]]:
+    """`gen` on a plain pseudo-terminal: its leader, its follower, and the process."""
+    leader, follower = pty.openpty()
+    ioctl(follower, TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    process = subprocess.Popen(
+        [*GEN, *words],
+        cwd=folder,
+        env={**_env(), "TERM": "xterm-256color", **env},
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        start_new_session=True,
+    )
+    try:
+        yield leader, follower, process
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        process.wait(SECONDS)
+        os.close(leader)
+        os.close(follower)
+
+
+def test_a_plain_pty_is_left_as_it_was(tmp_path: Path) -> None:
+    with on_a_pty(tmp_path, "--model", slow_explorer(tmp_path, 100)) as (leader, follower, process):
+        before = tcgetattr(follower)
+        shown = read(leader, b"", lambda seen: b"Ask something" in seen)
+        os.write(leader, b"go\r")
+        shown = read(leader, shown, lambda seen: b"It was found." in seen)
+        os.write(leader, b"\x04")
+        shown = read(leader, shown, lambda _: process.poll() is not None)
+        assert process.wait(SECONDS) == 0
+        assert tcgetattr(follower) == before
+    assert b"\x1b]0;owned" not in shown
+    assert shown.count(b"\x1b[?1049h") == shown.count(b"\x1b[?1049l") == 1
+    assert shown.rfind(b"\x1b[?25h") > shown.rfind(b"\x1b[?25l")
+
+
+def test_a_signal_from_outside_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
+    with on_a_pty(tmp_path, "--model", slow_explorer(tmp_path, 60_000)) as (leader, follower, process):
+        before = tcgetattr(follower)
+        shown = read(leader, b"", lambda seen: b"Ask something" in seen)
+        os.write(leader, b"go\r")
+        shown = read(leader, shown, lambda seen: b"agent working" in seen)
+        process.terminate()
+        shown = read(leader, shown, lambda _: process.poll() is not None)
+        assert process.wait(SECONDS) == 128 + 15
+        assert tcgetattr(follower) == before
+    assert shown.count(b"\x1b[?1049l") == 1
+
+
+def test_a_terminal_that_nobody_reads_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    with on_a_pty(tmp_path, "--model", slow_explorer(tmp_path, 60_000)) as (leader, follower, process):
+        before = tcgetattr(follower)
+        shown = read(leader, b"", lambda seen: b"Ask something" in seen)
+        os.write(leader, b"go\r")
+        read(leader, shown, lambda seen: b"agent working" in seen)
+        wait_until(lambda: not select.select([], [follower], [], 0)[1], "the terminal takes no more")
+        process.terminate()
+        assert process.wait(SECONDS) == 128 + signal.SIGTERM
+        assert tcgetattr(follower) == before
+
+
+def hang_up(leader: int) -> None:
+    """Close the window of a terminal; the number of its file stays taken."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, leader)
+    os.close(nothing)
+
+
+@pytest.mark.parametrize("told", [None, signal.SIGHUP, signal.SIGTERM], ids=["unsaid", "hup", "term"])
+def test_the_app_ends_when_its_terminal_closes(tmp_path: Path, told: signal.Signals | None) -> None:
+    with on_a_pty(tmp_path, "--model", slow_explorer(tmp_path, 60_000)) as (leader, _, process):
+        shown = read(leader, b"", lambda seen: b"Ask something" in seen)
+        os.write(leader, b"go\r")
+        read(leader, shown, lambda seen: b"agent working" in seen)
+        hang_up(leader)
+        if told is not None:
+            process.send_signal(told)
+        assert process.wait(SECONDS) in (128 + signal.SIGHUP, 128 + signal.SIGTERM)
+
+
+def test_no_colour_means_no_colour(tmp_path: Path) -> None:
+    words = ("--model", slow_explorer(tmp_path, 50))
+    with on_a_pty(tmp_path, *words, NO_COLOR="1") as (leader, _, process):
+        shown = read(leader, b"", lambda seen: b"Ask something" in seen)
+        os.write(leader, b"/mode\r")
+        shown = read(leader, shown, lambda seen: b"Esc closes" in seen)
+        os.write(leader, b"\r")
+        shown = read(leader, shown, lambda seen: b"Ask something" in seen.rpartition(b"Esc closes")[2])
+        os.write(leader, b"\x04")
+        shown = read(leader, shown, lambda _: process.poll() is not None)
+    assert b"\x1b[?1049l" in shown
+    assert re.findall(rb"\x1b\[(?:[0-9;]*;)?[34]8;[0-9;]*m", shown) == []
+    assert re.findall(rb"\x1b\[(?:[0-9;]*;)?(?:3|4|9|10)[0-7](?:;[0-9;]*)?m", shown) == []
+
+
+def test_a_fault_leaves_the_terminal_sane_and_names_the_log(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import gencode.interfaces.tui.screens as s\n"
+        "def broken(self, event): raise ZeroDivisionError('a bug')\n"
+        "s.TranscriptScreen.hear = broken\n"  # not what a person does, which would only be told
+    )
+    words = ("--model", slow_explorer(tmp_path, 50))
+    with on_a_pty(tmp_path, *words, PYTHONPATH=str(tmp_path)) as (leader, follower, process):
+        before = tcgetattr(follower)
+        shown = read(leader, b"", lambda seen: b"Ask something" in seen)
+        os.write(leader, b"go\r")
+        shown = read(leader, shown, lambda _: process.poll() is not None)
+        assert process.wait(SECONDS) == 1
+        assert tcgetattr(follower) == before
+    after = shown.rpartition(b"\x1b[?1049l")[2].decode()
+    assert "GenCode ended by a fault of its own; the details are in" in after
+    assert "ZeroDivisionError" not in after
+    log = Path(os.environ["GEN_HOME"], "logs", "gen.log").read_text()
+    assert "ZeroDivisionError: a bug" in log
+
+
+def test_the_first_frame_comes_before_any_provider_is_loaded(tmp_path: Path) -> None:
+    code = (
+        "import sys, gencode.interfaces.tui.start\n"
+        "print([name for name in sys.modules if name.startswith(('gencode.providers', 'gencode.app'))])"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert ended.stdout == "[]\n"
+
+
+def test_without_a_terminal_it_says_how_to_ask(tmp_path: Path) -> None:
+    ended = gen(cwd=tmp_path)
+    assert (ended.code, ended.out, ended.err) == (2, "", f"gen: {screen.NO_TERMINAL}\n")
+
+
+def test_options_of_a_question_are_refused(tmp_path: Path) -> None:
+    ended = gen("--output-format", "json", cwd=tmp_path)
+    assert ended.code == 2
+    assert "--output-format belongs to a question" in ended.err
+
+
+def test_without_the_extra_it_says_its_install_line(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as u\n"
+        "real = u.find_spec\n"
+        "u.find_spec = lambda name, *more: None if name == 'textual' else real(name, *more)\n"
+    )
+    with on_a_pty(tmp_path, PYTHONPATH=str(tmp_path)) as (leader, _, process):
+        shown = read(leader, b"", lambda _: process.poll() is not None)
+        assert process.wait(SECONDS) == 2
+    said = " ".join(shown.decode().split())
+    assert "use --plain" in said and said.endswith(installing("tui"))

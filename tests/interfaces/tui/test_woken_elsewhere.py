@@ -1,0 +1,44 @@
+"""An agent that another process wakes while the app is open: seen at work, and its end is told once."""
+
+from pathlib import Path
+
+from gencode.stores.sqlite import SqliteStore
+from gencode.testing import call, says, scripted
+from tests.interfaces.tui.driving import seated
+
+SEND = call("Task", subagent_type="Explore", prompt="look", description="alpha")
+SCRIPT = {
+    "main": [says("", SEND), says("ok"), says("I heard of it")],
+    "Explore": [says("first"), says("never", delay_ms=600_000)],
+}
+
+
+async def test_the_tree_the_header_and_the_lines_follow_an_agent_that_was_woken_elsewhere(
+    tmp_path: Path,
+) -> None:
+    here, there = [await SqliteStore.open(tmp_path / "gen.db") for _ in range(2)]
+    async with (
+        seated(tmp_path, size=(120, 30), store=here, script=SCRIPT) as seat,
+        scripted(tmp_path, store=there, main=SCRIPT["main"], Explore=SCRIPT["Explore"]) as other,
+    ):
+        await seat.type("go")
+        await seat.rests()
+        (task,) = seat.talk.view.launched(seat.talk.session or "")
+        await seat.type(f"/open {task}")
+        await seat.assert_sees("completed · 1t")
+        await other.send(task, "and now?")
+        await seat.assert_sees("running · background · 1t")
+        await seat.press("escape")
+        await seat.assert_sees(f"Explore: alpha ({task}) had ended and was woken elsewhere")
+        await seat.press("ctrl+t")
+        await seat.assert_sees(f"Explore {task} alpha running · background · 1t")
+        await other.stop(task)
+        await seat.assert_sees("cancelled · background · 1t")
+        await seat.press("escape")
+        await seat.assert_sees(f"Explore: alpha ({task}) cancelled")
+        await seat.type("and?")
+        await seat.assert_sees("I heard of it")
+        await seat.rests()
+        assert seat.screen.count(f"Explore: alpha ({task}) cancelled") == 1
+    for store in (here, there):
+        await store.close()

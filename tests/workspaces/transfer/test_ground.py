@@ -1,0 +1,125 @@
+"""A task in a worktree is sent again: what came back of it before, and nobody took over, is not lost."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.workspaces.transfer.post import TASK, Office, arrived
+from tests.workspaces.transfer.test_tree_parcels import packed, worktree
+from tests.workspaces.worktrees.yard import commit, git
+
+from gencode.core.events import TaskCreated
+from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.workspaces.transfer.latest_work import Ground, Own, set_aside
+from gencode.workspaces.transfer.apply_changes import Homecoming, catch_up
+from gencode.workspaces.transfer.folder_snapshot import Missing
+from gencode.workspaces.worktrees.worktree import Worktree
+
+pytestmark = pytest.mark.needs("git")
+
+BRANCH = f"gencode/{TASK}"
+
+
+async def worked(tmp_path: Path, office: Office, do: Callable[[Path], object]) -> tuple[Ground, Worktree]:
+    """Send a worktree away with what is in it, do something there, and hand it in."""
+    repo, tree = await worktree(tmp_path)
+    lodging = await arrived(await packed(repo, tree, office), office, tmp_path / "home")
+    do(lodging.cwd)
+    await lodging.hand_in(office, "me", "far")
+    created = TaskCreated("tester", "work", cwd=str(repo), worktree=str(tree.path))
+    task = Task(TASK, created, "", Status.COMPLETED, 1)
+    return Ground(task, branch=tree.branch, back=office.back[TASK], parcels=office), tree
+
+
+async def asided(ground: Ground, tree: Worktree, office: Office) -> tuple[bool, Missing | None]:
+    """Set aside what came back before the worktree is sent as it is now."""
+    return await set_aside(ground, Own(tree.branch, tree), await packed(tree.repository, tree, office))
+
+
+def new(folder: Path) -> None:
+    (folder / "new.txt").write_text("far away\n")
+
+
+async def test_what_is_not_in_the_worktree_is_put_on_a_branch_and_told(
+    tmp_path: Path, office: Office
+) -> None:
+    ground, tree = await worked(tmp_path, office, new)
+    own, kept = commit(tree.path, new_txt="here\n"), f"{BRANCH}-{office.back[TASK][0].commit[:8]}"
+    missing = Missing("on_branch", worker="far", branch=kept, top=str(tree.repository))
+    before = f"changed on far before: that is on the branch {kept} of {tree.repository}"
+    assert missing.told() == f"it goes on without what it {before}"
+    assert missing.told_agent() == f"You go on without what you {before}."
+    for _ in range(2):  # whoever sends it may have to try again
+        assert await asided(ground, tree, office) == (True, missing)
+    parcel = await packed(tree.repository, tree, office)
+    assert await set_aside(ground, Own(tree.branch), parcel) == (True, missing)
+    assert git(tree.path, "rev-parse", kept) == office.back[TASK][0].commit
+    assert (git(tree.path, "rev-parse", BRANCH), git(tree.path, "status", "--short")) == (own, "")
+
+
+async def test_what_is_all_in_the_worktree_needs_no_branch(tmp_path: Path, office: Office) -> None:
+    ground, tree = await worked(tmp_path, office, new)
+    (tree.path / "open.txt").write_text("not committed\n")
+    work, body = office.back[TASK]
+    await Homecoming(tree.repository, office).take_in(work, body)
+    commit(tree.path, other_txt="so that it comes into the files\n")
+    assert await catch_up(tree, work.commit, work.parcel.tip) == ""
+    assert await asided(ground, tree, office) == (True, None)
+    assert git(tree.path, "branch", "--list", f"{BRANCH}*", "--format=%(refname:short)") == BRANCH
+
+
+async def test_what_was_made_of_the_very_same_is_gone_on_from(tmp_path: Path, office: Office) -> None:
+    """Its agent worked there last and could not be told of its place."""
+    ground, tree = await worked(tmp_path, office, new)
+    assert await asided(ground, tree, office) == (False, None)
+
+
+async def test_what_cannot_be_put_on_a_branch_is_gone_on_from_and_told(
+    tmp_path: Path, office: Office
+) -> None:
+    ground, tree = await worked(tmp_path, office, new)
+    commit(tree.path, new_txt="here\n")
+    broken = replace(ground, back=(office.back[TASK][0], b"nothing that git can read"))
+    goes, missing = await asided(broken, tree, office)
+    assert missing is not None
+    assert (goes, missing.state, missing.branch, missing.worker) == (False, "in_worktree", BRANCH, "far")
+    first = (
+        f"You go on without what you changed on the branch {BRANCH}: the copy has what you changed on far, "
+    )
+    assert missing.told_agent().startswith(f"{first}which could not be put on a branch: ")
+
+
+async def test_what_was_taken_over_or_is_nothing_is_not_looked_at(tmp_path: Path, office: Office) -> None:
+    ground, tree = await worked(tmp_path, office, new)
+    work = office.back[TASK][0]
+    for each in (replace(work, taken=True), replace(work, commit=work.parcel.tip)):
+        assert await asided(replace(ground, back=(each, b"")), tree, office) == (True, None)
+
+
+async def test_a_branch_that_a_worktree_is_on_is_not_moved_below_its_files(
+    tmp_path: Path, office: Office
+) -> None:
+    ground, tree = await worked(tmp_path, office, new)
+    commit(tree.repository, new_txt="of a person\n")
+    arrival = await Homecoming(tree.repository, office).bring(*office.back[TASK])
+    assert (arrival.state, arrival.branch) == ("offered", f"{BRANCH}-{office.back[TASK][0].commit[:8]}")
+    assert git(tree.path, "status", "--short") == ""
+    assert ground.branch == tree.branch
+
+
+@pytest.mark.parametrize("detached", [False, True])
+async def test_only_the_own_branch_of_a_worktree_is_moved_forward(
+    tmp_path: Path, office: Office, *, detached: bool
+) -> None:
+    """A person, or an agent that was killed, checked another one out there."""
+    _, tree = await worked(tmp_path, office, new)
+    work, body = office.back[TASK]
+    await Homecoming(tree.repository, office).take_in(work, body)
+    git(tree.path, "checkout", "--quiet", *(["--detach"] if detached else ["-b", "feature"]))
+    assert await catch_up(tree, work.commit, work.parcel.tip) == ""
+    assert (git(tree.path, "rev-parse", "HEAD"), git(tree.path, "status", "--short")) == (
+        tree.base,
+        "?? new.txt",
+    )
