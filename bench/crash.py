@@ -26,8 +26,8 @@ from gencode import GenCode, ToolContext, tool
 from gencode.core.events import MessageAdded
 from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.task import replay
-from gencode.providers.scripted import ScriptedProvider
 from gencode.journal.store import TaskQuery
+from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.sqlite import SqliteStore
 from gencode.testing import call, says
 

@@ -25,8 +25,8 @@ from gencode.core.messages import AssistantMessage, UserMessage
 from gencode.core.reasons import stop_cause
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.providers.scripted import ScriptedProvider
 from gencode.journal.store import TaskQuery
+from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.sqlite import SqliteStore
 from gencode.testing import Overhearing, call, says
 

@@ -26,19 +26,19 @@ from tests.fleet.driving import (
     submit,
 )
 from tests.postgres import Postgres
-from tests.workspaces.worktrees.yard import commit, git
 from tests.waiting import until
+from tests.workspaces.worktrees.yard import commit, git
 
 from gencode import GenCode
 from gencode.core.events import CallDecided, MessageAdded, TaskCreated, TaskStarted
 from gencode.core.ids import moment, stamp
 from gencode.core.messages import UserMessage
+from gencode.core.questions import Answer
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
+from gencode.journal.store import Lease, Store, Wish
 from gencode.permissions.trust import standing, trust
 from gencode.questions.question_desk import QuestionDesk
-from gencode.core.questions import Answer
-from gencode.journal.store import Lease, Store, Wish
 from gencode.settings import gen_home
 from gencode.stores.open_store import open_postgres
 from gencode.stores.pg_fleet import FleetStore

@@ -18,10 +18,11 @@ import msgspec
 
 import gencode
 from gencode import GenCode
+from gencode.agent.ports import Request
 from gencode.app import forgetful
 from gencode.core.messages import AssistantMessage, ToolCall, Usage, UserMessage
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.providers.model_catalog import PRICES
-from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
 
 SOURCE = Path(gencode.__file__).parent
 PRICE = PRICES["anthropic/claude-sonnet-5"]

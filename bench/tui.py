@@ -20,15 +20,16 @@ from fcntl import ioctl
 from pathlib import Path
 from termios import TIOCSWINSZ
 
+from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.events import AnyFact, Event, MessageAdded, TaskCreated, TaskStarted, TextArrived
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage, ToolCall, UserMessage
 from gencode.core.questions import Asker
-from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
-from gencode.stores.memory import MemoryStore
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.tui.app import TerminalApp
+from gencode.stores.memory import MemoryStore
 
 AGENTS = 16
 KEYS = 60

@@ -31,7 +31,11 @@ DOORS = (
     "gencode.stores.pg_fleet",
     "gencode.interfaces.cli.main",
 )
-HARNESSES = ("tests.interfaces.http.serving", "tests.interfaces.mcp_server.offices", "tests.interfaces.tui.driving")
+HARNESSES = (
+    "tests.interfaces.http.serving",
+    "tests.interfaces.mcp_server.offices",
+    "tests.interfaces.tui.driving",
+)
 """Files of tests that start the product, so that it can be reached through a door."""
 
 

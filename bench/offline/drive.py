@@ -5,13 +5,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from gencode.agent.ports import Request
+from gencode.agent.toolbox import Tool, Toolbox, ToolContext
 from gencode.core.errors import ToolError
 from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, UserMessage
+from gencode.core.reply_parts import CallPart, TextPart
 from gencode.core.spec import Workspace
 from gencode.permissions.paths import resolve
 from gencode.providers.offline import OfflineProvider
-from gencode.journal.store import CallPart, Request, TextPart
-from gencode.agent.toolbox import Tool, Toolbox, ToolContext
 from gencode.tools.glob import GLOB
 from gencode.tools.grep import GREP
 from gencode.tools.ls import LS

@@ -3,6 +3,9 @@
 TYPE_CHECKING = False  # `typing` itself would double the time of `gen --version`
 
 if TYPE_CHECKING:
+    from gencode.agent.toolbox import ToolContext as ToolContext
+    from gencode.agent.toolbox import ToolOutput as ToolOutput
+    from gencode.agent.toolbox import tool as tool
     from gencode.app import GenCode as GenCode
     from gencode.core.budget import Budget as Budget
     from gencode.core.errors import ToolError as ToolError
@@ -19,17 +22,14 @@ if TYPE_CHECKING:
     from gencode.core.events import TextArrived as TextArrived
     from gencode.core.events import ThinkingArrived as ThinkingArrived
     from gencode.core.outcome import Outcome as Outcome
-    from gencode.core.status import Status as Status
-    from gencode.tasks.compare_runs import Comparison as Comparison
-    from gencode.tasks.handle import Handle as Handle
-    from gencode.tasks.history import Replay as Replay
-    from gencode.tasks.actions import StruckTask as StruckTask
     from gencode.core.questions import Answer as Answer
     from gencode.core.questions import Asker as Asker
     from gencode.core.questions import Question as Question
-    from gencode.agent.toolbox import ToolContext as ToolContext
-    from gencode.agent.toolbox import ToolOutput as ToolOutput
-    from gencode.agent.toolbox import tool as tool
+    from gencode.core.status import Status as Status
+    from gencode.tasks.actions import StruckTask as StruckTask
+    from gencode.tasks.compare_runs import Comparison as Comparison
+    from gencode.tasks.handle import Handle as Handle
+    from gencode.tasks.history import Replay as Replay
 
 __version__ = "0.1.0"
 

@@ -8,41 +8,29 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import msgspec
 
+from gencode.agent.hook_settings import parse_hooks
+from gencode.agent.instructions import Instructions, no_instructions
+from gencode.agent.models import OFFLINE, Model, ModelRegistry
+from gencode.agent.outgoing_mail import Business, Secretary
+from gencode.agent.ports import Provider
+from gencode.agent.toolbox import MCP, Tool, Toolbox
+from gencode.agent.work_queue import Slots
 from gencode.agents.library import Library
 from gencode.agents.registry import MAIN, Registry
 from gencode.agents.registry import AgentEntry as AgentEntry
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.prices import Price
+from gencode.core.questions import Asker
 from gencode.core.reasons import Cause, EndReason
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, TaskRequest, Workspace
 from gencode.core.task import Task
-from gencode.tasks.other_process import Apart
-from gencode.sessions.caller import Approved
-from gencode.tasks.crash_recovery import close_orphans, close_task
-from gencode.tasks.delegate import Delegation
-from gencode.tasks.explain_call import Foresight
-from gencode.tasks.fork import At, Fork
-from gencode.tasks.handle import Asking, Handle, Words, request
-from gencode.tasks.history import History
-from gencode.tasks.running_task import Job, Live
-from gencode.tasks.liveness import Timing
-from gencode.tasks.plan import TaskPlanner
-from gencode.tasks.control import Reach
-from gencode.tasks.records import Records
-from gencode.tasks.resume import EarlierPlaces
-from gencode.tasks.argument_checks import a_text, check_opening, own_tools
-from gencode.tasks.seat_builder import Customs, Seating
-from gencode.sessions.session import MainModel, Session, SessionShells
-from gencode.tasks.start import TaskStarter
-from gencode.tasks.supervisor import Supervisor
-from gencode.tasks.task_folders import Workplaces
-from gencode.tasks.actions import AnyVerb, StruckTask, Verbs
-from gencode.tasks.watch import Watch
-from gencode.tasks.service import Prompt, Terms, Work
+from gencode.files.file_versions import FileVersions
 from gencode.fleet.choose_engine import engine_for
-from gencode.tasks.process_engine import WorkOrder as WorkOrder
+from gencode.journal.event_bus import Bus, Listener
+from gencode.journal.handover import Engine, Handover
+from gencode.journal.store import Store
 from gencode.mcp.session_servers import FILES, SessionServers, Tables, server_commands
 from gencode.mcp.session_servers import SCREEN_WAIT as SCREEN_WAIT
 from gencode.mcp.session_servers import Change as Change
@@ -58,17 +46,8 @@ from gencode.permissions.started_files import StartedFiles, started_by
 from gencode.permissions.trust import FolderTrust, standing
 from gencode.places import database, outputs, workspace_at
 from gencode.providers.vendors import ProviderFactory
-from gencode.tasks.ask_parent import AskParent
-from gencode.core.questions import Asker
-from gencode.journal.event_bus import Bus, Listener
-from gencode.agent.hook_settings import parse_hooks
-from gencode.agent.instructions import Instructions, no_instructions
-from gencode.agent.models import OFFLINE, Model, ModelRegistry
-from gencode.journal.store import Engine, Handover, Provider, Store
-from gencode.agent.outgoing_mail import Business, Secretary
-from gencode.files.file_versions import FileVersions
-from gencode.agent.work_queue import Slots
-from gencode.agent.toolbox import MCP, Tool, Toolbox
+from gencode.sessions.caller import Approved
+from gencode.sessions.session import MainModel, Session, SessionShells
 from gencode.settings import (
     Settings,
     folders_above,
@@ -84,6 +63,29 @@ from gencode.stores.memory import MemoryStore
 from gencode.stores.open_store import open_store
 from gencode.stores.sqlite_schema import VERSION
 from gencode.stores.sqlite_schema import migrate as migrate
+from gencode.tasks.actions import AnyVerb, StruckTask, Verbs
+from gencode.tasks.argument_checks import a_text, check_opening, own_tools
+from gencode.tasks.ask_parent import AskParent
+from gencode.tasks.control import Reach
+from gencode.tasks.crash_recovery import close_orphans, close_task
+from gencode.tasks.delegate import Delegation
+from gencode.tasks.explain_call import Foresight
+from gencode.tasks.fork import At, Fork
+from gencode.tasks.handle import Asking, Handle, Words, request
+from gencode.tasks.history import History
+from gencode.tasks.liveness import Timing
+from gencode.tasks.other_process import Apart
+from gencode.tasks.plan import TaskPlanner
+from gencode.tasks.process_engine import WorkOrder as WorkOrder
+from gencode.tasks.records import Records
+from gencode.tasks.resume import EarlierPlaces
+from gencode.tasks.running_task import Job, Live
+from gencode.tasks.seat_builder import Customs, Seating
+from gencode.tasks.service import Prompt, Terms, Work
+from gencode.tasks.start import TaskStarter
+from gencode.tasks.supervisor import Supervisor
+from gencode.tasks.task_folders import Workplaces
+from gencode.tasks.watch import Watch
 from gencode.telemetry.otel_setup import Telemetry
 from gencode.tools.catalog import TOOLS as TOOLS
 from gencode.tools.catalog import Plugins, on_request

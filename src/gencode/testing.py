@@ -13,11 +13,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from gencode.agent.ports import Provider, Request
 from gencode.app import GenCode
-from gencode.core.quoting import unquoted
-from gencode.providers.scripted import ScriptedProvider
 from gencode.core.questions import Asker
-from gencode.journal.store import Part, Provider, Request, Store
+from gencode.core.quoting import unquoted
+from gencode.core.reply_parts import Part
+from gencode.journal.store import Store
+from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
 
 Turns = Sequence[Mapping[str, Any]]

@@ -4,9 +4,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from gencode.agent.toolbox import ToolContext, tool
 from gencode.app import GenCode
 from gencode.providers.scripted import ScriptedProvider
-from gencode.agent.toolbox import ToolContext, tool
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
 

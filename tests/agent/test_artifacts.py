@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gencode import GenCode
+from gencode.agent.artifacts import LARGEST, files_in, keep, where
+from gencode.agent.toolbox import ToolContext, tool
 from gencode.core.messages import Message, ToolMessage, ToolResult
 from gencode.core.task import transcript_of
+from gencode.core.text import CLIP
 from gencode.providers.scripted import ScriptedProvider
-from gencode.agent.artifacts import LARGEST, files_in, keep, where
-from gencode.agent.toolbox import CLIP, ToolContext, tool
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 

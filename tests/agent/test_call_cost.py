@@ -7,6 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gencode.agent.call_cost import (
+    HIDDEN,
+    LARGEST_PICTURE,
+    LONG_REPLY,
+    LONGEST_REPLY,
+    PICTURE,
+    at_most,
+    reply_room,
+    weight,
+)
+from gencode.agent.ports import Request
 from gencode.core.budget import Budget
 from gencode.core.messages import (
     AssistantMessage,
@@ -18,17 +29,6 @@ from gencode.core.messages import (
     UserMessage,
 )
 from gencode.core.prices import Price
-from gencode.journal.store import Request
-from gencode.agent.call_cost import (
-    HIDDEN,
-    LARGEST_PICTURE,
-    LONG_REPLY,
-    LONGEST_REPLY,
-    PICTURE,
-    at_most,
-    reply_room,
-    weight,
-)
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "60"))
 MODEL = "vendor/model-2"

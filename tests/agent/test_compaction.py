@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gencode.agent.call_cost import Scale, taken, weight
+from gencode.agent.compaction import planned
+from gencode.agent.compaction_summary import by_harness, note, question, todos_in
 from gencode.core.events import Event, MessageAdded, TranscriptCompacted
 from gencode.core.messages import (
     AssistantMessage,
@@ -18,9 +21,6 @@ from gencode.core.messages import (
     is_summed_up,
 )
 from gencode.core.task import compacted, transcript_of, whole_transcript
-from gencode.agent.compaction import planned
-from gencode.agent.call_cost import Scale, taken, weight
-from gencode.agent.compaction_summary import by_harness, note, question, todos_in
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "100"))
 

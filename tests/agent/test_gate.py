@@ -5,11 +5,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gencode.core.messages import ToolCall
-from gencode.core.rules import Action, DecidedBy, Decision, Effect, Mode, Policy, Remedy, parse_rule
-from gencode.core.spec import Workspace
-from gencode.permissions.calls import AgentKind, Approval
-from gencode.core.questions import Answer, Asker, Question
 from gencode.agent.gate import (
     NESTED,
     Approvals,
@@ -21,6 +16,11 @@ from gencode.agent.gate import (
     Relatives,
 )
 from gencode.agent.toolbox import Tool, Toolbox, ToolContext, tool
+from gencode.core.messages import ToolCall
+from gencode.core.questions import Answer, Asker, Question
+from gencode.core.rules import Action, DecidedBy, Decision, Effect, Mode, Policy, Remedy, parse_rule
+from gencode.core.spec import Workspace
+from gencode.permissions.calls import AgentKind, Approval
 
 
 class ScriptedAsker:

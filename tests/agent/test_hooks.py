@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from tests.sandbox.processes.living import alive, eventually, new_word
 
+from gencode.agent.hook_settings import Event, Hook, parse_hooks
+from gencode.agent.hooks import MOST_GIVEN, MOST_KEPT, Around, Hooks, Said, hooks_for
+from gencode.agent.toolbox import Toolbox, ToolContext, tool
 from gencode.core.messages import ToolCall, ToolResult
 from gencode.core.spec import Workspace
-from gencode.agent.hooks import MOST_GIVEN, MOST_KEPT, Around, Hooks, Said, hooks_for
-from gencode.agent.hook_settings import Event, Hook, parse_hooks
 from gencode.sandbox.processes.commands import Commands
-from gencode.agent.toolbox import Toolbox, ToolContext, tool
 
 CALL = ToolCall("c1", "Edit", {"file_path": "a.py", "text": "ünï \ud800"})
 

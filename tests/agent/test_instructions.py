@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gencode.agent.instructions import DEEPEST_IMPORT, MOST, MOST_OF_USERS, Instructions
+from gencode.agent.instructions import _mentions as mentions  # pyright: ignore[reportPrivateUsage]
 from gencode.app import GenCode
 from gencode.core.rules import Action, Mode, Policy, Rule
 from gencode.core.spec import Workspace
 from gencode.providers.scripted import ScriptedProvider
-from gencode.agent.instructions import DEEPEST_IMPORT, MOST, MOST_OF_USERS, Instructions
-from gencode.agent.instructions import _mentions as mentions  # pyright: ignore[reportPrivateUsage]
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, call, says, scripted
 

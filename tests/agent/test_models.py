@@ -2,10 +2,10 @@
 
 import pytest
 
+from gencode.agent.models import Model, ModelRegistry
+from gencode.agent.ports import Provider
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.providers.scripted import ScriptedProvider
-from gencode.agent.models import Model, ModelRegistry
-from gencode.journal.store import Provider
 
 
 def provider(_: str) -> Provider:

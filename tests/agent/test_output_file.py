@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from gencode.agent import output_file
+from gencode.agent.output_file import TaskFile, is_whole, rewrite
 from gencode.core.events import (
     CallDecided,
     DurableFact,
@@ -20,8 +22,6 @@ from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, Decision
 from gencode.core.status import Status
 from gencode.core.task import Task, replay
-from gencode.agent import output_file as outputs
-from gencode.agent.output_file import TaskFile, is_whole, rewrite
 
 FULL = Path("/dev/full")
 AT = "2026-11-15T02:32:00.000000Z"
@@ -156,7 +156,7 @@ def test_a_task_that_comes_to_the_background_later_says_where_its_beginning_is(t
 def test_a_long_life_is_cut_and_its_result_is_there_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outputs, "MOST_STEPS", 1_000)
+    monkeypatch.setattr(output_file, "MOST_STEPS", 1_000)
     steps = [MessageAdded(AssistantMessage(f"Step {number} of many. " * 10)) for number in range(100)]
     events = journal(*LIFE[:3], *steps, LIFE[-1])
     path = grown(tmp_path / "a.md", events).path

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.core.errors import ToolError, UserMistake
-from gencode.agent import output_schema as shaped
+from gencode.agent import output_schema
 from gencode.agent.json_reply import MOST_DEPTH, MOST_TEXT, the_json_in
 from gencode.agent.output_schema import LONGEST_COMPLAINT, NotFitting, check_schema, read_output
+from gencode.core.errors import ToolError, UserMistake
 
 EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "100")), deadline=None)
 CHECKS = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "10")), deadline=None)
@@ -377,7 +377,7 @@ def test_texts_made_to_be_slow_are_refused(text: str) -> None:
 
 
 def test_a_schema_made_to_be_slow_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shaped, "SECONDS", 1.0)
+    monkeypatch.setattr(output_schema, "SECONDS", 1.0)
     parts = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
     schema = check_schema({"$ref": "#/$defs/d0", "$defs": {**parts, "d40": {"type": "integer"}}})
     assert "the check was ended after 1 seconds" in complaint("1", schema)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gencode.core.errors import ProviderError
 from gencode.agent.plugin_errors import SHOWN, Blame, blamed, words_of
+from gencode.core.errors import ProviderError
 
 
 def raised(error: Exception) -> Exception:

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gencode.agent.prompt import listing, system_prompt
 from gencode.agents.registry import Registry
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec, Workspace
-from gencode.agent.prompt import inert, listing, one_line, system_prompt
+from gencode.core.text import inert, one_line
 
 NOW = datetime(2026, 2, 3, 23, 59, tzinfo=UTC)
 PLACE = Workspace(Path("/work"), Path("/home/me/app"), Path("/home/me/.gen"))

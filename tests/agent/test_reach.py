@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from gencode.agent.gate import Approvals, CallingAgent, Gate
+from gencode.agent.toolbox import Toolbox
 from gencode.core.errors import Denied
 from gencode.core.messages import ToolCall
+from gencode.core.questions import Answer, Asker, Question, Reach
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule, parse_rule
 from gencode.core.spec import Workspace
 from gencode.permissions.calls import Approval
 from gencode.permissions.grants import Grants, SessionApprovals
-from gencode.core.questions import Answer, Asker, Question, Reach
-from gencode.agent.gate import Approvals, CallingAgent, Gate
-from gencode.agent.toolbox import Toolbox
 from gencode.tools.bash import BASH
 from gencode.tools.read import READ
 from gencode.tools.write import WRITE

@@ -7,16 +7,17 @@ from typing import Any
 from tests.pictures import PNG, packed, png
 
 from gencode import GenCode
+from gencode.agent.ports import Provider, Request
+from gencode.agent.toolbox import ToolContext, ToolOutput, tool
 from gencode.core.errors import ProviderError
 from gencode.core.messages import Image, Message, UserMessage, pictures_in
+from gencode.core.reply_parts import Part
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.providers.scripted import ScriptedProvider
-from gencode.journal.store import Part, Provider, Request
-from gencode.agent.toolbox import ToolContext, ToolOutput, tool
-from gencode.stores.memory import MemoryStore
-from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.notices import Notice
+from gencode.providers.scripted import ScriptedProvider
+from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, call, says
 
 BAD = Image("image/png", packed(png(2, 2)))

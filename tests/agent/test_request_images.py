@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode import GenCode
+from gencode.agent.request_images import as_shown
 from gencode.core.messages import (
     AssistantMessage,
     Image,
@@ -19,11 +20,10 @@ from gencode.core.messages import (
     pictures_in,
 )
 from gencode.core.task import transcript_of
-from gencode.providers.scripted import ScriptedProvider
 from gencode.files.images import MOST_PICTURES, MOST_TOGETHER
-from gencode.agent.request_images import as_shown
-from gencode.stores.memory import MemoryStore
 from gencode.interfaces.chat.chat_session import Talk
+from gencode.providers.scripted import ScriptedProvider
+from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, says
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "60"))

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from gencode.agent.stop import Stop
 from gencode.core.errors import Stopped
 from gencode.core.reasons import stop_cause
-from gencode.agent.stop import Stop
 
 ENOUGH = stop_cause("enough")
 

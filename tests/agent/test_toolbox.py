@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from gencode.agent.toolbox import Growing, Param, Shelved, Tool, Toolbox, ToolContext, tool
 from gencode.core.errors import ToolError, UnknownName, UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.spec import ToolChoice
-from gencode.agent.toolbox import Growing, Param, Shelved, Tool, Toolbox, ToolContext, clip, tool
+from gencode.core.text import clip
 
 
 @tool(effect="read", name="Look", aliases=("look_at",))

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.core.errors import UserMistake
 from gencode.agent.work_queue import Slot, Slots, Standing, order_of_starts
+from gencode.core.errors import UserMistake
 
 EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "100")), deadline=None)
 MODEL = "local/small"

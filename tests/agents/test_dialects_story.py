@@ -9,11 +9,11 @@ from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolMessage
 from gencode.core.rules import Mode
 from gencode.core.task import transcript_of
-from gencode.tasks.seat_builder import MEMORY
 from gencode.permissions.trust import standing, trust
 from gencode.providers.scripted import ScriptedProvider
 from gencode.settings import gen_home
 from gencode.stores.memory import MemoryStore
+from gencode.tasks.seat_builder import MEMORY
 from gencode.testing import Overhearing, call, says
 from tests.agents.samples import SAMPLES, Sample
 from tests.house.source import ROOT

@@ -8,10 +8,6 @@ from pathlib import Path
 import pytest
 from tests.workspaces.village import Village, page, redirect, village_in
 
-from gencode.core.address import Address, parse_address
-from gencode.core.errors import ToolError, UnknownName, UserMistake
-from gencode.core.events import TaskCreated
-from gencode.core.ids import stamp
 from gencode.channels.outbox import (
     MOST_TRIES,
     Draft,
@@ -22,6 +18,10 @@ from gencode.channels.outbox import (
     WebhookSettings,
     own_channels,
 )
+from gencode.core.address import Address, parse_address
+from gencode.core.errors import ToolError, UnknownName, UserMistake
+from gencode.core.events import TaskCreated
+from gencode.core.ids import stamp
 from gencode.stores.memory import MemoryStore
 
 HOOK = "http://hook.example.net/in"

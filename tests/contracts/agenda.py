@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from gencode.channels.outbox import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
 from gencode.core.address import Address
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.ids import clean_id, moment
 from gencode.core.rules import Action, Mode, Policy, Rule, RuleOrigin, RuleSource
 from gencode.schedule.appointments import Appointment
-from gencode.channels.outbox import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
 from tests.contracts.store import OpenStore
 
 POLICY = Policy(

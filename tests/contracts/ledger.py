@@ -10,8 +10,8 @@ from gencode.core.events import BudgetSet, CostEstimated, MessageAdded, TaskCrea
 from gencode.core.messages import AssistantMessage, Usage, UserMessage
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
-from gencode.tasks.crash_recovery import close_task
 from gencode.journal.store import Lease, Store
+from gencode.tasks.crash_recovery import close_task
 from tests.contracts.store import OpenStore
 from tests.ledger_world import ROUNDS, World
 

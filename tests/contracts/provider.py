@@ -8,9 +8,10 @@ from typing import Any, Protocol
 
 import pytest
 
+from gencode.agent.ports import Provider, Request, ToolSchema
 from gencode.core.errors import ProviderError
 from gencode.core.messages import ToolCall, UserMessage
-from gencode.journal.store import CallPart, EndPart, Part, Provider, Request, TextPart, ToolSchema
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 
 KEY = "sk-never-shown-4711"
 LOOKUP = ToolSchema("lookup", "Look a key up.", {"type": "object", "properties": {"key": {"type": "string"}}})

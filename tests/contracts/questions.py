@@ -13,8 +13,6 @@ from msgspec.structs import replace
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.messages import ToolCall
-from gencode.core.rules import Action, DecidedBy, Decision
-from gencode.questions.question_desk import Audience, QuestionDesk, who_answers
 from gencode.core.questions import (
     ALL,
     Answer,
@@ -26,6 +24,8 @@ from gencode.core.questions import (
     kept_there,
     silence,
 )
+from gencode.core.rules import Action, DecidedBy, Decision
+from gencode.questions.question_desk import Audience, QuestionDesk, who_answers
 from gencode.stores.question_rules import NOT_OURS, TOO_LONG
 from tests.waiting import until
 

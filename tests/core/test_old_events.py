@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from gencode.agent.output_schema_notice import BEGINNING, NO_MORE
 from gencode.core.changes import ToldChanges, is_in_use, offers, told, withdrawn
 from gencode.core.events import (
     ChangesMoved,
@@ -22,9 +23,8 @@ from gencode.core.place import ClonePlace, FolderPlace, TaskPlace, WorkerCopy, W
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import replay
-from gencode.tasks.service import COME_BACK
-from gencode.agent.output_schema_notice import BEGINNING, NO_MORE
 from gencode.interfaces.http.resume_after_restart import GO_ON
+from gencode.tasks.service import COME_BACK
 from tests.core.test_task_fold import journal
 
 CUT = "You were {}{}. Go on from there; calls that were cut are marked as interrupted."

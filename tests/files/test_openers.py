@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
-from gencode.permissions.paths import Resolved, resolve
 from gencode.files.openers import (
     MOST_NEW_FOLDERS,
     Identity,
@@ -23,6 +22,7 @@ from gencode.files.openers import (
     open_for_reading,
     replace_file,
 )
+from gencode.permissions.paths import Resolved, resolve
 
 RACES = int(os.environ.get("GEN_RACES", "300"))
 CHANGED = "changed while it was being opened; try again"

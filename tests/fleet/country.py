@@ -9,9 +9,9 @@ from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.task import transcript_of
 from tests.fleet.driving import Fleet, Process, put_script
+from tests.interfaces.cli.running import gen as typed
 from tests.postgres import Postgres
 from tests.workspaces.worktrees.yard import TEN, commit, git
-from tests.interfaces.cli.running import gen as typed
 
 
 class Country(Fleet):

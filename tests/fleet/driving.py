@@ -14,11 +14,11 @@ from typing import Any
 from gencode import GenCode
 from gencode.core.events import Event, MessageAdded, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, ToolMessage
+from gencode.core.questions import Asker
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, replay, transcript_of
 from gencode.fleet.worker import HARD_END
-from gencode.core.questions import Asker
 from tests.postgres import Postgres
 from tests.waiting import PATIENCE, until
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, Process
-from tests.postgres import Postgres
 from tests.interfaces.cli.running import start
+from tests.postgres import Postgres
 from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.needs("postgres")

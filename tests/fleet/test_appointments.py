@@ -9,8 +9,8 @@ from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.ids import stamp
 from gencode.core.rules import Mode, Policy
 from gencode.core.status import Status
-from gencode.schedule.appointments import Appointment
 from gencode.journal.store import TaskQuery
+from gencode.schedule.appointments import Appointment
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet
 from tests.waiting import until
@@ -57,9 +57,9 @@ async def test_each_appointment_runs_once_over_all_workers_and_servers(fleet: Fl
 async def test_what_a_worker_of_another_machine_left_behind_is_told_when_its_lease_is_over(
     fleet: Fleet,
 ) -> None:
-    from gencode.tasks.scheduler import Scheduler
     from gencode.channels.outbox import Outbox
     from gencode.stores.pg_fleet import FleetStore
+    from gencode.tasks.scheduler import Scheduler
 
     store = await FleetStore.open(fleet.url, lease_seconds=1.0)
     now = datetime.now(UTC)

@@ -14,13 +14,13 @@ from gencode import GenCode
 from gencode.core.events import Event, TaskEnded
 from gencode.core.ids import new_id
 from gencode.core.messages import ToolMessage, UserMessage
+from gencode.core.questions import Answer, Question
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.tasks import other_process as apart
-from gencode.tasks.fork import Fork
 from gencode.questions.question_desk import QuestionDesk
-from gencode.core.questions import Answer, Question
+from gencode.tasks import other_process
+from gencode.tasks.fork import Fork
 from gencode.testing import reported
 from tests.fleet.driving import Fleet, ended
 from tests.waiting import until
@@ -76,7 +76,7 @@ async def stage(
     async with GenCode.open(fleet.folder, model=f"scripted:{path}", settings=named, **words) as gen:
         ids = [child]
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(apart, "new_id", lambda: ids.pop() if ids else new_id())
+            patched.setattr(other_process, "new_id", lambda: ids.pop() if ids else new_id())
             yield Stage(gen, child)
 
 

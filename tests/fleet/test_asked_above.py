@@ -9,10 +9,10 @@ from gencode import GenCode
 from gencode.core.status import Status
 from gencode.journal.store import TaskQuery
 from tests.contracts.provider import Play
-from tests.tasks.minds import MODEL, Told, answer, inquiry, say, thinking
-from tests.tasks.words import heard, results, said
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet
+from tests.tasks.minds import MODEL, Told, answer, inquiry, say, thinking
+from tests.tasks.words import heard, results, said
 
 pytestmark = pytest.mark.needs("postgres")
 

@@ -16,15 +16,15 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.fleet.copied_task import LOST, copies_told
-from gencode.workspaces.worktrees.leftovers import leftovers
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_fleet_status import fleet_status
+from gencode.workspaces.worktrees.leftovers import leftovers
 from tests.fleet.country import Country, call, detached, results, said, says, told
 from tests.fleet.driving import ended
-from tests.postgres import Postgres
-from tests.workspaces.worktrees.yard import TEN, git
 from tests.interfaces.cli.running import gen as typed
+from tests.postgres import Postgres
 from tests.waiting import until
+from tests.workspaces.worktrees.yard import TEN, git
 
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]
 

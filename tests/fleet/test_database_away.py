@@ -8,6 +8,7 @@ from typing import NoReturn
 import pytest
 
 from gencode import GenCode
+from gencode.agent.stop import Stop
 from gencode.core.errors import StoreAway, StoreTrouble
 from gencode.core.events import Event, ProgressMade, TaskCreated
 from gencode.core.messages import ToolMessage, UserMessage
@@ -15,18 +16,17 @@ from gencode.core.reasons import WaitFor, stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.tasks import watch
-from gencode.tasks.other_process import CUT_SHORT
-from gencode.tasks.running_task import Live
-from gencode.tasks.remote_task import Remote
 from gencode.fleet.fleet_engine import FleetEngine
-from gencode.journal.event_bus import Bus, Listener
 from gencode.journal.dispatch import Enqueue
+from gencode.journal.event_bus import Bus, Listener
 from gencode.journal.store import TaskQuery
-from gencode.agent.stop import Stop
 from gencode.settings import gen_home
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_pool import Connection
+from gencode.tasks import watch
+from gencode.tasks.other_process import CUT_SHORT
+from gencode.tasks.remote_task import Remote
+from gencode.tasks.running_task import Live
 from gencode.testing import reported
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, ended, submit

@@ -9,8 +9,8 @@ from gencode.core.status import Status
 from gencode.stores.pg_fleet_status import fleet_status
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, Process, ended, submit
-from tests.postgres import Postgres
 from tests.interfaces.cli.running import gen as typed
+from tests.postgres import Postgres
 
 pytestmark = pytest.mark.needs("postgres")
 

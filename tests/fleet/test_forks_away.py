@@ -15,18 +15,18 @@ from gencode.core.messages import ToolMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
+from gencode.journal.store import TaskQuery
 from gencode.tasks.fork import Fork
 from gencode.tasks.task_queries import spent_by
-from gencode.journal.store import TaskQuery
 from gencode.workspaces.worktrees.leftovers import leftovers
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, detached, results, said, says, told
 from tests.fleet.driving import ended
-from tests.postgres import Postgres
-from tests.workspaces.worktrees.yard import git, repository
 from tests.interfaces.cli.running import Ended
 from tests.interfaces.cli.running import gen as typed
+from tests.postgres import Postgres
 from tests.waiting import until
+from tests.workspaces.worktrees.yard import git, repository
 
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]
 

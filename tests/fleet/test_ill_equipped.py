@@ -7,9 +7,9 @@ from gencode.stores.pg_fleet_status import fleet_status
 from tests.contracts.provider import Play
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, Process, ended, submit
+from tests.interfaces.cli.running import gen as typed
 from tests.providers.dialects import messages
 from tests.providers.fake_server import fake_server, streamed
-from tests.interfaces.cli.running import gen as typed
 from tests.waiting import until
 
 pytestmark = pytest.mark.needs("postgres")

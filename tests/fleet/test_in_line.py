@@ -9,14 +9,14 @@ from gencode import GenCode
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.tasks.running_task import GRACE_SECONDS
-from gencode.workspaces.transfer.checkout import checkout_at
 from gencode.workspaces.transfer.apply_changes import TURN, turn
+from gencode.workspaces.transfer.checkout import checkout_at
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, says
-from tests.postgres import Postgres
-from tests.workspaces.worktrees.yard import git
 from tests.interfaces.cli.running import gen as typed
+from tests.postgres import Postgres
 from tests.waiting import PATIENCE, until
+from tests.workspaces.worktrees.yard import git
 
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]
 MANY = 4

@@ -11,13 +11,13 @@ from gencode import GenCode
 from gencode.core.events import MessageAdded, TaskEnded, TaskStarted
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.tasks.crash_recovery import close_unclaimed
 from gencode.fleet.worker import Shape, UnclaimedTasks, Worker
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_fleet_status import fleet_status
+from gencode.tasks.crash_recovery import close_unclaimed
 from tests.fleet.driving import Fleet, ended, submit
-from tests.postgres import Postgres
 from tests.interfaces.cli.running import start
+from tests.postgres import Postgres
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.needs("postgres")

@@ -15,11 +15,11 @@ from gencode.tasks.fork import Fork
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, results, says, told
 from tests.fleet.driving import ended
-from tests.postgres import Postgres
-from tests.workspaces.worktrees.yard import git
 from tests.interfaces.cli.running import Ended
 from tests.interfaces.cli.running import gen as typed
+from tests.postgres import Postgres
 from tests.waiting import until
+from tests.workspaces.worktrees.yard import git
 
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]
 

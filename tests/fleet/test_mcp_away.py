@@ -10,23 +10,23 @@ from typing import Any
 import pytest
 
 from gencode import GenCode
+from gencode.core.questions import Answer
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.mcp.session_servers import SCREEN_WAIT
 from gencode.permissions.trust import standing, trust
 from gencode.questions.question_desk import QuestionDesk
-from gencode.core.questions import Answer
 from gencode.settings import gen_home
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, results, says
 from tests.fleet.driving import ended
 from tests.fleet.test_questions import Saying, present
+from tests.interfaces.cli.running import gen as typed
 from tests.mcp.fleet import ODD_SERVER, offer
 from tests.postgres import Postgres
-from tests.workspaces.worktrees.yard import commit
-from tests.interfaces.cli.running import gen as typed
 from tests.waiting import until
+from tests.workspaces.worktrees.yard import commit
 
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]
 

@@ -6,15 +6,15 @@ import pytest
 
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.permissions.trust import standing, trust
 from gencode.journal.dispatch import NoWorker
+from gencode.permissions.trust import standing, trust
 from gencode.settings import gen_home
 from gencode.stores.pg_fleet_status import fleet_status
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, Process, ended, submit
 from tests.postgres import Postgres
-from tests.workspaces.worktrees.yard import commit, git
 from tests.waiting import until
+from tests.workspaces.worktrees.yard import commit, git
 
 pytestmark = pytest.mark.needs("postgres")
 

@@ -16,15 +16,15 @@ import pytest
 from gencode import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
+from gencode.core.questions import Answer, Question
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.tasks.running_task import Job
+from gencode.interfaces.cli.main import main
+from gencode.journal.handover import Handover
 from gencode.permissions.calls import Approval
 from gencode.questions.question_desk import QuestionDesk
-from gencode.core.questions import Answer, Question
-from gencode.journal.store import Handover
-from gencode.interfaces.cli.main import main
+from gencode.tasks.running_task import Job
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, ended
 from tests.interfaces.cli.running import Ended, in_terminal

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.postgres import Postgres
-from tests.waiting import until
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated, TaskEnded, TaskStarted
@@ -17,7 +15,10 @@ from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, Policy, parse_rule
 from gencode.core.status import Status
 from gencode.fleet.fleet_engine import TAKEN_BACK
-from gencode.journal.store import Handover, TaskQuery
+from gencode.journal.handover import Handover
+from gencode.journal.store import TaskQuery
+from tests.postgres import Postgres
+from tests.waiting import until
 
 pytestmark = pytest.mark.needs("postgres")
 

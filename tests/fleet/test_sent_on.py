@@ -15,8 +15,8 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.fleet.worker_folder import Onward, Shape
-from gencode.journal.store import Handover
-from gencode.journal.task_query import TaskQuery
+from gencode.journal.handover import Handover
+from gencode.journal.store import TaskQuery
 from gencode.sandbox.choose import chosen
 from gencode.stores.pg_fleet import FleetStore
 from gencode.testing import reported

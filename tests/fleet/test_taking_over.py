@@ -12,13 +12,13 @@ from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.fleet.copied_task import HERE, NAMES, copies_told
 from gencode.fleet.workspace_transfer import read_order
-from gencode.workspaces.transfer.worker_copy import Guest, lodge
-from gencode.workspaces.transfer.snapshot_builder import Packer
-from gencode.workspaces.transfer.folder_snapshot import Missing, Parcel, Returned
+from gencode.journal.folder_snapshot import Missing, Parcel, Returned
 from gencode.stores.pg_fleet import FleetStore
+from gencode.workspaces.transfer.snapshot_builder import Packer
+from gencode.workspaces.transfer.worker_copy import Guest, lodge
+from tests.interfaces.cli.running import gen as typed
 from tests.postgres import Postgres
 from tests.workspaces.worktrees.yard import repository
-from tests.interfaces.cli.running import gen as typed
 
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]
 

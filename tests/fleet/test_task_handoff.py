@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.postgres import Postgres
-from tests.waiting import until
 
 from gencode.core.events import TaskCreated
+from tests.postgres import Postgres
+from tests.waiting import until
 
 pytestmark = pytest.mark.needs("postgres")
 
@@ -36,8 +36,8 @@ async def working(
 
     The first ones are curious: they look at tasks of agents that they do not know.
     """
-    from gencode.fleet.task_handoff import OFFERS
     from gencode.fleet.queue import Serving, Share
+    from gencode.fleet.task_handoff import OFFERS
 
     listening: set[int] = set()
 
@@ -76,8 +76,8 @@ async def queued(store: Any, agent: str = "Explore") -> str:
 
 
 async def test_another_worker_takes_it_although_its_time_has_not_come(store: Any) -> None:
-    from gencode.fleet.task_handoff import Needs
     from gencode.fleet.queue import Later
+    from gencode.fleet.task_handoff import Needs
 
     refused: dict[str, int] = {}
     ran: dict[str, int] = {}
@@ -94,8 +94,8 @@ async def test_another_worker_takes_it_although_its_time_has_not_come(store: Any
 
 
 async def test_what_nobody_can_run_is_not_passed_round(store: Any) -> None:
-    from gencode.fleet.task_handoff import Needs
     from gencode.fleet.queue import Later
+    from gencode.fleet.task_handoff import Needs
 
     tries: list[int] = []
 
@@ -115,8 +115,8 @@ async def test_what_nobody_can_run_is_not_passed_round(store: Any) -> None:
 async def test_an_agent_that_no_worker_knew_is_served_at_once_by_the_one_that_has_its_folder(
     store: Any,
 ) -> None:
-    from gencode.fleet.task_handoff import Needs
     from gencode.fleet.queue import Later
+    from gencode.fleet.task_handoff import Needs
 
     refused: list[int] = []
     ran: dict[str, int] = {}

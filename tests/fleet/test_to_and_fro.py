@@ -8,17 +8,17 @@ import pytest
 from gencode import GenCode, Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.tasks.fork import Fork
-from gencode.workspaces.transfer.folder_snapshot import Returned
 from gencode.journal.dispatch import Dispatching
+from gencode.journal.folder_snapshot import Returned
+from gencode.tasks.fork import Fork
 from gencode.workspaces.worktrees.worktree import recorded, repository_folder
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, results, says, told
 from tests.fleet.driving import ended
-from tests.postgres import Postgres
-from tests.workspaces.worktrees.yard import git
 from tests.interfaces.cli.running import gen as typed
+from tests.postgres import Postgres
 from tests.waiting import until
+from tests.workspaces.worktrees.yard import git
 
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]
 

@@ -19,15 +19,15 @@ from gencode.core.reasons import EndReason, WaitFor, stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
-from gencode.tasks.crash_recovery import close_unclaimed
-from gencode.tasks.watch import Watch
-from gencode.fleet.workspace_transfer import read_order
 from gencode.fleet.worker import MOST_TAKES, Shape, Worker
+from gencode.fleet.workspace_transfer import read_order
 from gencode.journal.store import TaskQuery
 from gencode.stores.pg_fleet import FleetStore
+from gencode.tasks.crash_recovery import close_unclaimed
+from gencode.tasks.watch import Watch
 from tests.fleet.driving import Fleet, ended, submit
-from tests.postgres import Postgres
 from tests.interfaces.cli.running import start
+from tests.postgres import Postgres
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.needs("postgres")

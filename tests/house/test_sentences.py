@@ -36,7 +36,12 @@ FOREIGN = {
     "gencode.agent.schema_checker": ['is not a "regex"', " is not valid"],
     "gencode.workspaces.transfer.secret_files": ["PRIVATE KEY"],
     "gencode.sandbox.processes.git_programs": [" missing"],
-    "gencode.workspaces.worktrees.git": ["unable to write", "dubious ownership", "could not lock", "bad object"],
+    "gencode.workspaces.worktrees.git": [
+        "unable to write",
+        "dubious ownership",
+        "could not lock",
+        "bad object",
+    ],
     "gencode.workspaces.worktrees.create": [
         *("not a git repository", "bare repository", "already exists", "exists; cannot create"),
     ],

@@ -22,10 +22,10 @@ from gencode.core.outcome import as_json
 from gencode.core.place import WorktreePlace
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
-from tests.journals.record import PLACE, Json
-from tests.postgres import Postgres
 from tests.interfaces.cli.running import GEN
 from tests.interfaces.cli.running import gen as command
+from tests.journals.record import PLACE, Json
+from tests.postgres import Postgres
 
 RECORDED = Path(__file__).parent / "0.1"
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from gencode.agent.toolbox import Tool, ToolOutput
 from gencode.core.messages import ToolCall
 from gencode.core.spec import AgentSpec
 from gencode.mcp.definition import ServerDefinition, of_settings
 from gencode.mcp.server_tool import ServerTool
 from gencode.mcp.servers import McpServers
 from gencode.permissions.calls import Approval
-from gencode.agent.toolbox import Tool, ToolOutput
 from tests.tools.desk import Desk
 
 ODD_SERVER = Path(__file__).with_name("odd_server.py")

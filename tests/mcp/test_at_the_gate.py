@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.core.messages import ToolCall
-from gencode.core.rules import Action, Mode, Policy, parse_rule
-from gencode.mcp.tool_list import parse_tool
-from gencode.core.questions import Answer, Question
 from gencode.agent.gate import Approvals, CallingAgent, Gate
 from gencode.agent.toolbox import Toolbox
+from gencode.core.messages import ToolCall
+from gencode.core.questions import Answer, Question
+from gencode.core.rules import Action, Mode, Policy, parse_rule
+from gencode.mcp.tool_list import parse_tool
 from tests.mcp.fleet import Fleet, offer
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "100"))

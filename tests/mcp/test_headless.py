@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from gencode.interfaces.log_file import log_file
 from gencode.sandbox.processes.environment import MARK
 from gencode.settings import gen_home
-from gencode.interfaces.log_file import log_file
-from tests.mcp.fleet import Fleet, offer
 from tests.interfaces.cli.running import SECONDS, Ended, gen, in_terminal, script, start
+from tests.mcp.fleet import Fleet, offer
 
 USE: list[dict[str, Any]] = [{"calls": [{"name": "mcp__odd__one", "input": {}}]}, {"text": "done"}]
 BROKEN: dict[str, dict[str, Any]] = {

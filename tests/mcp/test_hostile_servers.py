@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from gencode.agent.toolbox import Toolbox
 from gencode.core.errors import ToolError
 from gencode.mcp.servers import McpServers
 from gencode.mcp.tool_list import LARGEST_SCHEMA, LONGEST_DESCRIPTION, MOST_TOOLS, cleaned
-from gencode.agent.toolbox import Toolbox
 from tests.mcp.fleet import Fleet, box, offer
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from gencode import GenCode
 from gencode.core.messages import ToolMessage
+from gencode.core.questions import Answer, Question
 from gencode.core.task import transcript_of
 from gencode.mcp.approvals import ServerApprovals
 from gencode.mcp.definition import of_settings
@@ -13,7 +14,6 @@ from gencode.mcp.servers import McpServers
 from gencode.mcp.session_servers import ServerReport
 from gencode.mcp.tool_list import parse_tool
 from gencode.providers.scripted import ScriptedProvider
-from gencode.core.questions import Answer, Question
 from gencode.sandbox.processes.commands import Commands
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says

@@ -9,13 +9,12 @@ import sys
 import pytest
 
 from gencode import __version__
+from gencode.agent.toolbox import ToolOutput
 from gencode.core.errors import ToolError
 from gencode.core.spec import AgentSpec, ToolChoice
-from gencode.mcp import client as peer
-from gencode.mcp import server
+from gencode.mcp import client, server
 from gencode.mcp.definition import of_settings
 from gencode.mcp.servers import McpServers
-from gencode.agent.toolbox import ToolOutput
 from tests.mcp.fleet import PLENTY, Fleet, box, offer
 from tests.sandbox.processes.living import alive, eventually, new_word
 
@@ -49,7 +48,7 @@ async def test_every_version_is_spoken(fleet: Fleet, manner: str, version: str, 
 async def test_a_server_that_is_silent_about_what_it_does_not_know_is_greeted_anyway(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peer, "SILENCE_SECONDS", 0.1)
+    monkeypatch.setattr(client, "SILENCE_SECONDS", 0.1)
     servers = await fleet.open(odd=fleet.odd(manner="silent"))
     assert state(servers) == ("ready", "")
 

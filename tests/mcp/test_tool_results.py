@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from gencode.core.messages import Image
-from gencode.mcp.tool_results import output_of
-from gencode.files.images import LARGEST_PICTURE
 from gencode.agent.toolbox import ToolOutput
+from gencode.core.messages import Image
+from gencode.files.images import LARGEST_PICTURE
+from gencode.mcp.tool_results import output_of
 from tests.pictures import packed, png
 
 PNG = packed(png())

@@ -5,10 +5,11 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from gencode.agent.ports import Provider, Request
+from gencode.core.reply_parts import TextPart
 from gencode.providers.anthropic import AnthropicProvider
 from gencode.providers.endpoint import DEFAULT_TIMEOUTS, HttpTimeouts
 from gencode.providers.openai import OpenAIProvider
-from gencode.journal.store import Provider, Request, TextPart
 from tests.contracts.provider import KEY, Play, Stage, Staged
 from tests.providers.fake_server import events, fake_server, hang_up, say_nothing, streamed
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError
 from gencode.core.messages import UserMessage
+from gencode.core.reply_parts import EndPart, Part, TextPart
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider, RetryPolicy
-from gencode.journal.store import EndPart, Part, Request, TextPart
 
 ENDS = 60.0
 """Whatever takes longer hangs."""

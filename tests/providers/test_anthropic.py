@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gencode.agent.ports import Request, ToolSchema
 from gencode.core.messages import (
     AssistantMessage,
     Image,
@@ -16,8 +17,8 @@ from gencode.core.messages import (
     Usage,
     UserMessage,
 )
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart, ThinkingPart
 from gencode.providers.anthropic import AnthropicProvider
-from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 from tests.contracts.provider import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.provider import KEY, LOOKUP, Play, Staged, parts_of
 from tests.providers.dialects import (

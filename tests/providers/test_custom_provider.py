@@ -6,12 +6,13 @@ from typing import Any, cast
 
 import pytest
 
+from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.errors import ProviderError
 from gencode.core.outcome import Outcome
-from gencode.core.status import Status
 from gencode.core.questions import Answer, Question
-from gencode.journal.store import EndPart, Part, Request, TextPart
+from gencode.core.reply_parts import EndPart, Part, TextPart
+from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 

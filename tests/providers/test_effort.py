@@ -4,6 +4,8 @@ from typing import Any, get_args
 
 import pytest
 
+from gencode.agent.models import ModelRegistry
+from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError
 from gencode.core.messages import UserMessage
 from gencode.core.spec import AgentSpec, Effort
@@ -12,8 +14,6 @@ from gencode.providers.pydantic_ai import PydanticAIProvider
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider
 from gencode.providers.scripted import ScriptedProvider
-from gencode.agent.models import ModelRegistry
-from gencode.journal.store import Request
 from tests.contracts.provider import KEY, LOOKUP, Play
 from tests.providers.dialects import DIALECTS, name_of, provider_at, seen
 from tests.providers.fake_server import fake_server, in_json, reply, streamed

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.messages import UserMessage
+from gencode.core.reply_parts import EndPart, TextPart
 from gencode.providers.anthropic import AnthropicProvider
 from gencode.providers.endpoint import EventSplitter, api_url, close_connections
 from gencode.providers.openai import OpenAIProvider
-from gencode.journal.store import EndPart, Request, TextPart
 from tests.contracts.provider import KEY, Play, parts_of, request, told
 from tests.providers.dialects import DIALECTS, begun, closing, name_of, provider_at
 from tests.providers.fake_server import (

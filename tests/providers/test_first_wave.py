@@ -5,12 +5,13 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.errors import ProviderError
+from gencode.core.reply_parts import EndPart, Part, TextPart
 from gencode.providers.request_queue import FIRST, LONGEST_HOLD, MORE, RequestQueue
 from gencode.providers.retry import RetryingProvider
 from gencode.providers.scripted import ScriptedProvider
-from gencode.journal.store import EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, call, says
 from tests.providers.obedient_provider import Told, heard

@@ -8,13 +8,14 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError
 from gencode.core.messages import UserMessage
-from gencode.providers import endpoint as http
+from gencode.core.reply_parts import Part
+from gencode.providers import endpoint
 from gencode.providers.endpoint import HttpTimeouts
 from gencode.providers.http_connection import MOST_HELD, SLICE, HostAddress, HttpFailure, HttpFault, HttpRoute
 from gencode.providers.http_pool import HttpPool
-from gencode.journal.store import Part, Request
 from tests.contracts.provider import Play, parts_of, told
 from tests.providers.dialects import DIALECTS, provider_at
 from tests.providers.fake_server import Act, Exchange, fake_server, in_json, raw
@@ -49,7 +50,7 @@ async def server_of(serve: Serve) -> AsyncGenerator[str, None]:
     gone = asyncio.Event()
     async with await asyncio.start_server(served, "127.0.0.1", 0) as server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        await http.close_connections()
+        await endpoint.close_connections()
         await gone.wait()
 
 
@@ -133,7 +134,7 @@ async def test_chunks_that_never_begin_are_silence() -> None:
 async def test_a_reply_that_is_whole_does_not_wait_for_signs_of_life_without_end(
     last: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "LAST_WAITS", 0.3)
+    monkeypatch.setattr(endpoint, "LAST_WAITS", 0.3)
     said = SAID.removesuffix(b"data: [DONE]\n\n") + last
     async with fake_server(trickling(b"HTTP/1.1 200 OK\r\n\r\n" + said, b": still here\n\n")) as server:
         assert told(await parts_of(provider_at("chat", server.url))) == "hi"

@@ -17,12 +17,12 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError
 from gencode.core.messages import UserMessage
-from gencode.providers import http_pool as wire
+from gencode.providers import http_pool
 from gencode.providers.endpoint import HttpTimeouts, close_connections
 from gencode.providers.http_connection import MOST_HEAD, MOST_HELD, SLICE
-from gencode.journal.store import Request
 from tests.contracts.provider import Play, parts_of, request, told
 from tests.providers.dialects import DIALECTS, provider_at
 from tests.providers.fake_server import Act, Exchange, FakeServer, fake_server, raw, streamed
@@ -62,9 +62,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trusted(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """The machine trusts that server."""
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    wire.trusted.cache_clear()
+    http_pool.trusted.cache_clear()
     yield monkeypatch
-    wire.trusted.cache_clear()
+    http_pool.trusted.cache_clear()
 
 
 @asynccontextmanager

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
+from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError
 from gencode.core.messages import UserMessage
 from gencode.providers.http_connection import SLICE
-from gencode.journal.store import Request
 from tests.contracts.provider import Play, parts_of, request, told
 from tests.providers.dialects import DIALECTS, begun, provider_at
 from tests.providers.fake_server import Act, Exchange, fake_server, raw, streamed

@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
+from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Usage, UserMessage
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.providers.local import LocalProvider
-from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
 from tests.contracts import provider as contract
 from tests.contracts.provider import KEY, LOOKUP, Play, Stage, Staged, parts_of, request, told
 from tests.providers.tiny_gguf import write_model

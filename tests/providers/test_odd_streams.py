@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from gencode.core.errors import ProviderError
 from gencode.core.messages import ToolCall, Usage
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.providers.endpoint import EventSplitter
 from gencode.providers.reply_stream import DEEPEST, TOO_DEEP
-from gencode.journal.store import CallPart, EndPart, Part, TextPart
 from tests.contracts.provider import Play, parts_of, request, told
 from tests.providers.dialects import (
     DIALECTS,

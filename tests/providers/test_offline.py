@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from gencode.agent.ports import Request, ToolSchema
+from gencode.agent.toolbox import Toolbox
 from gencode.core.errors import ToolError
 from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, UserMessage
+from gencode.core.reply_parts import CallPart, EndPart, TextPart
 from gencode.providers.offline import OfflineProvider
-from gencode.journal.store import CallPart, EndPart, Request, TextPart, ToolSchema
-from gencode.agent.toolbox import Toolbox
 from gencode.tools.glob import GLOB
 from gencode.tools.grep import GREP
 from gencode.tools.ls import LS

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gencode.agent.ports import Request, ToolSchema
 from gencode.core.messages import (
     AssistantMessage,
     Message,
@@ -19,9 +20,9 @@ from gencode.core.messages import (
     Usage,
     UserMessage,
 )
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart, ThinkingPart
 from gencode.providers import openai
 from gencode.providers.openai import OpenAIProvider
-from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 from tests.contracts.provider import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.provider import KEY, LOOKUP, Play, Staged, parts_of
 from tests.counting import counting

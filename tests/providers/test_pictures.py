@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gencode import GenCode
+from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError
 from gencode.core.messages import (
     AssistantMessage,
@@ -17,11 +18,10 @@ from gencode.core.messages import (
     ToolResult,
     UserMessage,
 )
+from gencode.interfaces.chat.chat_session import Talk
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider
-from gencode.journal.store import Request
 from gencode.stores.memory import MemoryStore
-from gencode.interfaces.chat.chat_session import Talk
 from tests.contracts.provider import Play, request
 from tests.pictures import PNG as DOT
 from tests.providers.dialects import DIALECTS, chat, provider_at, seen

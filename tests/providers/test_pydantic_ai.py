@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.extras import installing
 from gencode.core.messages import (
@@ -22,9 +23,9 @@ from gencode.core.messages import (
     Usage,
     UserMessage,
 )
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart, ThinkingPart
 from gencode.providers.endpoint import HttpTimeouts
 from gencode.providers.pydantic_ai import PydanticAIProvider
-from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart, ThinkingPart
 from tests.contracts.provider import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.provider import KEY, LOOKUP, Play, Stage, Staged, parts_of, request
 from tests.providers.dialects import begun, chat, chat_call, chat_chunk

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gencode.agent.ports import ToolSchema
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
-from gencode.providers import request_encoding as turns
+from gencode.providers import request_encoding
 from gencode.providers.request_encoding import ApiTurn, ToolEncoder, TranscriptEncoder, api_name
-from gencode.journal.store import ToolSchema
 
 TEXTS = st.sampled_from(["", " ", "one", "two"])
 RESULTS = st.builds(ToolResult, st.just("c"), st.just("t"), TEXTS)
@@ -65,7 +65,7 @@ def test_turns_alternate_and_the_user_has_the_first_and_the_last_word(history: l
 def test_conversations_that_were_not_used_for_long_are_forgotten_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns, "MOST_KEPT", 5)
+    monkeypatch.setattr(request_encoding, "MOST_KEPT", 5)
     encoded: list[ApiTurn] = []
 
     def watch(turn: ApiTurn) -> bytes:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import pytest
 
+from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError
+from gencode.core.reply_parts import EndPart, Part, TextPart
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider, RetryPolicy
-from gencode.journal.store import EndPart, Part, Request, TextPart
 from gencode.settings import Settings
 from tests.providers.limits import AtOnce, Bucket, Limit, Outage, Sliding, Unsteady, Window
 from tests.providers.obedient_provider import Told, heard

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError
+from gencode.core.reply_parts import EndPart, Part, TextPart, WaitPart
 from gencode.providers.rate_limit import RateLimitState
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider, RetryPolicy
 from gencode.providers.shared_limit_file import LimitStorage
-from gencode.journal.store import EndPart, Part, Request, TextPart, WaitPart
 from tests.contracts.provider import Play
 from tests.providers.dialects import chat, provider_at
 from tests.providers.fake_server import Exchange, fake_server, in_json, streamed

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.errors import ProviderError
 from gencode.core.messages import ToolCall, UserMessage
+from gencode.core.reply_parts import AgainPart, CallPart, EndPart, Part, TextPart, WaitPart
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider, RetryPolicy
-from gencode.journal.store import AgainPart, CallPart, EndPart, Part, Request, TextPart, WaitPart
 from gencode.stores.memory import MemoryStore
 
 QUICK = RetryPolicy(tries=4, first=0.001, longest=0.01, whole=5)

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.providers.scripted import ScriptedProvider
-from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
 
 SCRIPT = {
     "main": [{"text": "I look.", "calls": [{"name": "Read", "input": {"file_path": "a"}}]}, {"text": "done"}],

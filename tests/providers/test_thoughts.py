@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gencode import GenCode
+from gencode.agent.ports import Request
 from gencode.core.messages import (
     AssistantMessage,
     Message,
@@ -15,8 +16,8 @@ from gencode.core.messages import (
     ToolResult,
     UserMessage,
 )
+from gencode.core.reply_parts import CallPart, TextPart, ThinkingPart
 from gencode.providers.openai import ALOUD
-from gencode.journal.store import CallPart, Request, TextPart, ThinkingPart
 from tests.contracts.provider import Play, parts_of
 from tests.providers.dialects import chat, chat_call, chat_chunk, provider_at, seen
 from tests.providers.fake_server import events, fake_server, streamed

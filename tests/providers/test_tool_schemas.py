@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 import pytest
 
+from gencode.agent.ports import Request
+from gencode.agent.toolbox import ToolContext, tool
 from gencode.app import GenCode
 from gencode.core.messages import ToolCall, UserMessage
-from gencode.journal.store import Request
-from gencode.agent.toolbox import ToolContext, tool
 from gencode.testing import says
 from tests.interfaces.mcp_server.offices import office
 from tests.providers.dialects import DIALECTS, seen

@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
+from gencode.agent.ports import Request
 from gencode.core.errors import UserMistake
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Usage, UserMessage
 from gencode.core.prices import Price
+from gencode.core.reply_parts import EndPart, TextPart
 from gencode.providers.model_catalog import PRICES, PricedProvider, price_of
 from gencode.providers.ollama import tool_model
 from gencode.providers.openai import reasons
 from gencode.providers.scripted import ScriptedProvider
 from gencode.providers.vendors import VENDORS, ProviderFactory
-from gencode.journal.store import EndPart, Request, TextPart
 from tests.contracts.provider import Play, parts_of, told
 from tests.providers.dialects import DIALECTS
 from tests.providers.fake_server import fake_server, streamed

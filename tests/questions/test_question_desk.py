@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from gencode.core.errors import StoreAway, UserMistake
 from gencode.core.messages import ToolCall
+from gencode.core.questions import Answer, NewQuestion, Patience, Presence, Question, silence
 from gencode.core.rules import Action, Decision
+from gencode.journal.store import Store
 from gencode.questions import question_desk
 from gencode.questions.question_desk import TYPING_SECONDS, PendingQuestion, Person, QuestionDesk
-from gencode.core.questions import Answer, NewQuestion, Patience, Presence, Question, silence
-from gencode.journal.store import Store
 from gencode.stores.memory import MemoryStore
 from gencode.stores.memory_questions import MemoryQuestions
 from tests.contracts.questions import OWNER, about, running

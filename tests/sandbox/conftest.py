@@ -4,11 +4,11 @@ from functools import cache, partial
 from pathlib import Path
 
 import pytest
-from tests.sandbox.yard import Yard
 
 from gencode.sandbox import landlock
 from gencode.sandbox.choose import Candidate, candidates
 from gencode.sandbox.trial import Seen, tried
+from tests.sandbox.yard import Yard
 
 WALLS = {
     "namespaces": Candidate("Landlock with namespaces", partial(landlock.enclose, namespaces=True)),

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.sandbox.yard import BASH, SECONDS
 
 import gencode
 from gencode.sandbox.aliases import found_at, with_names
 from gencode.sandbox.choose import NOTHING, Sandbox, chosen
 from gencode.sandbox.plan import Enclosure, enclosure
 from gencode.sandbox.trial import Seen
+from tests.sandbox.yard import BASH, SECONDS
 
 pytestmark = pytest.mark.needs("bwrap")
 

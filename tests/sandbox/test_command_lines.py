@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.sandbox import bubblewrap
-from gencode.sandbox import landlock
-from gencode.sandbox import seatbelt
+from gencode.sandbox import bubblewrap, landlock, seatbelt
 from gencode.sandbox.plan import Enclosure
 from gencode.sandbox.trial import Enclose
 

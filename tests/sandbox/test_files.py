@@ -8,11 +8,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from tests.sandbox.conftest import built, wall_named
-from tests.sandbox.yard import BASH, Ended, Yard
 
 from gencode.sandbox.guards import state, touched
 from gencode.sandbox.plan import Enclosure
+from tests.sandbox.conftest import built, wall_named
+from tests.sandbox.yard import BASH, Ended, Yard
 
 WRITERS = {
     "bash": "echo new > {path}",

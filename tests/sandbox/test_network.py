@@ -6,9 +6,9 @@ import socket
 import subprocess
 
 import pytest
-from tests.sandbox.yard import Ended, Yard, listening
 
 from gencode.sandbox.plan import enclosure
+from tests.sandbox.yard import Ended, Yard, listening
 
 SERVER_AND_CLIENT = """
 import socket

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.sandbox.conftest import BUBBLEWRAP, built
-from tests.sandbox.yard import BASH, SECONDS, Ended, Yard
 
 from gencode.core.spec import Workspace
 from gencode.sandbox.guards import state, touched
 from gencode.sandbox.plan import Enclosure, enclosure
-from gencode.sandbox.standins import ITSELF, hold
 from gencode.sandbox.shells import Order, Shells
+from gencode.sandbox.standins import ITSELF, hold
+from tests.sandbox.conftest import BUBBLEWRAP, built
+from tests.sandbox.yard import BASH, SECONDS, Ended, Yard
 
 pytestmark = pytest.mark.needs("git")
 

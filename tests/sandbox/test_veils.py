@@ -15,8 +15,8 @@ from gencode.permissions.hidden_paths import hidden_paths
 from gencode.permissions.paths import places_of
 from gencode.sandbox.choose import chosen
 from gencode.sandbox.plan import enclosure
-from gencode.sandbox.veils import veiled
 from gencode.sandbox.shells import Order, Shells
+from gencode.sandbox.veils import veiled
 from gencode.testing import call, says, scripted
 
 

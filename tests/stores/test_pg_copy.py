@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
+from gencode.channels.outbox import Draft
 from gencode.core.address import Address
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import UserMessage
 from gencode.core.reasons import EndReason
 from gencode.core.rules import Policy
 from gencode.core.status import Status
-from gencode.schedule.appointments import Appointment
-from gencode.channels.outbox import Draft
 from gencode.journal.owner import new_owner
 from gencode.journal.store import Store, TaskQuery
+from gencode.schedule.appointments import Appointment
 from gencode.stores.sqlite import SqliteStore
 from tests.postgres import Postgres
 

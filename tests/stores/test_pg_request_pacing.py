@@ -8,9 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError
+from gencode.core.reply_parts import EndPart, Part, TextPart
 from gencode.providers.database_pacing import PacedProvider
-from gencode.journal.store import EndPart, Part, Request, TextPart
 from tests.postgres import Postgres
 
 pytestmark = pytest.mark.needs("postgres")

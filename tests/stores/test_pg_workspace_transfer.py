@@ -8,11 +8,11 @@ from gencode.core.changes import CopyChanges, MergedChanges
 from gencode.core.events import ChangesMoved, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
-from gencode.workspaces.transfer.apply_changes import Arrival
-from gencode.workspaces.transfer.folder_snapshot import Parcel, Returned
-from gencode.workspaces.transfer.change_report import noted
 from gencode.journal.dispatch import Lack
+from gencode.journal.folder_snapshot import Parcel, Returned
 from gencode.stores.pg_fleet import FleetStore
+from gencode.workspaces.transfer.apply_changes import Arrival
+from gencode.workspaces.transfer.change_report import noted
 from tests.postgres import Postgres
 
 pytestmark = pytest.mark.needs("postgres")

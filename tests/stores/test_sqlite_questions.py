@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from gencode.core.events import TaskEnded
+from gencode.core.questions import NobodyThere
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
-from gencode.core.questions import NobodyThere
 from gencode.journal.owner import fate
 from gencode.stores.sqlite import SqliteStore
 from tests.contracts.questions import *  # noqa: F403  (the contract's tests run here)

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.stores.other_program import rows
 from tests.interfaces.cli.running import gen as command
+from tests.stores.other_program import rows
 from tests.waiting import until
 
 from gencode import GenCode
+from gencode.core.questions import Answer, NobodyThere, Question
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.places import database
 from gencode.questions.question_desk import QuestionDesk
-from gencode.core.questions import Answer, NobodyThere, Question
 from gencode.testing import call, says, scripted
 
 

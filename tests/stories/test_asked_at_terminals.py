@@ -21,8 +21,8 @@ from tests.waiting import until
 from gencode import GenCode
 from gencode.core.messages import ToolCall
 from gencode.core.questions import Answer, Inquiry, Option
-from gencode.interfaces.cli.task_questions import NONE_WAITS
 from gencode.interfaces.cli.line_mode import NO_QUESTION
+from gencode.interfaces.cli.task_questions import NONE_WAITS
 from gencode.testing import call, says
 
 SECONDS = 60.0

@@ -11,10 +11,10 @@ import pytest
 
 from gencode import GenCode
 from gencode.core.messages import CommandRun, Message, ToolMessage, ToolResult
-from gencode.core.task import transcript_of
-from gencode.sandbox import shells
 from gencode.core.questions import Answer, Question
+from gencode.core.task import transcript_of
 from gencode.journal.owner import new_owner
+from gencode.sandbox import shells
 from gencode.sandbox.choose import chosen
 from gencode.testing import call, says, scripted
 

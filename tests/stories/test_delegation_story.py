@@ -13,8 +13,8 @@ from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.reasons import stop_cause
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.providers.scripted import ScriptedProvider
 from gencode.journal.store import TaskQuery
+from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, call, reported, says, scripted
 

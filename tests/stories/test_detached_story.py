@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.stories.test_agent_files_story import write_agent
 from tests.interfaces.cli.running import GEN, OWN_TERMINAL, SECONDS, Ended, gen, script, start
+from tests.stories.test_agent_files_story import write_agent
 from tests.waiting import Gate, wait_until
 
 from gencode.testing import call, says

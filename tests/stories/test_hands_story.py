@@ -4,9 +4,9 @@ from pathlib import Path
 
 from gencode import GenCode
 from gencode.core.messages import ToolMessage
+from gencode.core.questions import Answer, Question
 from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
-from gencode.core.questions import Answer, Question
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 

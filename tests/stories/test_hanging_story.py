@@ -11,19 +11,19 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.interfaces.cli.running import SECONDS, gen, script, start
 from tests.interfaces.http.serving import served, take
 from tests.sandbox.processes.living import alive, new_word
 from tests.stories.test_agent_files_story import write_agent
 from tests.stories.test_detached_story import LOOK, SLOW, WITH_BASH, begun, wait_for, worker_of
-from tests.interfaces.cli.running import SECONDS, gen, script, start
 from tests.waiting import Gate, wait_until
 
 from gencode.app import GenCode
 from gencode.core.status import Status
+from gencode.interfaces.chat.chat_session import Talk
+from gencode.journal.store import TaskQuery
 from gencode.tasks.crash_recovery import close_hanging
 from gencode.tasks.liveness import FolderLiveness, Timing
-from gencode.journal.store import TaskQuery
-from gencode.interfaces.chat.chat_session import Talk
 from gencode.testing import call, says
 
 NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes cannot be told apart")

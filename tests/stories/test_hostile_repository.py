@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.interfaces.cli.running import gen, script
 from tests.stories.evil import (
     QUIET,
     REFUSED,
@@ -22,7 +23,6 @@ from tests.stories.evil import (
     submodule_with_programs,
     write,
 )
-from tests.interfaces.cli.running import gen, script
 
 from gencode.app import GenCode, forgetful
 from gencode.core.errors import UserMistake

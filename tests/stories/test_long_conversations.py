@@ -15,17 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode import GenCode
+from gencode.agent.call_cost import weight
+from gencode.agent.output_schema_notice import form_in
+from gencode.agent.ports import Provider, Request
 from gencode.core.errors import ProviderError
 from gencode.core.events import CostEstimated, Event, TranscriptCompacted
 from gencode.core.messages import Message, ToolMessage, Usage, UserMessage, is_summed_up
+from gencode.core.reply_parts import Part
 from gencode.core.status import Status
 from gencode.core.task import transcript_of, whole_transcript
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider, RetryPolicy
 from gencode.providers.scripted import ScriptedProvider
-from gencode.agent.output_schema_notice import form_in
-from gencode.journal.store import Part, Provider, Request
-from gencode.agent.call_cost import weight
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, Turns, call, says, scripted
 

@@ -13,8 +13,8 @@ from gencode.core.events import MessageAdded
 from gencode.core.messages import Message, ToolMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.providers.scripted import ScriptedProvider
 from gencode.journal.event_bus import Listener
+from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from gencode.core.messages import Message, ToolMessage
+from gencode.core.questions import Answer, Question
 from gencode.core.rules import DecidedBy
 from gencode.core.task import transcript_of
-from gencode.questions.question_desk import QuestionDesk
-from gencode.core.questions import Answer, Question
 from gencode.journal.store import TaskQuery
+from gencode.questions.question_desk import QuestionDesk
 from gencode.testing import call, says, scripted
 
 MAKE = call("Bash", command="make all")

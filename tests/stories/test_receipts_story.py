@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from gencode import GenCode
+from gencode.agent.loop import ASK_AGAIN, NOT_DONE
+from gencode.agent.ports import Request
 from gencode.core.messages import CommandRun, FileChange, UserMessage
 from gencode.core.outcome import Outcome
+from gencode.core.reply_parts import EndPart, Part, TextPart
 from gencode.core.status import Status
 from gencode.core.task import Evidence, transcript_of
-from gencode.agent.loop import ASK_AGAIN, NOT_DONE
-from gencode.journal.store import EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 

@@ -3,15 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-from tests.stories.seeds import answers, auth_project, on_disk, transcript
 from tests.interfaces.cli.running import gen, script
+from tests.stories.seeds import answers, auth_project, on_disk, transcript
 
 from gencode import GenCode
+from gencode.agent.ports import Request
 from gencode.core.status import Status
-from gencode.providers.scripted import ScriptedProvider
-from gencode.journal.store import Request
-from gencode.stores.memory import MemoryStore
 from gencode.interfaces.render.agent_view import View, fold
+from gencode.providers.scripted import ScriptedProvider
+from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, call, says, scripted
 
 FOUND = "src/auth/errors.py:1 - the class; src/middleware/auth.py:4 - where it is handled"

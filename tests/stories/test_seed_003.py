@@ -6,8 +6,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tests.stories.seeds import on_disk, results, started, transcript
 from tests.interfaces.cli.running import gen, script
+from tests.stories.seeds import on_disk, results, started, transcript
 
 from gencode.core.status import Status
 from gencode.core.wire import wire

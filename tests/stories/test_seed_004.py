@@ -14,10 +14,10 @@ from gencode.core.events import ProgressMade
 from gencode.core.ids import stamp
 from gencode.core.messages import UserMessage
 from gencode.core.status import Status
+from gencode.journal.store import TaskQuery
+from gencode.schedule.appointments import Appointment
 from gencode.tasks.scheduler import Scheduler
 from gencode.tasks.spawned_agents import TELL_THE_USER
-from gencode.schedule.appointments import Appointment
-from gencode.journal.store import TaskQuery
 from gencode.testing import call, says, scripted
 
 FREE = {"permission_mode": "dontAsk", "tools": ["spawn", "message", "cron"]}

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 from tests.interfaces.acp.driving import wired
-from tests.tasks.words import numbered, results, said
+from tests.interfaces.cli.running import script
 from tests.interfaces.http.serving import gen_serve
 from tests.stories.test_asked_at_terminals import window
-from tests.interfaces.cli.running import script
+from tests.tasks.words import numbered, results, said
 
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
-from gencode.core.status import Status
-from gencode.tasks.ask_parent import ASKING
-from gencode.questions.question_desk import QuestionDesk
 from gencode.core.questions import Answer, Inquiry, Question, check_answer
+from gencode.core.status import Status
 from gencode.interfaces.cli.terminal_questions import inquiry_text
+from gencode.questions.question_desk import QuestionDesk
+from gencode.tasks.ask_parent import ASKING
 from gencode.testing import call, says, scripted
 
 SIDES = [{"label": "left"}, {"label": "right"}]

@@ -11,10 +11,10 @@ from tests.workspaces.village import Village, page, redirect, village_in
 from gencode.app import GenCode
 from gencode.core.events import CallDecided
 from gencode.core.messages import ToolMessage, ToolResult
+from gencode.core.questions import Answer, Question
 from gencode.core.rules import Action, Remedy
 from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
-from gencode.core.questions import Answer, Question
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Turns, call, says
 from gencode.tools.web_fetch import web_fetch

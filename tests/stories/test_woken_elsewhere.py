@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from tests.contracts.provider import Play
-from tests.tasks.minds import MODEL, Told, say, thinking
 from tests.interfaces.cli.running import gen as command
 from tests.interfaces.cli.running import start
+from tests.tasks.minds import MODEL, Told, say, thinking
 from tests.waiting import until
 
 from gencode import GenCode
@@ -18,9 +18,9 @@ from gencode.core.messages import UserMessage
 from gencode.core.quoting import unquoted
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.journal.store import TaskQuery
-from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.notices import Notice
+from gencode.journal.store import TaskQuery
 
 SEND = {
     "name": "Task",

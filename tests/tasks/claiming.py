@@ -7,9 +7,9 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gencode.tasks.scheduler import Opening, Scheduler
 from gencode.channels.outbox import Outbox
 from gencode.stores.sqlite import SqliteStore
+from gencode.tasks.scheduler import Opening, Scheduler
 
 
 async def claim(path: Path) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from gencode.app import GenCode
+from gencode.channels.outbox import Outbox
 from gencode.core.ids import stamp
 from gencode.core.rules import Mode, Policy
-from gencode.tasks.scheduler import Scheduler
-from gencode.schedule.appointments import Appointment
-from gencode.channels.outbox import Outbox
 from gencode.journal.store import Store, TaskQuery
+from gencode.schedule.appointments import Appointment
 from gencode.stores.memory import MemoryStore
+from gencode.tasks.scheduler import Scheduler
 from gencode.testing import says, scripted
 
 NOW = datetime(2026, 3, 10, 12, 0, 30, tzinfo=UTC)

@@ -9,18 +9,19 @@ from typing import NamedTuple
 
 import pytest
 
+from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.messages import UserMessage
+from gencode.core.reply_parts import EndPart, Part, TextPart
 from gencode.core.status import Status
 from gencode.providers.scripted import ScriptedProvider
-from gencode.journal.store import EndPart, Part, Request, TextPart
 from gencode.testing import call, says, scripted
-from tests.tasks.words import heard, numbered, results, said
-from tests.interfaces.http.serving import gen_serve, served
 from tests.interfaces.cli.running import gen as typed
 from tests.interfaces.cli.running import script
+from tests.interfaces.http.serving import gen_serve, served
+from tests.tasks.words import heard, numbered, results, said
 from tests.waiting import until
 
 ONE = {"max_agents": 1}

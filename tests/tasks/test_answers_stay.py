@@ -7,18 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.errors import ProviderError
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.core.status import Status
-from gencode.journal.store import CallPart, EndPart, Part, Request, TaskQuery, TextPart
+from gencode.journal.store import TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
+from tests.interfaces.cli.running import script, start
+from tests.interfaces.http.serving import served
 from tests.tasks.test_queue_story import write_agent
 from tests.tasks.words import numbered
-from tests.interfaces.http.serving import served
-from tests.interfaces.cli.running import script, start
 from tests.waiting import until
 
 MAIN, CHILD = "00000001", "00000002"

@@ -12,9 +12,9 @@ from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.testing import call, says, scripted
+from tests.interfaces.cli.running import gen, script
 from tests.tasks.test_queue_story import write_agent
 from tests.tasks.test_shared_budgets import tokens
-from tests.interfaces.cli.running import gen, script
 
 CALL = 10_000
 """What every call costs."""

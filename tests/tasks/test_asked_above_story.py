@@ -13,22 +13,22 @@ import pytest
 
 from gencode.app import GenCode
 from gencode.core.messages import AssistantMessage
+from gencode.core.questions import Answer, Question
 from gencode.core.reasons import stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.places import database
-from gencode.tasks.ask_parent import LOOK_SECONDS
-from gencode.questions.question_desk import QuestionDesk
-from gencode.core.questions import Answer, Question
 from gencode.journal.store import TaskQuery
+from gencode.places import database
+from gencode.questions.question_desk import QuestionDesk
+from gencode.tasks.ask_parent import LOOK_SECONDS
 from gencode.testing import call, says, scripted
 from tests.contracts.provider import Play
 from tests.contracts.questions import until
+from tests.interfaces.cli.running import start
+from tests.stores.other_program import rows
 from tests.tasks.minds import MODEL, Told, answer, inquiry, say, thinking
 from tests.tasks.words import heard, numbered, results, said
-from tests.stores.other_program import rows
-from tests.interfaces.cli.running import start
 
 ANSWERED = "The agent main answered; the answer is the message after this one."
 UNDECIDED = "Nobody answered in time.\n- Which one? → (no answer; not decided)\n"

@@ -3,9 +3,9 @@
 from msgspec.structs import replace
 
 from gencode.core.messages import ToolCall
+from gencode.core.questions import Question
 from gencode.core.rules import Action, Decision, parse_rule
 from gencode.fleet.worker_folder import at_home
-from gencode.core.questions import Question
 
 COPY = "/far/.gen-worktrees/repository-1a2b/9f3a-12345678"
 

@@ -10,12 +10,12 @@ from gencode.budgets.limits import Spent
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
-from gencode.tasks.service import Kept
-from gencode.stores.memory import MemoryStore
 from gencode.interfaces.chat.budget_input import bounds_page
+from gencode.stores.memory import MemoryStore
+from gencode.tasks.service import Kept
 from gencode.testing import call, says, scripted
-from tests.tasks.words import results, said
 from tests.interfaces.cli.running import gen, script
+from tests.tasks.words import results, said
 
 SLOW = says("done", delay_ms=600)
 BUDGET = Budget(seconds=1.0)

@@ -9,18 +9,19 @@ from typing import Any
 
 import pytest
 
+from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.errors import StoreAway
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from gencode.core.outcome import Outcome
-from gencode.core.status import Status
-from gencode.tasks import result_cache as cache
-from gencode.workspaces import content_hash as resting
-from gencode.providers.scripted import ScriptedProvider
 from gencode.core.questions import Answer, Question, Reach
-from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
+from gencode.core.status import Status
+from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
+from gencode.tasks import result_cache as cache
 from gencode.testing import Overhearing, call, says, scripted
+from gencode.workspaces import content_hash
 from tests.tasks.minds import MODEL, say, thinking
 from tests.waiting import until
 
@@ -36,7 +37,9 @@ def marked(outcome: Outcome) -> bool:
 async def settled() -> None:
     """Whatever was changed so far was changed before what begins now, also by the clock of the disk."""
     now = time.time()
-    await until(lambda: time.time() > now + 2 * resting.TICK_SECONDS, "the clock of the disk has moved on")
+    await until(
+        lambda: time.time() > now + 2 * content_hash.TICK_SECONDS, "the clock of the disk has moved on"
+    )
 
 
 async def asked_thrice(
@@ -293,12 +296,12 @@ async def test_a_search_does_not_rest_on_what_it_did_not_look_into(folder: Path)
 
 async def test_a_search_through_too_much_is_not_known(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wish = call("Grep", pattern="two")
-    monkeypatch.setattr(resting, "MOST_NAMES", 2)
+    monkeypatch.setattr(content_hash, "MOST_NAMES", 2)
     assert await asked_thrice(folder, lambda: None, wish) == NEVER
-    monkeypatch.setattr(resting, "MOST_NAMES", 3)
-    monkeypatch.setattr(resting, "MOST_BYTES", 7)
+    monkeypatch.setattr(content_hash, "MOST_NAMES", 3)
+    monkeypatch.setattr(content_hash, "MOST_BYTES", 7)
     assert await asked_thrice(folder, lambda: None, wish) == NEVER
-    monkeypatch.setattr(resting, "MOST_BYTES", 8)
+    monkeypatch.setattr(content_hash, "MOST_BYTES", 8)
     assert await asked_thrice(folder, lambda: None, wish) == [False, True, True]
 
 

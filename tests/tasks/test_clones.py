@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.workspaces.worktrees.yard import TEN, commit, git, repository
 
 from gencode import GenCode
 from gencode.core.errors import UserMistake
@@ -16,10 +15,11 @@ from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.rules import Action, Mode, Rule, RuleOrigin, RuleSource
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
+from gencode.journal.handover import Handover
 from gencode.providers.scripted import ScriptedProvider
-from gencode.workspaces.transfer.clones import NoClone, clone_at
-from gencode.journal.store import Handover
 from gencode.testing import call, says
+from gencode.workspaces.transfer.clones import NoClone, clone_at
+from tests.workspaces.worktrees.yard import TEN, commit, git, repository
 
 pytestmark = pytest.mark.needs("git")
 

@@ -29,11 +29,11 @@ from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, Usage
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.tasks.crash_recovery import close_orphans
-from gencode.providers.scripted import ScriptedProvider
 from gencode.journal.owner import fate, new_owner
 from gencode.journal.store import Lease
+from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
+from gencode.tasks.crash_recovery import close_orphans
 from gencode.testing import says
 
 DIES = """

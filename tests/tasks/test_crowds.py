@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
+from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.messages import ToolCall, ToolMessage, UserMessage
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.tasks import watch
-from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
+from gencode.tasks import watch
 from gencode.testing import call, says, scripted
 from tests.tasks.words import results
 

@@ -8,11 +8,11 @@ from gencode.app import GenCode
 from gencode.core.events import DurableFact, Event, TaskEnded
 from gencode.core.reasons import stop_cause
 from gencode.core.status import Status
-from gencode.tasks.running_task import Job
-from gencode.tasks.supervisor import INTERRUPTED
+from gencode.interfaces.cli.unsummarised_results import come_late
 from gencode.journal.store import Lease, TaskQuery
 from gencode.stores.memory import MemoryStore
-from gencode.interfaces.cli.unsummarised_results import come_late
+from gencode.tasks.running_task import Job
+from gencode.tasks.supervisor import INTERRUPTED
 from gencode.testing import call, says, scripted
 from tests.tasks.test_queue_story import write_agent
 from tests.tasks.words import heard, results, said

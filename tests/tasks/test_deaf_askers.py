@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gencode.core.status import Status
 from gencode.core.questions import Answer, Question
+from gencode.core.status import Status
 from gencode.testing import call, says, scripted
 from tests.tasks.words import results, said
 

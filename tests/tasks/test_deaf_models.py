@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from gencode.agent import abandon
+from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.messages import AssistantMessage, Message, ToolCall, UserMessage
 from gencode.core.outcome import Outcome
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.core.status import Status
-from gencode.agent import abandon as deaf
-from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
 from tests.tasks.words import results, said
 from tests.waiting import until
@@ -35,7 +36,7 @@ async def wake() -> asyncio.Event:
 
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deaf, "HEED_SECONDS", 0.1)
+    monkeypatch.setattr(abandon, "HEED_SECONDS", 0.1)
 
 
 class Deaf:

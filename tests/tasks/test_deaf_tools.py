@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from gencode.agent import abandon
+from gencode.agent.toolbox import Tool, ToolContext, tool
 from gencode.app import GenCode
+from gencode.core.questions import Answer, Question
 from gencode.core.reasons import stop_cause
 from gencode.core.status import Status
-from gencode.tasks.running_task import Job
 from gencode.providers.scripted import ScriptedProvider
-from gencode.agent import abandon as deaf
-from gencode.core.questions import Answer, Question
-from gencode.agent.toolbox import Tool, ToolContext, tool
 from gencode.stores.memory import MemoryStore
+from gencode.tasks.running_task import Job
 from gencode.testing import call, says
 from tests.tasks.words import results, said
 from tests.waiting import until
@@ -35,7 +35,7 @@ async def wake() -> asyncio.Event:
 
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deaf, "HEED_SECONDS", 0.1)
+    monkeypatch.setattr(abandon, "HEED_SECONDS", 0.1)
 
 
 def stubborn(wake: asyncio.Event, timeout: float | None = None) -> Tool:

@@ -12,16 +12,17 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.spec import Isolation, TaskRequest
 from gencode.core.status import Status
-from gencode.tasks.fork import Fork
-from gencode.journal.store import Handover, TaskQuery
+from gencode.journal.handover import Handover
+from gencode.journal.store import TaskQuery
 from gencode.stores.memory import MemoryStore
+from gencode.tasks.fork import Fork
 from gencode.testing import call, says, scripted
-from tests.tasks.test_queue_story import write_agent
-from tests.tasks.words import results, said
-from tests.interfaces.http.serving import served
-from tests.interfaces.mcp_server.offices import office, report
 from tests.interfaces.cli.running import gen as command
 from tests.interfaces.cli.running import script
+from tests.interfaces.http.serving import served
+from tests.interfaces.mcp_server.offices import office, report
+from tests.tasks.test_queue_story import write_agent
+from tests.tasks.words import results, said
 from tests.waiting import Gate, until
 
 FOUND, TOLD = says("found"), says("told")

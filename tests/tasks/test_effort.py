@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
+from gencode import GenCode
 from tests.contracts.provider import Play
 from tests.providers.dialects import chat, provider_at
 from tests.providers.fake_server import fake_server, streamed
-
-from gencode import GenCode
 
 SEND = tuple(("Task", {"subagent_type": agent, "prompt": "Go."}) for agent in ("thinker", "Explore"))
 

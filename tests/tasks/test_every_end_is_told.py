@@ -10,15 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.events import Event, MessageAdded, TaskBackgrounded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, UserMessage
 from gencode.core.reasons import EndReason, stop_cause
+from gencode.core.reply_parts import Part
 from gencode.core.status import Status
 from gencode.core.task import MOST_PAST, MOST_PAST_TEXT, Task, fold
-from gencode.tasks.delivery import as_sent, undelivered
+from gencode.journal.store import TaskQuery
 from gencode.providers.scripted import ScriptedProvider
-from gencode.journal.store import Part, Request, TaskQuery
+from gencode.tasks.delivery import as_sent, undelivered
 from gencode.testing import call, says, scripted
 from tests.tasks.test_queue_story import write_agent
 from tests.tasks.words import heard, numbered, said

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
-from gencode.core.status import Status
 from gencode.core.questions import Answer, Question
-from gencode.journal.store import EndPart, Part, Request, TextPart
+from gencode.core.reply_parts import EndPart, Part, TextPart
+from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.tasks.words import heard, numbered, results, said
@@ -113,7 +114,7 @@ async def test_a_model_that_tells_no_usage_is_bounded_by_what_was_sent(tmp_path:
     class Silent:
         async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
             from gencode.core.messages import ToolCall
-            from gencode.journal.store import CallPart
+            from gencode.core.reply_parts import CallPart
 
             yield TextPart("more ")
             yield CallPart(ToolCall("", "LS", {"path": "."}))

@@ -8,22 +8,23 @@ from typing import Any
 
 import pytest
 
+from gencode.agent.final_answer import BEFORE_THAT, SAID_NO_MORE
+from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.answers import Answers
 from gencode.core.messages import AssistantMessage, ToolCall, UserMessage
 from gencode.core.outcome import Outcome
+from gencode.core.reply_parts import Part
 from gencode.core.status import Status
-from gencode.tasks.result_warnings import NO_TOOL
-from gencode.agent.final_answer import BEFORE_THAT, SAID_NO_MORE
-from gencode.journal.store import Part, Request
 from gencode.stores.memory import MemoryStore
+from gencode.tasks.result_warnings import NO_TOOL
 from gencode.testing import call, says, scripted
+from tests.interfaces.cli.running import Turn, script, start
+from tests.interfaces.cli.running import gen as typed
+from tests.interfaces.http.serving import served
 from tests.tasks.test_answers_stay import CHILD, Steered, speak_to_the_conversation, talker
 from tests.tasks.test_forms_story import agent
 from tests.tasks.words import heard, numbered, said
-from tests.interfaces.http.serving import served
-from tests.interfaces.cli.running import Turn, script, start
-from tests.interfaces.cli.running import gen as typed
 from tests.waiting import until
 
 SCHEMA: dict[str, Any] = {"type": "object", "required": ["a"]}

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from gencode.app import GenCode
-from gencode.tasks import service as work
 from gencode.files.file_versions import Seen
+from gencode.tasks import service
 from gencode.testing import call, says
-from tests.tasks.test_apart_budgets import COSTS, LOOK
 from tests.interfaces.cli.running import script
+from tests.tasks.test_apart_budgets import COSTS, LOOK
 
 LEADS = 25
 FEW = 12
@@ -37,7 +37,7 @@ def there_are(kind: type) -> int:
 async def test_of_many_conversations_only_the_last_are_remembered_beyond_their_journals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "MOST_LED", 2)
+    monkeypatch.setattr(service, "MOST_LED", 2)
     (notes := tmp_path / "notes.txt").write_text("one\n")
     edit = call("Edit", file_path="notes.txt", old_string="one", new_string="two")
     turns = [says("", call("Read", file_path="notes.txt")), says("read"), says("", edit), says("written")]

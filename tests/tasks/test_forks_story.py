@@ -18,8 +18,8 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.tasks.fork import Fork
 from gencode.testing import call, says, scripted
-from tests.tasks.words import heard, results, said
 from tests.tasks.test_isolation import played
+from tests.tasks.words import heard, results, said
 from tests.waiting import Gate, until
 
 CALL = 10_000

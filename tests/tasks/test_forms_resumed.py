@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
+from gencode.agent.output_schema_notice import BEGINNING
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.tasks.fork import Fork
-from gencode.agent.output_schema_notice import BEGINNING
 from gencode.testing import call, says, scripted
-from tests.tasks.test_forms_story import agent
-from tests.tasks.words import heard, numbered, results, said
-from tests.tasks.test_isolation import played
+from tests.interfaces.cli.running import gen as typed
 from tests.interfaces.http.serving import served
 from tests.interfaces.mcp_server.offices import office, report, task_of, text
 from tests.stories.test_detached_story import wait_for, worker_of
-from tests.interfaces.cli.running import gen as typed
+from tests.tasks.test_forms_story import agent
+from tests.tasks.test_isolation import played
+from tests.tasks.words import heard, numbered, results, said
 
 FILES: dict[str, Any] = {"type": "object", "required": ["files"]}
 COUNT: dict[str, Any] = {"type": "object", "required": ["count"]}

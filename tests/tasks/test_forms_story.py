@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
+from gencode.agent import output_schema as shaped
+from gencode.agent.output_schema_notice import BEGINNING, NO_MORE
 from gencode.agents import lint as linting
 from gencode.agents.lint import lint
 from gencode.core.errors import UserMistake
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.tasks.fork import Fork
-from gencode.agent import output_schema as shaped
-from gencode.agent.output_schema_notice import BEGINNING, NO_MORE
 from gencode.testing import call, says, scripted
-from tests.tasks.words import heard, results, said
-from tests.tasks.test_isolation import played
 from tests.interfaces.cli.running import gen as typed
+from tests.tasks.test_isolation import played
+from tests.tasks.words import heard, results, said
 
 SCHEMA: dict[str, Any] = {"type": "object", "required": ["files"]}
 FITS = '{"files": ["a.py"]}'

@@ -4,13 +4,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.postgres import Postgres
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
-from gencode.tasks.running_task import Job
 from gencode.providers.scripted import ScriptedProvider
+from gencode.tasks.running_task import Job
 from gencode.testing import says
+from tests.postgres import Postgres
 
 
 async def race(folder: Path) -> None:

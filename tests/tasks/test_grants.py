@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from gencode import GenCode, Outcome, ToolContext, tool
+from gencode.agent.tool_calls import CHANGED
 from gencode.core.events import CallDecided, TaskCreated
 from gencode.core.messages import ToolMessage, UserMessage
+from gencode.core.questions import Answer, Question
 from gencode.core.rules import Action, DecidedBy, Mode
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.providers.scripted import ScriptedProvider
-from gencode.core.questions import Answer, Question
-from gencode.agent.tool_calls import CHANGED
 from gencode.journal.store import Store
+from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, call, says
 

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.workspaces.transfer.post import TASK, Office, arrived, sent
-from tests.workspaces.worktrees.yard import git, repository
 
 from gencode.core.events import TaskCreated
 from gencode.core.spec import Workspace
@@ -14,6 +12,8 @@ from gencode.core.task import Task
 from gencode.workspaces.restore_worktree import stand
 from gencode.workspaces.transfer.latest_work import Ground, Own, set_aside
 from gencode.workspaces.transfer.snapshot_builder import pack_tree
+from tests.workspaces.transfer.post import TASK, Office, arrived, sent
+from tests.workspaces.worktrees.yard import git, repository
 
 pytestmark = pytest.mark.needs("git")
 

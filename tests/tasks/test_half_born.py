@@ -15,9 +15,10 @@ from gencode.core.events import DurableFact, Event, TaskCreated, TaskStarted
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.tasks.crash_recovery import close_task
-from gencode.journal.store import Handover, Lease, TaskQuery
+from gencode.journal.handover import Handover
+from gencode.journal.store import Lease, TaskQuery
 from gencode.stores.memory import MemoryStore
+from gencode.tasks.crash_recovery import close_task
 from gencode.testing import call, says, scripted
 from tests.tasks.test_last_parts import forks
 from tests.tasks.test_shared_budgets import COSTS, begun, woken

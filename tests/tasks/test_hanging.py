@@ -7,10 +7,6 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 import pytest
-from tests.tasks.test_suspended import leases_run_out
-from tests.tasks.test_isolation import LOOK, SLOW, child_of, owner_of, played
-from tests.sandbox.processes.living import alive, new_word
-from tests.waiting import until
 
 from gencode import GenCode, UserMistake
 from gencode.core.events import Event, PassingFact, TaskCreated, TaskStalled
@@ -18,14 +14,17 @@ from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.reasons import Cause
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.tasks import other_process as apart
-from gencode.tasks.liveness import ProcessLiveness, Timing, not_ended_in_time, silent_process
-from gencode.tasks import process_engine as engine
 from gencode.journal.event_bus import Listener
 from gencode.journal.owner import new_owner
 from gencode.journal.store import Ownership
 from gencode.stores.memory import MemoryStore
+from gencode.tasks import other_process, process_engine
+from gencode.tasks.liveness import ProcessLiveness, Timing, not_ended_in_time, silent_process
 from gencode.testing import call, says
+from tests.sandbox.processes.living import alive, new_word
+from tests.tasks.test_isolation import LOOK, SLOW, child_of, owner_of, played
+from tests.tasks.test_suspended import leases_run_out
+from tests.waiting import until
 
 TIMING = Timing(20.0, 60.0)
 WAITS = {"stall_seconds": 1.0, "silence_seconds": 2.0}
@@ -94,8 +93,8 @@ async def test_a_process_that_hangs_before_it_begins_is_not_waited_for_longer(
 ) -> None:
     (tmp_path / "sleeper.py").write_text("import time; time.sleep(600)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(engine, "WORKER", "sleeper")
-    monkeypatch.setattr(apart, "BEGIN_SECONDS", 0.5)
+    monkeypatch.setattr(process_engine, "WORKER", "sleeper")
+    monkeypatch.setattr(other_process, "BEGIN_SECONDS", 0.5)
     model = played(tmp_path, Explore=[LOOK])
     settings = {"stall_seconds": 0.2, "silence_seconds": 0.5}
     async with asyncio.timeout(20), GenCode.open(tmp_path, model=model, settings=settings) as gen:

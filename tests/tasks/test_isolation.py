@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.waiting import Gate, until
 
 from gencode import GenCode, UserMistake
 from gencode.core.events import TaskBackgrounded, TaskEnded
@@ -21,9 +20,10 @@ from gencode.core.rules import Mode
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.journal import store_changes as changes
+from gencode.journal import store_changes
 from gencode.journal.store import Wish
 from gencode.testing import call, reported, says, scripted
+from tests.waiting import Gate, until
 
 SEND = call("Task", subagent_type="Explore", prompt="look", isolation="process")
 LOOK = says("I look around.", call("Glob", pattern="*"))
@@ -251,7 +251,7 @@ async def test_a_task_does_not_go_on_in_isolation(tmp_path: Path) -> None:
 async def test_one_that_has_ended_goes_on_although_its_sender_has_not_looked_since(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "SPACING_SECONDS", 2.0)
+    monkeypatch.setattr(store_changes, "SPACING_SECONDS", 2.0)
     model = played(tmp_path, Explore=[says("found it"), says("and more")])
     async with GenCode.open(tmp_path, model=model) as gen:
         request = TaskRequest("Explore", "look", background=True, isolation="process")

@@ -3,12 +3,11 @@
 import asyncio
 from pathlib import Path
 
-from tests.tasks.test_isolation import played
-
 from gencode import GenCode
 from gencode.core.events import QueueMoved
 from gencode.core.status import Status
 from gencode.testing import says
+from tests.tasks.test_isolation import played
 
 ONE = {"max_agents": 1}
 SLOW = says("never said", delay_ms=600_000)

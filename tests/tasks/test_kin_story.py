@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
+from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.events import TaskStarted
 from gencode.core.messages import Message, ToolMessage, ToolResult
 from gencode.core.reasons import stop_cause
+from gencode.core.reply_parts import Part
 from gencode.core.status import Status
-from gencode.tasks.relatives import TaskTree
 from gencode.providers.scripted import ScriptedProvider
-from gencode.journal.store import Part, Request
+from gencode.tasks.relatives import TaskTree
 from gencode.testing import call, says, scripted
 from tests.contracts.provider import Play
 from tests.tasks.minds import MODEL, Told, say, thinking

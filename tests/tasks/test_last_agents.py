@@ -8,14 +8,14 @@ from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.tasks.fork import Fork
 from gencode.journal.store import TaskQuery
+from gencode.tasks.fork import Fork
 from gencode.testing import call, says, scripted
+from tests.interfaces.cli.running import gen as command
+from tests.interfaces.cli.running import script
 from tests.tasks.test_apart_budgets import sent
 from tests.tasks.test_queue_story import write_agent
 from tests.tasks.words import results, said
-from tests.interfaces.cli.running import gen as command
-from tests.interfaces.cli.running import script
 
 TOLD, FOUND = says("told"), says("found")
 

@@ -15,9 +15,9 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
-from gencode.tasks.task_queries import spent_by
 from gencode.journal.store import TaskQuery
 from gencode.stores.memory import MemoryStore
+from gencode.tasks.task_queries import spent_by
 from gencode.testing import call, says, scripted
 from tests.tasks.test_shared_budgets import woken
 

@@ -13,15 +13,15 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.tasks.task_queries import spent_by
 from gencode.journal.store import TaskQuery
 from gencode.stores.memory import MemoryStore
+from gencode.tasks.task_queries import spent_by
 from gencode.testing import call, says
+from tests.interfaces.cli.running import gen as command
+from tests.interfaces.cli.running import script
 from tests.tasks.test_apart_budgets import CALL, COSTS, LOOK
 from tests.tasks.test_queue_story import write_agent
 from tests.tasks.test_resumed_budgets import all_have_ended
-from tests.interfaces.cli.running import gen as command
-from tests.interfaces.cli.running import script
 from tests.waiting import Gate, until
 
 BUDGET = Budget(tokens=12 * CALL)

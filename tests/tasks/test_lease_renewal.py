@@ -2,10 +2,9 @@
 
 import asyncio
 
-from tests.waiting import until
-
 from gencode.core.errors import StoreTrouble
 from gencode.tasks.liveness import LeaseRenewal
+from tests.waiting import until
 
 LEASE_SECONDS = 0.4
 

@@ -18,10 +18,12 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
-from gencode.tasks.task_queries import spent_by
 from gencode.journal.store import TaskQuery
 from gencode.stores.memory import MemoryStore
+from gencode.tasks.task_queries import spent_by
 from gencode.testing import call, says, scripted
+from tests.interfaces.cli.running import SECONDS, gen, script, start
+from tests.stories.test_detached_story import worker_of
 from tests.tasks.test_last_parts import forks as forked
 from tests.tasks.test_shared_budgets import (
     BEFORE,
@@ -37,8 +39,6 @@ from tests.tasks.test_shared_budgets import (
     turns,
     woken,
 )
-from tests.stories.test_detached_story import worker_of
-from tests.interfaces.cli.running import SECONDS, gen, script, start
 from tests.waiting import Gate as Pipe
 from tests.waiting import wait_until
 

@@ -12,11 +12,11 @@ from gencode.core.errors import UserMistake
 from gencode.core.status import Status
 from gencode.interfaces.http.resume_after_restart import GO_ON, SHUT_DOWN
 from gencode.testing import says
+from tests.interfaces.cli.running import script
+from tests.interfaces.http.serving import Client, gen_serve, served
 from tests.tasks.test_again_in_line import HOLD, ONE, STOPPED, Patient
 from tests.tasks.test_worktrees_story import repository
 from tests.tasks.words import heard, said
-from tests.interfaces.http.serving import Client, gen_serve, served
-from tests.interfaces.cli.running import script
 from tests.waiting import until
 
 EXPLORE = [says("seen"), says("more seen")]

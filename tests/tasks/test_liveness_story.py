@@ -7,17 +7,18 @@ from pathlib import Path
 
 from msgspec import UNSET
 
+from gencode.agent.ports import Request
+from gencode.agent.toolbox import ToolContext, tool
 from gencode.app import GenCode
 from gencode.core.events import TaskStalled
 from gencode.core.messages import ToolCall, ToolMessage
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.core.status import Status
-from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
-from gencode.agent.toolbox import ToolContext, tool
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
-from tests.tasks.words import said
 from tests.interfaces.cli.running import gen as run
 from tests.interfaces.cli.running import script
+from tests.tasks.words import said
 from tests.waiting import until
 
 QUICK = {"stall_seconds": 0.2, "silence_seconds": 0.6}

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.workspaces.transfer.post import TASK, Office, sent
-from tests.workspaces.worktrees.yard import TEN, repository
 
 from gencode.core.changes import told
 from gencode.core.errors import StoreTrouble, UserMistake
@@ -14,12 +12,14 @@ from gencode.core.messages import NoticeKind, SystemNotice
 from gencode.core.place import WorkerCopy
 from gencode.core.task import Task
 from gencode.fleet.worker_workspace import Folders, House, Lodgings, Wanted
+from gencode.journal.dispatch import NOT_HERE
+from gencode.journal.folder_snapshot import COPIED, Parcel, mark_of
+from gencode.stores.memory import MemoryStore
 from gencode.tasks.task_folders import Summary
 from gencode.workspaces.transfer.mirror import Unreachable
-from gencode.workspaces.transfer.folder_snapshot import COPIED, Parcel, mark_of
-from gencode.journal.dispatch import NOT_HERE
 from gencode.workspaces.worktrees.leftovers import leftovers
-from gencode.stores.memory import MemoryStore
+from tests.workspaces.transfer.post import TASK, Office, sent
+from tests.workspaces.worktrees.yard import TEN, repository
 
 pytestmark = pytest.mark.needs("git")
 

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
+from gencode.agent.ports import Request
 from gencode.app import GenCode, Outcome
 from gencode.core.budget import Budget
 from gencode.core.errors import ProviderError
 from gencode.core.events import CostEstimated, MessageAdded, TaskCreated, TaskStarted
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Usage, UserMessage
+from gencode.core.reply_parts import AgainPart, EndPart, Part, TextPart
 from gencode.core.status import Status
-from gencode.tasks.crash_recovery import close_task
-from gencode.journal.store import AgainPart, EndPart, Part, Request, TextPart
 from gencode.stores.memory import MemoryStore
+from gencode.tasks.crash_recovery import close_task
 from gencode.testing import call, says, scripted
 from tests.waiting import until
 

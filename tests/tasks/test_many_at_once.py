@@ -3,12 +3,11 @@
 import asyncio
 from pathlib import Path
 
-from tests.counting import counting
-
 import gencode
-from gencode.tasks import delegate
 from gencode.stores.sqlite import SqliteStore
+from gencode.tasks import delegate
 from gencode.testing import call, says, scripted
+from tests.counting import counting
 
 CALLS_OF_AN_AGENT = 840
 """About so often what is ours is called for one agent with two turns; `bench/run.py` (W3) has its time."""

@@ -9,8 +9,8 @@ import pytest
 from gencode import GenCode, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.rules import Policy
+from gencode.journal.handover import Handover
 from gencode.tasks.process_engine import ProcessEngine
-from gencode.journal.store import Handover
 
 WORKER = (sys.executable, "-P", "-m", "gencode.interfaces.task_process")
 SCRIPT = '{"agents": {"*": [{"text": "done"}]}}'

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from gencode.agent.loop import BACK_IN_LINE
+from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.events import ProgressMade, QueueMoved
 from gencode.core.messages import ToolCall, ToolMessage, UserMessage
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.core.status import Status
-from gencode.agent.loop import BACK_IN_LINE
-from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
 from gencode.testing import call, says, scripted
 from tests.tasks.words import results, said
 from tests.waiting import until

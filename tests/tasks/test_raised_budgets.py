@@ -9,13 +9,13 @@ from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
-from gencode.stores.memory import MemoryStore
 from gencode.interfaces.chat.budget_input import bounded
+from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.contracts.provider import Play
+from tests.interfaces.cli.running import gen, script
 from tests.tasks.minds import MODEL, Told, say, thinking
 from tests.tasks.test_shared_budgets import BEFORE, WAIT, Gate, begun, so
-from tests.interfaces.cli.running import gen, script
 
 LOOK = says("", call("LS", path="."))
 SENT = call("Task", subagent_type="Explore", prompt="look", budget={"turns": 2})

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.waiting import Gate, until
 
 from gencode import GenCode
 from gencode.core.events import Event, TaskEnded
@@ -19,10 +18,11 @@ from gencode.core.reasons import stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.tasks.supervisor import ELSEWHERE
 from gencode.journal.store import Wish
 from gencode.stores.memory import MemoryStore
+from gencode.tasks.supervisor import ELSEWHERE
 from gencode.testing import call, says, scripted
+from tests.waiting import Gate, until
 
 ENOUGH = stop_cause("enough")
 LOOK = says("I look around.", call("Glob", pattern="*"))

@@ -7,9 +7,9 @@ import pytest
 from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Turns, call, says, scripted
+from tests.interfaces.cli.running import gen, script
 from tests.tasks.test_changed_below import AUTONOMOUS, NOTE
 from tests.tasks.words import numbered, results, said
-from tests.interfaces.cli.running import gen, script
 
 READ = says("", call("Read", file_path="a.txt"))
 EDIT = says("", call("Edit", file_path="a.txt", old_string="one", new_string="two"))

@@ -11,11 +11,11 @@ from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
-from gencode.tasks.service import Kept
 from gencode.stores.memory import MemoryStore
+from gencode.tasks.service import Kept
 from gencode.testing import call, says, scripted
-from tests.tasks.words import heard, said
 from tests.interfaces.cli.running import SECONDS, gen, script, start
+from tests.tasks.words import heard, said
 
 COSTS = {"inputTokens": 90, "outputTokens": 10}
 SENT = call("Task", subagent_type="Explore", prompt="look")

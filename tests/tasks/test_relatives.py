@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from gencode import GenCode
+from gencode.providers.scripted import ScriptedProvider
 from gencode.tasks.relatives import TaskTree
 from gencode.tasks.supervisor import Job
-from gencode.providers.scripted import ScriptedProvider
 from gencode.testing import call, says
 
 MAIN, FIRST, SECOND, BELOW, STRANGER = "0000000a", "0000000b", "0000000c", "0000000d", "0000000e"

@@ -12,15 +12,15 @@ from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.status import Status
-from gencode.tasks.seat_builder import Seating
-from gencode.tasks.task_queries import spent_by
 from gencode.journal.store import Store, TaskQuery
 from gencode.stores.memory import MemoryStore
+from gencode.tasks.seat_builder import Seating
+from gencode.tasks.task_queries import spent_by
 from gencode.testing import call, says
+from tests.interfaces.cli.running import script
 from tests.tasks.test_apart_budgets import CALL, COSTS, LOOK
 from tests.tasks.test_queue_story import write_agent
 from tests.tasks.test_shared_budgets import so
-from tests.interfaces.cli.running import script
 from tests.waiting import Gate, until
 
 BUDGET = Budget(tokens=12 * CALL)

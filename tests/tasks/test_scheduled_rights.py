@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.tasks.office import Office
 
 from gencode.core.events import CallDecided
 from gencode.core.rules import Action, Mode, Policy, Rule, RuleOrigin, RuleSource, parse_rule, written_in
-from gencode.tasks.scheduler import kept_within
 from gencode.journal.store import TaskQuery
+from gencode.tasks.scheduler import kept_within
 from gencode.testing import call, says
+from tests.tasks.office import Office
 
 FLAG = RuleOrigin(RuleSource.FLAG, "--allow")
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "50"))

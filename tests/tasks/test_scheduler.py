@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.tasks.office import MINUTE, NOW, Office, begun, delivered
-from tests.waiting import until
 
 from gencode.core.address import Address
 from gencode.core.errors import UserMistake
@@ -19,12 +17,14 @@ from gencode.core.ids import stamp
 from gencode.core.messages import UserMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
+from gencode.journal.store import TaskQuery
 from gencode.places import database
 from gencode.schedule.appointments import Plan
-from gencode.journal.store import TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.stores.sqlite import SqliteStore
 from gencode.testing import says, scripted
+from tests.tasks.office import MINUTE, NOW, Office, begun, delivered
+from tests.waiting import until
 
 
 async def test_what_is_due_runs_in_a_new_conversation_and_then_at_its_next_time(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ import pytest
 from gencode import GenCode
 from gencode.core.status import Status
 from gencode.tasks.task_folders import Workplace, told_now
-from gencode.workspaces.worktrees.worktree_lock import alone
-from gencode.workspaces.worktrees.leftovers import leftovers
 from gencode.testing import call, says
+from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.worktrees.worktree_lock import alone
 from tests.tasks.test_worktrees_story import git, repository
 from tests.tasks.words import heard, said
 from tests.waiting import Gate, until

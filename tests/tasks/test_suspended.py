@@ -14,12 +14,12 @@ from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.reasons import stop_cause
-from gencode.tasks.liveness import BUSY, lease_task
 from gencode.journal.owner import new_owner
+from gencode.tasks.liveness import BUSY, lease_task
 from gencode.testing import says
+from tests.interfaces.cli.running import SECONDS, gen, script, start
 from tests.tasks.test_led_budgets import CALL, COSTS, FIRST, FOUND
 from tests.tasks.test_shared_budgets import tokens, woken
-from tests.interfaces.cli.running import SECONDS, gen, script, start
 from tests.waiting import Gate, wait_until
 
 

@@ -9,21 +9,22 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gencode.agent.ports import Request
+from gencode.agent.toolbox import ToolContext, tool
 from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Trace
 from gencode.core.outcome import Outcome
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.core.status import Status
+from gencode.providers.scripted import ScriptedProvider
+from gencode.stores.memory import MemoryStore
 from gencode.tasks import deadline
 from gencode.tasks.running_task import Job
-from gencode.providers.scripted import ScriptedProvider
-from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
-from gencode.agent.toolbox import ToolContext, tool
-from gencode.stores.memory import MemoryStore
 from gencode.testing import call, reported, says, scripted
+from tests.tasks.test_isolation import played
 from tests.tasks.test_queue_story import write_agent
 from tests.tasks.words import heard, numbered, results, said
-from tests.tasks.test_isolation import played
 from tests.waiting import until
 
 SECONDS = 3.0

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
+from gencode.agent.ports import Request
+from gencode.agent.toolbox import Tool, ToolContext, tool
 from gencode.app import GenCode
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
+from gencode.core.questions import Answer, Question
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.core.status import Status
-from gencode.tasks import control as reach
-from gencode.tasks import supervisor
 from gencode.providers.scripted import ScriptedProvider
 from gencode.sandbox import shells
-from gencode.core.questions import Answer, Question
-from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
-from gencode.agent.toolbox import Tool, ToolContext, tool
+from gencode.tasks import control, supervisor
 from gencode.testing import call, says, scripted
 from tests.tasks.test_queue_story import write_agent
 from tests.tasks.test_verbs_story import POINTS, Held
@@ -203,7 +203,7 @@ class Curious:
 async def test_who_is_asked_about_a_verb_sees_what_it_hits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, shown: str
 ) -> None:
-    for room in (reach, supervisor):
+    for room in (control, supervisor):
         monkeypatch.setattr(room, "REPORT_SECONDS", 1.0)
     send = call("Task", subagent_type="Explore", prompt="look", run_in_background=True)
     stop = call("TaskStop", task_id=CHILD, how=how)

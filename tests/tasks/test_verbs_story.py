@@ -8,21 +8,22 @@ from typing import Any
 
 import pytest
 
+from gencode.agent.ports import Request
+from gencode.agent.toolbox import ToolContext, tool
 from gencode.app import GenCode
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.events import TaskStarted
 from gencode.core.outcome import Outcome
+from gencode.core.reply_parts import EndPart, Part, TextPart
 from gencode.core.status import Status
-from gencode.tasks.handle import Handle
-from gencode.tasks.actions import AnyVerb, StruckTask
 from gencode.providers.scripted import ScriptedProvider
-from gencode.journal.store import EndPart, Part, Request, TextPart
-from gencode.agent.toolbox import ToolContext, tool
 from gencode.stores.memory import MemoryStore
+from gencode.tasks.actions import AnyVerb, StruckTask
+from gencode.tasks.handle import Handle
 from gencode.testing import call, says, scripted
+from tests.interfaces.cli.running import script
 from tests.tasks.test_queue_story import write_agent
 from tests.tasks.words import heard, results, said
-from tests.interfaces.cli.running import script
 
 SLOW = says("late", delay_ms=600_000)
 POINTS = ("before the model", "inside the stream", "inside a call")
@@ -41,7 +42,7 @@ class Held:
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         from gencode.core.messages import ToolCall
-        from gencode.journal.store import CallPart
+        from gencode.core.reply_parts import CallPart
 
         self.turns += 1
         if self.turns == 1 and self.point == "inside the stream":

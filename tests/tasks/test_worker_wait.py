@@ -3,9 +3,9 @@
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import PassingFact, ProgressMade
 from gencode.core.reasons import WaitFor
+from gencode.journal.dispatch import NoWorker, Outlook
 from gencode.tasks.deadline import UnclaimedTimer
 from gencode.tasks.watch import OUTLOOK_SECONDS, QUIET_SECONDS, WorkerWait
-from gencode.journal.dispatch import NoWorker, Outlook
 
 HOPELESS = Outlook(NoWorker.NONE_THERE, most=10.0)
 NONE = Outlook(NoWorker.NONE_THERE)

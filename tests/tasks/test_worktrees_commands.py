@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from gencode.testing import call, says
-from tests.tasks.test_worktrees_story import git, repository
 from tests.interfaces.cli.running import Ended, gen, script, start
+from tests.tasks.test_worktrees_story import git, repository
 from tests.waiting import until
 
 pytestmark = pytest.mark.needs("git")

@@ -10,8 +10,8 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.tasks.task_folders import told_now
 from gencode.sandbox.choose import chosen
+from gencode.tasks.task_folders import told_now
 from gencode.testing import call, says, scripted
 from tests.tasks.words import heard, said
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from gencode import GenCode, UserMistake
+from gencode.agent.trace_settings import Standing, standing
 from gencode.core.extras import installing
 from gencode.core.messages import Usage
 from gencode.providers.scripted import ScriptedProvider
-from gencode.agent.trace_settings import Standing, standing
 from gencode.telemetry.otel_setup import Telemetry
 from gencode.testing import call, says
 from tests.interfaces.cli.running import gen, script

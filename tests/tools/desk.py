@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
 from gencode.core.messages import ToolCall
 from gencode.core.spec import Workspace
-from gencode.permissions.paths import resolve
 from gencode.files.file_versions import Seen
-from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
+from gencode.permissions.paths import resolve
 
 
 def yes(path: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gencode.agent.toolbox import Toolbox
 from gencode.app import TOOLS
 from gencode.core.events import CallDecided, TaskStarted
 from gencode.core.messages import Message, ToolMessage
@@ -16,7 +17,6 @@ from gencode.core.rules import Action
 from gencode.core.spec import ToolChoice
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.agent.toolbox import Toolbox
 from gencode.testing import call, says, scripted
 from gencode.tools.catalog import on_request
 

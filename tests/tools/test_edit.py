@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from gencode.agent.toolbox import ToolOutput
 from gencode.core.errors import ToolError
 from gencode.core.messages import FileChange, FileSeen, ToolCall, Trace
-from gencode.agent.toolbox import ToolOutput
 from gencode.tools.edit import EDIT
 from gencode.tools.read import READ
 from gencode.tools.text_files import LARGEST

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gencode.agent.toolbox import Tool
 from gencode.core.errors import ToolError
 from gencode.core.messages import ToolCall
 from gencode.sandbox.shells import Shells
-from gencode.agent.toolbox import Tool
 from gencode.sandbox.variables import LONGEST_VALUE, MOST
 from gencode.tools.bash import BASH
 from gencode.tools.environment_variables import GET_ENV, SET_ENV

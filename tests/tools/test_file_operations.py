@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gencode.agent.toolbox import Tool, ToolOutput
 from gencode.core.errors import ToolError
 from gencode.core.messages import FileChange, FileSeen, ToolCall, Trace
 from gencode.permissions.paths import Resolved, resolve
-from gencode.agent.toolbox import Tool, ToolOutput
 from gencode.tools.edit import EDIT
 from gencode.tools.file_operations import DELETE_FILE, GET_FILE_INFO, MOVE_FILE
 from gencode.tools.read import READ

@@ -6,7 +6,7 @@ import pytest
 
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
-from gencode.agent.toolbox import CLIP
+from gencode.core.text import CLIP
 from gencode.tools.glob import GLOB
 from tests.tools.desk import Desk
 

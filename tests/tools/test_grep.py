@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from gencode.agent.toolbox import ToolOutput
 from gencode.core.errors import ToolError
 from gencode.core.messages import ToolCall
-from gencode.agent.toolbox import CLIP, ToolOutput
+from gencode.core.text import CLIP
 from gencode.tools.grep import GREP
 from tests.tools.desk import Desk
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from gencode.agent.toolbox import Tool
 from gencode.core.errors import ToolError
-from gencode.agent.toolbox import CLIP, Tool
+from gencode.core.text import CLIP
 from gencode.tools.catalog import on_request
 from gencode.tools.http_request import (
     LARGEST_BODY,
@@ -20,8 +21,8 @@ from gencode.tools.http_request import (
     http_post,
     http_request,
 )
-from tests.workspaces.village import Village, page, redirect, village_in
 from tests.tools.desk import Desk
+from tests.workspaces.village import Village, page, redirect, village_in
 
 A = "http://a.example.net/"
 JSON = "Content-Type: application/json"

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from gencode.core.errors import ToolError
-from gencode.agent.toolbox import CLIP
+from gencode.core.text import CLIP
 from gencode.tools.ls import LS
 from tests.tools.desk import Desk
 

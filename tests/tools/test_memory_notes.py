@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gencode.agent.toolbox import Tool
 from gencode.core.errors import ToolError
 from gencode.core.messages import ToolCall
 from gencode.core.spec import Workspace
-from gencode.agent.toolbox import Tool
-from gencode.tools import memory_notes as notes
+from gencode.tools import memory_notes
 from gencode.tools.memory_notes import (
     LARGEST,
     MOST,
@@ -204,7 +204,7 @@ async def test_bad_input_is_told_and_changes_nothing(
 async def test_there_is_room_for_so_many_notes_and_no_more(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notes, "MOST", 3)
+    monkeypatch.setattr(memory_notes, "MOST", 3)
     for number in range(3):
         await memory.use("write", name=f"n{number}", content="x")
     assert await memory.refusal("write", name="n3", content="x") == (

@@ -10,9 +10,9 @@ from gencode.core.address import Address
 from gencode.core.errors import ToolError
 from gencode.core.events import CallDecided, ProgressMade, TaskStarted
 from gencode.core.messages import Message, ToolMessage
+from gencode.core.questions import Answer, Question
 from gencode.core.rules import Action
 from gencode.core.task import transcript_of
-from gencode.core.questions import Answer, Question
 from gencode.testing import call, says, scripted
 from gencode.tools.message import message
 from tests.tools.desk import Desk

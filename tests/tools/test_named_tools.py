@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from gencode import UserMistake
+from gencode.agent.toolbox import Toolbox
 from gencode.core.events import TaskStarted
 from gencode.permissions.trust import standing, trust
-from gencode.agent.toolbox import Toolbox
 from gencode.settings import gen_home, load
 from gencode.testing import call, says, scripted
 from gencode.tools.catalog import TOOLS, on_request

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gencode.agent.toolbox import Tool
 from gencode.core.errors import Denied, ToolError
 from gencode.core.messages import ToolCall
 from gencode.permissions.paths import Resolved
-from gencode.agent.toolbox import Tool
 from gencode.tools.edit import EDIT
 from gencode.tools.glob import GLOB
 from gencode.tools.grep import GREP

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from gencode.agent.toolbox import Toolbox
 from gencode.core.errors import UnknownName
 from gencode.core.messages import ToolMessage
 from gencode.core.spec import ToolChoice
 from gencode.core.task import transcript_of
-from gencode.agent.toolbox import Toolbox
 from gencode.testing import call, says, scripted
 from gencode.tools.catalog import Plugins
 from gencode.tools.catalog import log as plugins_log

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gencode.agent.toolbox import ToolOutput
 from gencode.core.errors import ToolError
 from gencode.core.messages import FileSeen, Trace
-from gencode.agent.toolbox import CLIP, ToolOutput
+from gencode.core.text import CLIP
 from gencode.tools.read import READ
 from tests.tools.desk import Desk
 

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gencode.agent.ports import Sent
+from gencode.agent.toolbox import ToolContext, ToolOutput
 from gencode.core.errors import ToolError, UnknownName, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.ids import stamp
@@ -16,8 +18,7 @@ from gencode.core.skill import Skill
 from gencode.core.spec import TaskRequest, same_name
 from gencode.core.status import Status
 from gencode.core.task import Task, TaskReport
-from gencode.journal.store import Sent
-from gencode.agent.toolbox import CLIP, ToolContext, ToolOutput
+from gencode.core.text import CLIP
 from gencode.testing import reported
 from gencode.tools.skill import LONGEST_BODY, as_task_call, instructions, skill_tool
 from tests.tools.desk import Desk

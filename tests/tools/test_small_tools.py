@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.core.errors import ToolError
 from gencode.agent.toolbox import Tool
+from gencode.core.errors import ToolError
 from gencode.tools.clock import CURRENT_TIME, LONGEST_MS, SLEEP
 from gencode.tools.data_formats import BASE64_DECODE, BASE64_ENCODE, JSON_PARSE, JSON_STRINGIFY
 from gencode.tools.data_formats import LONGEST as LONGEST_JSON

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gencode.core.errors import ToolError
 from gencode.agent.toolbox import ToolOutput
+from gencode.core.errors import ToolError
 from gencode.tools.todo import MOST, TODO_WRITE
 from tests.tools.desk import Desk
 

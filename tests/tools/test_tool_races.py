@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from bench.races import SWAPS, THEIRS, Scene, attacker
 
+from gencode.agent.gate import Approvals, CallingAgent, Gate
+from gencode.agent.toolbox import Tool, Toolbox, ToolContext
 from gencode.core.errors import ToolError
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Mode, Policy
-from gencode.agent.gate import Approvals, CallingAgent, Gate
 from gencode.files.file_versions import Seen
-from gencode.agent.toolbox import Tool, Toolbox, ToolContext
 from gencode.tools.edit import EDIT
 from gencode.tools.read import READ
 from gencode.tools.write import WRITE

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from gencode.agent.toolbox import Tool
 from gencode.core.errors import ToolError
-from gencode.agent.toolbox import CLIP, Tool
+from gencode.core.text import CLIP
 from gencode.tools.web_fetch import KEPT_CHARACTERS, WEB_FETCH, PageCache, web_fetch
 from gencode.tools.web_page import LIMITS, PART, WebPage
-from tests.workspaces.village import Act, Village, Visit, endless, page, raw, redirect, village_in
 from tests.tools.desk import Desk
+from tests.workspaces.village import Act, Village, Visit, endless, page, raw, redirect, village_in
 
 HTML = "Content-Type: text/html; charset=utf-8"
 PLAIN = "Content-Type: text/plain"

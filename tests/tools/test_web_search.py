@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.core.errors import ToolError
 from gencode.agent.toolbox import Tool
+from gencode.core.errors import ToolError
 from gencode.tools.search_engines import brave, searxng, tavily
 from gencode.tools.search_engines.brave import Brave
 from gencode.tools.search_engines.duckduckgo import DuckDuckGo, results_of
@@ -20,8 +20,8 @@ from gencode.tools.search_engines.engine import SearchEngine, WebQuery, WebResul
 from gencode.tools.search_engines.searxng import Searxng
 from gencode.tools.search_engines.tavily import Tavily
 from gencode.tools.web_search import WEB_SEARCH, choose_engine, web_search
-from tests.workspaces.village import Act, House, Village, page, redirect, village_in
 from tests.tools.desk import Desk
+from tests.workspaces.village import Act, House, Village, page, redirect, village_in
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "100"))
 KEY = "tvly-0123456789abcdef"

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gencode.agent.toolbox import Tool, ToolOutput
 from gencode.core.errors import Denied, ToolError
 from gencode.core.messages import FileChange, FileSeen, ToolCall, Trace
-from gencode.permissions.paths import Resolved
 from gencode.files.file_versions import FileVersions, Seen
-from gencode.agent.toolbox import Tool, ToolOutput
+from gencode.permissions.paths import Resolved
 from gencode.tools.edit import EDIT
 from gencode.tools.file_changes import MOST_LINES
 from gencode.tools.file_operations import DELETE_FILE

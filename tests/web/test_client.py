@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.workspaces.village import Village, Visit, fetched, page, redirect, trouble, village_in
 
 from gencode.core.errors import Denied, ToolError
 from gencode.permissions.urls import Hop, Target, UrlRefused, is_public
 from gencode.web.client import INTERNET, Fetched, WebLimits, WebRequest, fetch
+from tests.workspaces.village import Village, Visit, fetched, page, redirect, trouble, village_in
 
 BRIEF = WebLimits(seconds=1.0)
 

@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+
+from gencode.web.client import WebLimits, WebRequest, fetch
 from tests.workspaces.village import (
     MIB,
     Act,
@@ -19,8 +21,6 @@ from tests.workspaces.village import (
     trouble,
     village_in,
 )
-
-from gencode.web.client import WebLimits, WebRequest, fetch
 
 BRIEF = WebLimits(seconds=0.3)
 OK = b"HTTP/1.1 200 OK\r\n"

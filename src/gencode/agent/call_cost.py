@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from gencode.agent.ports import Request
 from gencode.core.budget import Budget
 from gencode.core.messages import (
     AssistantMessage,
@@ -17,7 +18,6 @@ from gencode.core.messages import (
     shows_pictures,
 )
 from gencode.core.prices import MILLION, Price
-from gencode.journal.store import Request
 
 if TYPE_CHECKING:
     from gencode.agent.payer import Paid

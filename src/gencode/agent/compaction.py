@@ -16,20 +16,21 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agent import compaction_summary
+from gencode.agent.call_cost import kept_to, taken, weight
+from gencode.agent.loop import admitted, beside, broken_off, cost_so_far, priced, release
+from gencode.agent.output_schema_notice import form_in
+from gencode.agent.ports import Request
+from gencode.agent.recorder import Recorder
+from gencode.agent.seat import Seat
+from gencode.agent.stop import Stop
 from gencode.budgets.ledger import BudgetSpent
 from gencode.core.errors import ProviderError
 from gencode.core.events import CostEstimated, ProgressMade, TranscriptCompacted
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage, beginning
+from gencode.core.reply_parts import AgainPart, EndPart, TextPart, WaitPart
 from gencode.core.task import compacted
-from gencode.agent import compaction_summary as summaries
-from gencode.agent.output_schema_notice import form_in
-from gencode.agent.loop import admitted, beside, broken_off, cost_so_far, priced, release
-from gencode.journal.store import AgainPart, EndPart, Request, TextPart, WaitPart
-from gencode.agent.recorder import Recorder
-from gencode.agent.seat import Seat
-from gencode.agent.call_cost import kept_to, taken, weight
-from gencode.agent.stop import Stop
-from gencode.agent.toolbox import clip
+from gencode.core.text import clip
 
 if TYPE_CHECKING:
     from gencode.agent.payer import Paid
@@ -73,15 +74,19 @@ async def compact(seat: Seat, transcript: list[Message], record: Recorder, stop:
     record.tell(ProgressMade(PROGRESS))
     gone = plan.gone(transcript)
     most = min(max(room // 2, LEAST_NOTE), MOST_NOTE)
-    said, end = await _written(seat, record, stop, summaries.question(gone, 2 * room))
-    whom, summary = summaries.by_model(said, most // 2) if said else summaries.by_harness(gone, most // 2)
-    unseen = summaries.unseen(_unanswered(transcript, plan), most // 4)
-    parts = (summary, summaries.asked(gone, most // 4), unseen)
-    note = summaries.note(
+    said, end = await _written(seat, record, stop, compaction_summary.question(gone, 2 * room))
+    whom, summary = (
+        compaction_summary.by_model(said, most // 2)
+        if said
+        else compaction_summary.by_harness(gone, most // 2)
+    )
+    unseen = compaction_summary.unseen(_unanswered(transcript, plan), most // 4)
+    parts = (summary, compaction_summary.asked(gone, most // 4), unseen)
+    note = compaction_summary.note(
         whom,
         "\n\n".join(part for part in parts if part),
-        clip(summaries.todos_in(transcript), most // 4),
-        await summaries.known(seat, record.task, most),
+        clip(compaction_summary.todos_in(transcript), most // 4),
+        await compaction_summary.known(seat, record.task, most),
         count=len(gone),
         replies=_replies(gone),
     )
@@ -174,7 +179,9 @@ def _replies(gone: Sequence[Message]) -> int:
 async def _written(seat: Seat, record: Recorder, stop: Stop, question: str) -> tuple[str, EndPart | None]:
     """What the model says in one call without tools; nothing where it could not."""
     asked = (UserMessage(question, sender="system"),)
-    request = Request(seat.model.name, summaries.SYSTEM, asked, (), seat.agent, sums_up=True, sent=seat.sent)
+    request = Request(
+        seat.model.name, compaction_summary.SYSTEM, asked, (), seat.agent, sums_up=True, sent=seat.sent
+    )
     text: list[str] = []
     end = EndPart(seat.model.name)
     paid: Paid | None = None

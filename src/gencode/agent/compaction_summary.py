@@ -8,6 +8,7 @@ summary carries on of this one are fields of the message, so that no text passes
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from gencode.agent.seat import Seat
 from gencode.core.messages import (
     AssistantMessage,
     Message,
@@ -20,9 +21,7 @@ from gencode.core.messages import (
 from gencode.core.outcome import Outcome
 from gencode.core.spec import same_name
 from gencode.core.task import Task, comes_later, was_given
-from gencode.agent.prompt import one_line
-from gencode.agent.seat import Seat
-from gencode.agent.toolbox import clip
+from gencode.core.text import clip, one_line
 
 SYSTEM = (
     "You write the notes with which a coding agent goes on after the beginning of its conversation was "

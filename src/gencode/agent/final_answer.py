@@ -3,11 +3,11 @@
 from functools import partial
 from typing import Any
 
+from gencode.agent.seat import Ending
 from gencode.core.answers import Answers
 from gencode.core.errors import ToolError
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
-from gencode.agent.seat import Ending
 
 SAID_NO_MORE = "it said nothing more after a message came; its result is what it had answered before"
 BEFORE_THAT = "its output is what it answered before a message came; nothing after that fits the schema"

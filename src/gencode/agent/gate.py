@@ -8,8 +8,11 @@ from typing import Literal, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from gencode.agent.abandon import leave
+from gencode.agent.toolbox import Tool, Toolbox
 from gencode.core.errors import Denied
 from gencode.core.messages import ToolCall
+from gencode.core.questions import Answer, Asker, NobodyThere, Question
 from gencode.core.quoting import disarmed_line
 from gencode.core.rules import (
     Action,
@@ -42,9 +45,6 @@ from gencode.permissions.hidden_paths import hidden_paths
 from gencode.permissions.links import as_links_lead
 from gencode.permissions.paths import PATH_TOOLS, Resolved, decide_path, places_of, resolve, shown
 from gencode.permissions.tool_table import NAMED_TOOLS
-from gencode.core.questions import Answer, Asker, NobodyThere, Question
-from gencode.agent.abandon import leave
-from gencode.agent.toolbox import Tool, Toolbox
 
 Relation = Literal["own", "kin", "foreign"]
 """Whose a task or shell is: the caller's, its parent's or a sibling's, or somebody else's."""

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
+from gencode.agent.hook_settings import Event, Hook
+from gencode.agent.toolbox import Toolbox
 from gencode.core.errors import ToolError
 from gencode.core.messages import ToolCall, ToolResult
 from gencode.core.spec import Workspace
-from gencode.agent.hook_settings import Event, Hook
-from gencode.agent.prompt import inert, one_line
-from gencode.agent.toolbox import Toolbox, clip
+from gencode.core.text import clip, inert, one_line
 
 if TYPE_CHECKING:
     from gencode.sandbox.processes.command import Command, Ended

@@ -19,10 +19,10 @@ from gencode.core.errors import ToolError
 from gencode.core.quoting import quoted
 from gencode.core.rules import Action, Policy
 from gencode.core.spec import Workspace
+from gencode.core.text import inert, one_line
+from gencode.files.openers import open_for_reading
 from gencode.permissions.paths import Resolved, decide_path, is_inside, resolve
 from gencode.permissions.secrets import folded, is_secret
-from gencode.files.openers import open_for_reading
-from gencode.agent.prompt import inert, one_line
 
 NAMES = ("AGENTS.md", "CLAUDE.md", ".gen/instructions.md")
 MOST = 24_000

@@ -14,6 +14,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agent.call_cost import USUAL_TOKEN, USUAL_TOOL, cost, kept_to
+from gencode.agent.final_answer import BEFORE_THAT, fitting_before, if_silent, shaped, unasked
+from gencode.agent.ports import Request, ToolSchema
+from gencode.agent.recorder import Recorder
+from gencode.agent.seat import Ending, Seat
+from gencode.agent.stop import Stop
+from gencode.agent.tool_calls import answer
 from gencode.core.errors import Interrupted, ProviderError, UserMistake
 from gencode.core.events import (
     CostEstimated,
@@ -35,23 +42,8 @@ from gencode.core.messages import (
     UserMessage,
 )
 from gencode.core.reasons import EndReason, WaitFor
+from gencode.core.reply_parts import AgainPart, CallPart, EndPart, TextPart, ThinkingPart, WaitPart
 from gencode.core.status import Status
-from gencode.agent.tool_calls import answer
-from gencode.agent.final_answer import BEFORE_THAT, fitting_before, if_silent, shaped, unasked
-from gencode.journal.store import (
-    AgainPart,
-    CallPart,
-    EndPart,
-    Request,
-    TextPart,
-    ThinkingPart,
-    ToolSchema,
-    WaitPart,
-)
-from gencode.agent.recorder import Recorder
-from gencode.agent.seat import Ending, Seat
-from gencode.agent.call_cost import USUAL_TOKEN, USUAL_TOOL, cost, kept_to
-from gencode.agent.stop import Stop
 
 if TYPE_CHECKING:
     from gencode.agent.payer import Paid

@@ -7,9 +7,10 @@ from contextvars import ContextVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agent.ports import Provider, Request
 from gencode.core.errors import ProviderError, UnknownName, UserMistake
+from gencode.core.reply_parts import Part
 from gencode.core.spec import AgentSpec, Effort
-from gencode.journal.store import Part, Provider, Request
 
 TIERS = ("fast", "balanced", "powerful")
 OFFLINE = "offline-search"

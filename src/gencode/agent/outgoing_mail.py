@@ -12,10 +12,10 @@ from gencode.core.events import PassingFact, ProgressMade
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gencode.core.rules import Policy
-    from gencode.schedule.appointments import Calendar
     from gencode.channels.outbox import Outbox
+    from gencode.core.rules import Policy
     from gencode.journal.store import Store
+    from gencode.schedule.appointments import Calendar
 
 HERE = "cli"
 """The channel of a conversation that came through no other."""

@@ -14,7 +14,7 @@ from gencode.core.events import AnyFact, Event, MessageAdded, TaskCreated, TaskE
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.agent.toolbox import clip
+from gencode.core.text import clip
 
 log = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from gencode.core.errors import ToolError, UserMistake
 from gencode.agent.json_reply import MOST_DEPTH, Refused, the_json_in, unfit
 from gencode.agent.schema_checker import MOST_PROBLEMS, place
+from gencode.core.errors import ToolError, UserMistake
 
 MOST_SCHEMA_BYTES = 64 * 1024
 MOST_SCHEMA_VALUES = 10_000
@@ -214,7 +214,7 @@ def _found_out(asked: str) -> tuple[list[str], str]:
     found = find_spec("jsonschema_rs")
     if found is None or found.origin is None:
         raise _Unable(f"{_MISSING}.")
-    program = str(Path(__file__).with_name("shape_check.py"))
+    program = str(Path(__file__).with_name("schema_checker.py"))
     command = [sys.executable, "-I", "-S", "-B", program, str(Path(found.origin).parents[1])]
     try:
         ended = subprocess.run(

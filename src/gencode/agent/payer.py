@@ -5,16 +5,16 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
+from gencode.agent.call_cost import at_most, reply_room
+from gencode.agent.ports import Request
 from gencode.budgets.ledger import BudgetSpent, Granted, Hold, Ledger, Shortage, Verdict, Wait
 from gencode.budgets.limits import Amounts, Spent, in_numbers, in_units, known
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
 from gencode.core.prices import Price
 from gencode.core.reasons import WaitFor
-from gencode.journal.store_changes import Changes
 from gencode.core.reply_parts import WaitPart
-from gencode.journal.store import Request
-from gencode.agent.call_cost import at_most, reply_room
+from gencode.journal.store_changes import Changes
 
 NO_PRICE = (
     "The price of the model is not known, so a budget in USD cannot be kept: give its price under [prices] "

@@ -7,13 +7,13 @@ Whatever comes from a file or a folder's name is made inert first: nothing in it
 """
 
 import sys
-import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
 
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec, Workspace
+from gencode.core.text import inert, one_line
 
 LONGEST_DESCRIPTION = 1_024
 LONGEST_INSTRUCTIONS = 200_000
@@ -152,32 +152,6 @@ def first_words(text: str, most: int) -> str:
         return line
     end = line.rfind(" ", most // 2, most)
     return f"{line[: end if end > 0 else most - 1].rstrip(' ,;:.')}…"
-
-
-def inert(text: str) -> str:
-    """`text` without anything that cannot be seen: control, format, private and unassigned characters."""
-    lines = text.split("\n")
-    return "\n".join(each if each.isprintable() else "".join(map(_visible, each)) for each in lines)
-
-
-def one_line(text: str, most: int) -> str:
-    """`text`, inert, on one line and at most `most` characters long."""
-    line = " ".join(inert(text).split())
-    return line if len(line) <= most else line[: max(0, most - 1)].rstrip() + "…"
-
-
-def _visible(character: str) -> str:
-    if character.isprintable() or character in "\n\t":
-        return character
-    match unicodedata.category(character):
-        case "Zs":
-            return " "
-        case "Zl" | "Zp":
-            return "\n"
-        case "Cc" | "Cf":
-            return ""
-        case _:
-            return "\ufffd"
 
 
 @lru_cache

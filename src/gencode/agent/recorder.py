@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gencode.agent.output_file import TaskFile
 from gencode.core.events import DurableFact, Event, MessageAdded, PassingFact
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
 from gencode.core.outcome import output_file
 from gencode.core.task import Task
 from gencode.journal.event_bus import Bus
-from gencode.agent.output_file import TaskFile
 from gencode.journal.store import Journal, Lease
 
 if TYPE_CHECKING:

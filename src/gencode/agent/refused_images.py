@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
+from gencode.agent.loop import asked_of, listen
+from gencode.agent.ports import ToolSchema
+from gencode.agent.recorder import Recorder
+from gencode.agent.request_images import as_shown, counted
+from gencode.agent.seat import Seat
+from gencode.agent.stop import Stop
 from gencode.core.errors import ProviderError
 from gencode.core.events import MessageAdded
 from gencode.core.messages import AssistantMessage, Message, UserMessage, pictures_in
-from gencode.agent.loop import asked_of, listen
-from gencode.journal.store import ToolSchema
-from gencode.agent.recorder import Recorder
-from gencode.agent.seat import Seat
-from gencode.agent.request_images import as_shown, counted
-from gencode.agent.stop import Stop
-from gencode.agent.toolbox import clip
+from gencode.core.text import clip
 
 NOTE = (
     "[The harness: the model's provider refused the last {pictures} and took the request without. What was "

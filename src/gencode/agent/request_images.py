@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from gencode.core.messages import AssistantMessage, Image, Message, ToolResult, UserMessage, shows_pictures
 from gencode.agent.models import sees
+from gencode.core.messages import AssistantMessage, Image, Message, ToolResult, UserMessage, shows_pictures
 from gencode.files.images import MOST_PICTURES, MOST_TOGETHER
 
 EARLIER = "only the latest are shown"

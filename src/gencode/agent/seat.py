@@ -5,24 +5,24 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from gencode.agent.call_cost import Scale
+from gencode.agent.gate import Gate
+from gencode.agent.limits import Limits
+from gencode.agent.models import Model
+from gencode.agent.ports import Delegate, Inbox
+from gencode.agent.toolbox import Toolbox, no_shells
 from gencode.core.changes import Changes
 from gencode.core.prices import Price
 from gencode.core.reasons import EndReason
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
-from gencode.agent.gate import Gate
-from gencode.agent.limits import Limits
-from gencode.agent.models import Model
-from gencode.journal.store import Delegate, Inbox
 from gencode.files.file_versions import Seen
-from gencode.agent.call_cost import Scale
-from gencode.agent.toolbox import Toolbox, no_shells
 
 if TYPE_CHECKING:
     from gencode.agent.hooks import Hooks
     from gencode.agent.payer import Payer
-    from gencode.sandbox.shells import Shells
     from gencode.agent.work_queue import Slot
+    from gencode.sandbox.shells import Shells
 
 USUAL_CONTEXT = 128_000
 """So many tokens a model is taken to hold when nobody knows better."""

@@ -11,17 +11,18 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agent.abandon import LEFT, apart, heeding
+from gencode.agent.gate import CHANGED, refusal
+from gencode.agent.plugin_errors import Blame
+from gencode.agent.recorder import Recorder
+from gencode.agent.seat import Seat
+from gencode.agent.stop import Stop
+from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
 from gencode.core.errors import Denied, Stopped, ToolError, UserMistake
 from gencode.core.events import CallDecided, CallFinished, CallStarted, MessageAdded, ProgressMade
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
 from gencode.core.rules import Action, DecidedBy, Decision
-from gencode.agent.plugin_errors import Blame
-from gencode.agent.abandon import LEFT, apart, heeding
-from gencode.agent.gate import CHANGED, refusal
-from gencode.agent.recorder import Recorder
-from gencode.agent.seat import Seat
-from gencode.agent.stop import Stop
-from gencode.agent.toolbox import CLIP, Tool, ToolContext, ToolOutput, clip
+from gencode.core.text import CLIP, clip
 
 log = logging.getLogger(__name__)
 

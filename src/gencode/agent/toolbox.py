@@ -18,20 +18,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import msgspec
 
+from gencode.agent.ports import Delegate, ToolSchema
+from gencode.agent.tool_signature import Param as Param
+from gencode.agent.tool_signature import signature_of
 from gencode.core.errors import ToolError, UnknownName, UserMistake
 from gencode.core.messages import Image, ToolCall, Trace
 from gencode.core.rules import Effect
 from gencode.core.spec import ToolChoice, Workspace, same_name
-from gencode.permissions.paths import Resolved
-from gencode.journal.store import Delegate, ToolSchema
 from gencode.files.file_versions import Seen
-from gencode.agent.tool_signature import Param as Param
-from gencode.agent.tool_signature import signature_of
+from gencode.permissions.paths import Resolved
 
 if TYPE_CHECKING:
     from gencode.sandbox.shells import Shells
 
-CLIP = 30_000
 MCP = "mcp__"
 """What the names of tools of MCP servers begin with."""
 
@@ -405,18 +404,6 @@ class Growing(Toolbox):
         if any(tool.name == name for tool in self._come()):
             return Absence(f"{name} came while you wrote this; call it again.")
         return self._absent(name)
-
-
-def clip(text: str, most: int = CLIP, rest: str = "") -> str:
-    """The only road into a transcript: at most `most` characters, cut at a line, with a note.
-
-    `rest` says where the whole text is.
-    """
-    if len(text) <= most:
-        return text
-    cut = text.rfind("\n", most // 2, most)
-    cut = most if cut < 0 else cut
-    return f"{text[:cut]}\n[… {len(text) - cut:,} of {len(text):,} characters were left out{rest}]"
 
 
 _INSIDE = re.compile(r" - at `\$\.(\w+)")

@@ -14,7 +14,7 @@ from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Action, Mode, Rule, merge, parse_mode, parse_rule, written_in
 from gencode.core.spec import AgentSpec, Effort, Isolation, same_name
-from gencode.agent.prompt import one_line
+from gencode.core.text import one_line
 
 MOST_TURNS = 10_000
 RESULT_CAPS = range(100, 100_001)

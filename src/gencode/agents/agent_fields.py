@@ -12,7 +12,7 @@ from typing import Any, NoReturn, cast
 
 from gencode.agents.file_errors import FileFinding, mistake
 from gencode.core.spec import same_name
-from gencode.agent.prompt import inert, one_line
+from gencode.core.text import inert, one_line
 
 LONGEST_NAME = 64
 LONGEST_OF_OTHERS = 128

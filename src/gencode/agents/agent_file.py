@@ -19,9 +19,9 @@ from gencode.agents.tool_lists import listed
 from gencode.agents.yaml_reader import DEEPEST_FILE, NotYaml, yaml_fields
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, same_name
+from gencode.core.text import one_line
 from gencode.permissions.agent_folders import AGENT_FOLDERS, CONFIG_NAMES, USER_FOLDERS
 from gencode.permissions.project_files import LARGEST_KEPT
-from gencode.agent.prompt import one_line
 
 ENDINGS = (".md", ".toml", ".yaml", ".yml", ".json", ".jsonc")
 MOST_DOTS = 100

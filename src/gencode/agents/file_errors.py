@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.agent.prompt import one_line
+from gencode.core.text import one_line
 
 
 class FileFinding(Struct, frozen=True):

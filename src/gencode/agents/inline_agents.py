@@ -18,8 +18,8 @@ from gencode.agents.model_names import is_known, model_called
 from gencode.agents.registry import MAIN, AgentEntry, Registry
 from gencode.core.errors import UserMistake, nearest
 from gencode.core.spec import AgentSpec, same_name
+from gencode.core.text import one_line
 from gencode.permissions.project_files import LARGEST_KEPT
-from gencode.agent.prompt import one_line
 
 FLAG = "--agents"
 MOST_AGENTS = 100

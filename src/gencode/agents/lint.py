@@ -19,9 +19,9 @@ from gencode.agents.dialects.table import level, rank
 from gencode.agents.file_errors import FileFinding, NotAnAgent, mistake, no_agent
 from gencode.core.errors import UserMistake
 from gencode.core.spec import same_name
+from gencode.core.text import one_line
 from gencode.permissions.agent_folders import CONFIG_NAMES
 from gencode.permissions.project_files import LARGEST_KEPT
-from gencode.agent.prompt import one_line
 
 MOST_FILES = 20_000
 DEEPEST = 64

@@ -14,7 +14,7 @@ from gencode.agents.tool_lists import EVERY, RequestedTools, switch
 from gencode.agents.tool_names import MCP, READING, USUAL, tools_called, tools_denied
 from gencode.core.rules import Action, Mode, Rule, RuleOrigin, merge, written_in
 from gencode.core.spec import AgentSpec, ToolChoice
-from gencode.agent.prompt import one_line
+from gencode.core.text import one_line
 
 _KEYS = {
     "edit": ("Edit", "Write"),

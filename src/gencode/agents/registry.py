@@ -22,10 +22,10 @@ from gencode.agents.dialects.table import GENCODE, dialect_named, level, rank
 from gencode.agents.file_errors import mistake
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.spec import AgentSpec, same_name
+from gencode.core.text import one_line
 from gencode.permissions.agent_folders import USER_CONFIGS, USER_FOLDERS, agent_dialect, beside
 from gencode.permissions.project_files import LARGEST_KEPT
 from gencode.permissions.trust import FolderTrust
-from gencode.agent.prompt import one_line
 
 if TYPE_CHECKING:
     from gencode.agents.lint import LintReport

@@ -20,8 +20,8 @@ from gencode.agents.file_errors import mistake
 from gencode.agents.frontmatter import FrontMatter, read_front_matter
 from gencode.core.skill import Skill
 from gencode.core.spec import same_name
+from gencode.core.text import inert, one_line
 from gencode.permissions.project_files import LARGEST_KEPT
-from gencode.agent.prompt import inert, one_line
 
 FILE = "SKILL.md"
 LONGEST_NAME = 64

@@ -18,12 +18,11 @@ from gencode.agents.skill_file import FILE, read_skill
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.skill import Skill, SkillEntry
 from gencode.core.spec import same_name
+from gencode.core.text import clip, inert, one_line
 from gencode.permissions.agent_folders import SKILL_FOLDERS
 from gencode.permissions.project_files import LARGEST_KEPT
 from gencode.permissions.secrets import folded, is_secret
 from gencode.permissions.trust import FolderTrust
-from gencode.agent.prompt import inert, one_line
-from gencode.agent.toolbox import clip
 
 LONGEST_LISTING = 4_000
 LONGEST_PRELOADED = 24_000

@@ -14,7 +14,7 @@ from gencode.agents.file_errors import FileFinding
 from gencode.agents.tool_names import MCP, READING, RETIRED, tools_called, tools_denied
 from gencode.core.rules import Action, Mode, Rule, merge, written_in
 from gencode.core.spec import ToolChoice, same_name
-from gencode.agent.prompt import one_line
+from gencode.core.text import one_line
 
 _ON = frozenset(("true", "on", "yes", "allow", "allowed", "enable", "enabled"))
 _OFF = frozenset(

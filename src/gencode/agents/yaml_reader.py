@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from gencode.agents.file_errors import mistake
-from gencode.agent.prompt import one_line
+from gencode.core.text import one_line
 
 if TYPE_CHECKING:
     import yaml

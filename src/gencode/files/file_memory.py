@@ -11,9 +11,9 @@ from msgspec.structs import astuple
 from gencode.core.errors import ToolError
 from gencode.core.messages import FileSeen, Message, ToolMessage
 from gencode.core.spec import Workspace
-from gencode.permissions.paths import resolve
-from gencode.files.openers import Identity, identity_of, open_for_reading
 from gencode.files.file_versions import MOST_CHANGES, Seen
+from gencode.files.openers import Identity, identity_of, open_for_reading
+from gencode.permissions.paths import resolve
 
 CHUNK = 1 << 20
 ANOTHER = Identity(0, 0, 0, 0, 0)

@@ -6,8 +6,8 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gencode.permissions.paths import shown
 from gencode.files.openers import Identity, state_of
+from gencode.permissions.paths import shown
 
 MOST_CHANGES = 10_000
 """So many changes are remembered by their author, and so many files as known; the oldest are forgotten."""

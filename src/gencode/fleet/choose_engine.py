@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from gencode.core.rules import Policy
-from gencode.tasks.process_engine import ProcessEngine
 from gencode.journal.dispatch import Dispatching
-from gencode.journal.store import Engine, Store
+from gencode.journal.handover import Engine
+from gencode.journal.store import Store
+from gencode.tasks.process_engine import ProcessEngine
 
 
 def engine_for(store: Store, home: Path, cwd: Path, flags: Mapping[str, Any], policy: Policy) -> Engine:

@@ -13,12 +13,12 @@ from gencode.core.folder_copy import FolderCopy
 from gencode.core.messages import Message, UserMessage, place_told
 from gencode.core.place import WorkerCopy
 from gencode.core.spec import Workspace
-from gencode.workspaces.restore_worktree import LEFT
-from gencode.tasks.task_folders import Summary, Workplace
+from gencode.journal.folder_snapshot import Parcel, Parcels, Returned, as_reason
 from gencode.permissions.paths import is_inside
-from gencode.workspaces.transfer.worker_copy import Guest, Lodging, lodge
-from gencode.workspaces.transfer.folder_snapshot import Parcel, Parcels, Returned, as_reason
 from gencode.sandbox.shells import Walls
+from gencode.tasks.task_folders import Summary, Workplace
+from gencode.workspaces.restore_worktree import LEFT
+from gencode.workspaces.transfer.worker_copy import Guest, Lodging, lodge
 
 log = logging.getLogger(__name__)
 

@@ -22,11 +22,12 @@ from gencode.core.rules import Action, Policy
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.fleet.workspace_transfer import FarOrder, Luggage, Shared
+from gencode.journal.dispatch import BUDGETS, TRAVELLING, Dispatch, Dispatching, Outlook
+from gencode.journal.handover import Handover
+from gencode.journal.owner import new_owner
+from gencode.journal.store import Wish
 from gencode.permissions.links import as_links_lead
 from gencode.permissions.paths import places_of
-from gencode.journal.dispatch import BUDGETS, TRAVELLING, Dispatch, Dispatching, Outlook
-from gencode.journal.owner import new_owner
-from gencode.journal.store import Handover, Wish
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from pgqueuer.queries import Queries
 
 from gencode.core.errors import GenCodeError
 from gencode.fleet.queue_reader import Driver, Load, Queue
-from gencode.fleet.task_handoff import Exchange, Needs, Shelf
 from gencode.fleet.served_agents import Waiting
+from gencode.fleet.task_handoff import Exchange, Needs, Shelf
 from gencode.journal.dispatch import Dispatching, Enqueue
 
 log = logging.getLogger(__name__)

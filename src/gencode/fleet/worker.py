@@ -24,27 +24,28 @@ from gencode.core.errors import Fenced, GenCodeError, StoreTrouble, UserMistake
 from gencode.core.ids import new_id
 from gencode.core.reasons import PARENT_GONE, Cause, EndReason
 from gencode.core.status import Status
-from gencode.tasks.crash_recovery import close_leased, close_task, close_unclaimed
-from gencode.tasks.deadline import UnclaimedTimer
-from gencode.tasks.running_task import Live
-from gencode.tasks.liveness import LeaseRenewal
-from gencode.fleet.worker_workspace import House, Lodgings, Wanted
-from gencode.fleet.workspace_transfer import FarOrder, read_order
-from gencode.fleet.task_handoff import Needs
-from gencode.fleet.queue import Later, Serving, Share, ensure_queue, prune, reconcile
 from gencode.fleet.declined_tasks import LONGEST_SECONDS, NEAR_SECONDS, Reluctance
+from gencode.fleet.queue import Later, Serving, Share, ensure_queue, prune, reconcile
 from gencode.fleet.served_agents import Repertoire
+from gencode.fleet.task_handoff import Needs
 from gencode.fleet.worker_folder import Room
 from gencode.fleet.worker_folder import Shape as Shape
-from gencode.workspaces.transfer.mirror import Unreachable
-from gencode.workspaces.transfer.folder_snapshot import Unfit
+from gencode.fleet.worker_workspace import House, Lodgings, Wanted
+from gencode.fleet.workspace_transfer import FarOrder, read_order
 from gencode.journal.dispatch import Dispatch, Lack, Outlook, WorkerCard, lacking
-from gencode.journal.store import Handover, Lease
+from gencode.journal.folder_snapshot import Unfit
+from gencode.journal.handover import Handover
+from gencode.journal.store import Lease
 from gencode.stores.open_store import open_postgres as open_postgres
 from gencode.stores.pg_copy import copy_to as copy_to
 from gencode.stores.pg_fleet import CLOSED_SECONDS, FleetStore
 from gencode.stores.pg_fleet_status import fleet_status as fleet_status
 from gencode.stores.pg_schema import migrate_url
+from gencode.tasks.crash_recovery import close_leased, close_task, close_unclaimed
+from gencode.tasks.deadline import UnclaimedTimer
+from gencode.tasks.liveness import LeaseRenewal
+from gencode.tasks.running_task import Live
+from gencode.workspaces.transfer.mirror import Unreachable
 
 log = logging.getLogger(__name__)
 

@@ -17,19 +17,19 @@ from gencode.budgets.limits import NO_BUDGET
 from gencode.core.budget import Budget
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import TaskCreated
-from gencode.core.reasons import Cause
-from gencode.tasks.running_task import Live
-from gencode.fleet.copied_task import Lodged
-from gencode.fleet.worker_workspace import Folders
-from gencode.fleet.fleet_engine import Away, FleetEngine
-from gencode.questions.question_desk import QuestionDesk
 from gencode.core.questions import Question
-from gencode.workspaces.transfer.snapshot_builder import Around
+from gencode.core.reasons import Cause
+from gencode.fleet.copied_task import Lodged
+from gencode.fleet.fleet_engine import Away, FleetEngine
+from gencode.fleet.worker_workspace import Folders
 from gencode.journal.dispatch import BUDGETS
+from gencode.journal.handover import Handover
 from gencode.journal.owner import LEASE_SECONDS
-from gencode.journal.store import Handover
+from gencode.questions.question_desk import QuestionDesk
 from gencode.sandbox.shells import Walls
 from gencode.stores.pg_fleet import FleetStore
+from gencode.tasks.running_task import Live
+from gencode.workspaces.transfer.snapshot_builder import Around
 
 log = logging.getLogger(__name__)
 

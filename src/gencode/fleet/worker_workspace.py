@@ -13,12 +13,12 @@ from gencode.core.place import WorkerCopy
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
 from gencode.fleet.copied_task import Lodged, lost_copies
-from gencode.workspaces.transfer.worker_copy import Guest
-from gencode.workspaces.transfer.mirror import Unreachable
-from gencode.workspaces.transfer.folder_snapshot import COPIED, Parcel, Parcels, mark_of
 from gencode.journal.dispatch import NOT_HERE, Lack
+from gencode.journal.folder_snapshot import COPIED, Parcel, Parcels, mark_of
 from gencode.journal.store import Store
 from gencode.sandbox.shells import Walls
+from gencode.workspaces.transfer.mirror import Unreachable
+from gencode.workspaces.transfer.worker_copy import Guest
 from gencode.workspaces.worktrees.worktree import recorded
 
 log = logging.getLogger(__name__)

@@ -20,10 +20,8 @@ from gencode.core.rules import Action
 from gencode.core.spec import ForkPoint, Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
-from gencode.tasks.process_engine import WorkOrder
-from gencode.permissions.chain import rebuilt
-from gencode.permissions.paths import decide_path, resolve
-from gencode.workspaces.transfer.folder_snapshot import (
+from gencode.journal.dispatch import TRAVELLING, Dispatching
+from gencode.journal.folder_snapshot import (
     COPIED,
     Missing,
     Parcel,
@@ -33,8 +31,11 @@ from gencode.workspaces.transfer.folder_snapshot import (
     mark_of,
     repository_around,
 )
-from gencode.journal.dispatch import TRAVELLING, Dispatching
-from gencode.journal.store import Handover, Store
+from gencode.journal.handover import Handover
+from gencode.journal.store import Store
+from gencode.permissions.chain import rebuilt
+from gencode.permissions.paths import decide_path, resolve
+from gencode.tasks.process_engine import WorkOrder
 
 if TYPE_CHECKING:
     from gencode.workspaces.transfer.latest_work import Ground, Own

@@ -17,9 +17,9 @@ from gencode.app import GenCode, WorkOrder
 from gencode.core.errors import GenCodeError
 from gencode.core.outcome import as_json
 from gencode.core.reasons import PARENT_GONE, TOLD_TO_END
-from gencode.questions.question_desk import QuestionDesk
 from gencode.interfaces.event_loop_runner import leave, run_to_end
 from gencode.interfaces.log_file import start_log
+from gencode.questions.question_desk import QuestionDesk
 
 FIRST_TO_GO = "800"
 

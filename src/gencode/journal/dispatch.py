@@ -15,7 +15,7 @@ from gencode.core.task import Task
 from gencode.journal.store import Lease
 
 if TYPE_CHECKING:
-    from gencode.workspaces.transfer.folder_snapshot import Parcels
+    from gencode.journal.folder_snapshot import Parcels
 
 Enqueue = Callable[[Any, str], Awaitable[None]]
 """Puts a task into a queue, on the connection whose transaction also writes the task."""

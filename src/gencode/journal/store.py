@@ -1,70 +1,44 @@
 """The ports: every place where one part can be exchanged for another, on one page."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
 from gencode.budgets.ledger import Ledger
 from gencode.core.events import DurableFact, Event, TaskCreated
-from gencode.core.messages import Message, ToolCall, UserMessage
+from gencode.core.messages import UserMessage
 from gencode.core.old_events import translated_message
-from gencode.core.outcome import Outcome
-from gencode.core.spec import AgentSpec, Effort, ForkPoint, TaskRequest
+from gencode.core.questions import QuestionStore
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.core.questions import Hearing, Inquiry, QuestionStore, Reply
-from gencode.core.reply_parts import AgainPart as AgainPart
-from gencode.core.reply_parts import CallPart as CallPart
-from gencode.core.reply_parts import EndPart as EndPart
-from gencode.core.reply_parts import Part as Part
-from gencode.core.reply_parts import TextPart as TextPart
-from gencode.core.reply_parts import ThinkingPart as ThinkingPart
-from gencode.core.reply_parts import WaitPart as WaitPart
-from gencode.journal.task_query import TaskQuery as TaskQuery
 
 if TYPE_CHECKING:
-    from gencode.schedule.appointments import Agenda
-    from gencode.journal.store_changes import Changes
     from gencode.channels.outbox import Tray
     from gencode.journal.global_log import Chronicle
+    from gencode.journal.store_changes import Changes
+    from gencode.schedule.appointments import Agenda
 
 
-class ToolSchema(Struct, frozen=True):
-    """A tool as a model sees it."""
+class TaskQuery(Struct, frozen=True):
+    """Which tasks to list; every field that is set narrows the list.
 
-    name: str
-    description: str
-    parameters: dict[str, Any]
-
-
-class Request(Struct, frozen=True, gc=False):
-    """Everything a model is told for one turn; a limit, temperature or effort of None is the provider's.
-
-    One that `sums_up` asks for a summary of a conversation; who cannot write one raises a ProviderError. Who
-    asks was `sent` by an agent, which asks again when it has its result.
+    `roots` are those that no task asked for; `before` is a task that all of them are older than; `unheard`
+    are those at rest to which somebody wrote what they have not heard.
     """
 
-    model: str
-    system: str
-    messages: Sequence[Message]
-    tools: Sequence[ToolSchema]
-    agent: str = "main"
-    task: str = ""
-    temperature: float | None = None
-    max_tokens: int | None = None
-    effort: Effort | None = None
-    sums_up: bool = False
-    sent: bool = False
-
-
-class Provider(Protocol):
-    """Who answers."""
-
-    def stream(self, request: Request) -> AsyncGenerator[Part, None]:
-        """Yield the parts of one reply in order, EndPart last; raise ProviderError and nothing else."""
-        ...
+    parent: str | None = None
+    cwd: str | None = None
+    statuses: tuple[Status, ...] = ()
+    ended_after: str | None = None
+    conversations: bool | None = None
+    limit: int | None = None
+    roots: bool = False
+    agent: str | None = None
+    before: str | None = None
+    unheard: bool = False
+    parents: tuple[str, ...] = ()
 
 
 class Lease:
@@ -259,170 +233,4 @@ class Store(Journal, Archive, Protocol):
 
     async def close(self) -> None:
         """Let go of files and connections; nothing that was appended is lost."""
-        ...
-
-
-class Handover(Struct, frozen=True, omit_defaults=True):
-    """One task for a process of its own: one that is to be `created`, or the earlier one with the id `task`.
-
-    `model`, `effort` and `warnings` are those of the model that was chosen for it. A `bound` process ends its
-    task when the one that started it is gone; any other outlives it. A task that waited for its turn is both
-    created and has an id; it is leased to `keeper`, in whose place the process takes it. The `account` of a
-    session pays for a task of no conversation. Whoever takes it may have `seen` it just before, and then
-    begins it only as it was. What is created may be a `fork`. It gets the id `named` from whoever can write
-    it down from here, so that the same can be tried again.
-    """
-
-    model: str
-    created: TaskCreated | None = None
-    task: str = ""
-    prompt: str = ""
-    max_turns: int | None = None
-    seconds: float | None = None
-    effort: Effort | None = None
-    warnings: tuple[str, ...] = ()
-    background: bool = False
-    bound: bool = False
-    account: str = ""
-    keeper: str = ""
-    seen: Task | None = None
-    fork: ForkPoint | None = None
-    named: str = ""
-    output_schema: dict[str, Any] | None = None
-    """What the results of an earlier task have to fit from now on; None: what they had to before."""
-
-
-class Elsewhere(Protocol):
-    """A process that runs one task."""
-
-    @property
-    def task(self) -> str:
-        """The id of its task, which is written down and has begun."""
-        ...
-
-    @property
-    def gone(self) -> bool:
-        """Whether it has ended, well or not."""
-        ...
-
-    def kill(self) -> None:
-        """End it at once."""
-        ...
-
-
-class Engine(Protocol):
-    """Where a task executes when it does not do so here."""
-
-    async def start(self, handover: Handover) -> Elsewhere:
-        """Start a process for a task; UserMistake says why it could not even begin."""
-        ...
-
-
-class Sent(Struct, frozen=True):
-    """A task that an agent sent, as it is now."""
-
-    task: str
-    agent: str
-    status: Status
-    error: str | None = None
-    background: bool = False
-
-
-Verb = Literal["interrupt", "keep", "stop", "tree"]
-"""Cut what it does now; stop it after a last word; stop it; stop it and everything below it."""
-
-
-class Struck(Struct, frozen=True):
-    """What a verb came to: the task as it is now, all that was hit, and what goes on below the task."""
-
-    outcome: Outcome
-    hit: tuple[Sent, ...] = ()
-    left: tuple[Sent, ...] = ()
-
-
-class Delegate(Protocol):
-    """How a tool hands work to an agent without knowing who starts it."""
-
-    async def run(self, request: TaskRequest, call: ToolCall) -> Outcome:
-        """Run the work to its end and give its outcome; UserMistake when it cannot even start.
-
-        Work in the background, and work that is sent there meanwhile, gives its outcome as it is then.
-        """
-        ...
-
-    async def look(self, task: str, seconds: float) -> Outcome:
-        """The outcome of a task, after at most so many seconds of waiting for its end."""
-        ...
-
-    async def strike(self, task: str, verb: Verb) -> Struck:
-        """Cut or stop a task in the background, and the work it waits for."""
-        ...
-
-    async def hits(self, task: str, verb: Verb) -> Sequence[Sent]:
-        """What a verb would hit at this moment, the task itself first."""
-        ...
-
-    async def author(self, path: str, sha256: str) -> str:
-        """Which agent brought a file of the workspace into this state, in any process; empty if none did."""
-        ...
-
-    async def own(self) -> Sequence[Outcome]:
-        """The tasks that this agent has sent in all its runs, oldest first."""
-        ...
-
-    async def replay(self, task: str) -> Outcome:
-        """One of those, or the agent's own, with its transcript; UserMistake for anybody else's."""
-        ...
-
-    async def send(self, task: str, message: str) -> tuple[Outcome, Hearing]:
-        """Say something to a task of the same family; its outcome as it is, and when it hears that."""
-        ...
-
-    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> Reply:
-        """Ask whoever can answer; the agent above first, then a person, and in the end nobody."""
-        ...
-
-    def sent(self) -> Sequence[Sent]:
-        """The tasks that were sent in this run, in the order they were launched."""
-        ...
-
-    def agents(self) -> Sequence[tuple[str, str]]:
-        """Name and description of every agent that may be sent."""
-        ...
-
-    def result_cap(self, agent: str) -> int:
-        """How many characters of its result an agent hands to its sender's context."""
-        ...
-
-
-class Inbox(Protocol):
-    """What comes to an agent while it works: letters, and the results of its background tasks."""
-
-    @property
-    def expecting(self) -> bool:
-        """Whether anything is out, or has come and was not taken."""
-        ...
-
-    def take(self) -> Sequence[UserMessage]:
-        """Everything that has come since; it counts as taken once it is in the journal."""
-        ...
-
-    async def more(self) -> bool:
-        """Wait until there is something to take; False when nothing is out any more."""
-        ...
-
-    def put(self, letter: Letter) -> None:
-        """Something was said to the agent; it hears it before its next reply."""
-        ...
-
-
-class AgentSource(Protocol):
-    """Where agents come from."""
-
-    def find(self, name: str) -> AgentSpec:
-        """An agent by name, without regard to case and separators; UnknownName offers the nearest."""
-        ...
-
-    def spawnable(self) -> Sequence[AgentSpec]:
-        """Every agent that may be sent, by name."""
         ...

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from gencode.agent.toolbox import ToolOutput
 from gencode.core.errors import ToolError, UserMistake
 from gencode.mcp.client import McpClient
 from gencode.mcp.definition import ServerDefinition
@@ -20,7 +21,6 @@ from gencode.mcp.tool_results import output_of
 from gencode.mcp.transport import ConnectionLost, RequestRefused, Transport
 from gencode.sandbox.processes.commands import Commands
 from gencode.sandbox.processes.environment import Scrub
-from gencode.agent.toolbox import ToolOutput
 
 log = logging.getLogger(__name__)
 

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
 from gencode.core.errors import ToolError
 from gencode.core.messages import ToolCall
 from gencode.mcp.approvals import ServerApprovals
 from gencode.mcp.server import McpServer
 from gencode.mcp.session_servers import approval_command
 from gencode.mcp.tool_list import OfferedTool
-from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
 
 _MOST_ASKED = 1_000
 _LARGEST_INPUT = 4 * 1024 * 1024

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from gencode.agent.toolbox import Absence, Tool
 from gencode.core.errors import UnknownName
 from gencode.core.rules import Rule
 from gencode.core.spec import AgentSpec
@@ -24,7 +25,6 @@ from gencode.permissions.trust import trusted_folders
 from gencode.sandbox.processes.commands import Commands
 from gencode.sandbox.processes.environment import Scrub
 from gencode.sandbox.processes.sweep import sweep
-from gencode.agent.toolbox import Absence, Tool
 
 _APPROVED_WAIT = 30.0
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
+from gencode.agent.toolbox import Absence, Tool
 from gencode.core.rules import Rule
 from gencode.core.spec import AgentSpec
 from gencode.permissions.calls import Approval
-from gencode.agent.toolbox import Absence, Tool
 
 if TYPE_CHECKING:
     from gencode.mcp.server import McpServerStatus

@@ -5,10 +5,11 @@ from typing import Any, cast
 
 import msgspec
 
+from gencode.agent.toolbox import ToolOutput
 from gencode.core.messages import Image
-from gencode.mcp.transport import Message
+from gencode.core.text import clip
 from gencode.files.images import KINDS, MOST_PICTURES, kind_of, picture
-from gencode.agent.toolbox import ToolOutput, clip
+from gencode.mcp.transport import Message
 
 LONGEST_RESULT = 1_000_000
 MOST_PARTS = 1_000

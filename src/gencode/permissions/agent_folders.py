@@ -5,7 +5,10 @@ Everybody who reads them, watches them or keeps others from writing them takes t
 
 import os
 import re
+from pathlib import Path
 from posixpath import dirname, join, normpath
+
+from gencode.permissions.secrets import holds_own_settings
 
 AGENTS = ".gen/agents"
 
@@ -151,3 +154,12 @@ def agent_dialect(path: str) -> str | None:
             return dialect if name.endswith(_ENDINGS.get(dialect, (".md",))) else None
         above = above.rpartition("/")[0]
     return None
+
+
+def worktrees_folder(home: Path) -> Path:
+    """The folder of all worktrees: in our home, or beside it where no agent may ever write in there."""
+    parts = Path(os.path.realpath(home)).parts
+    for depth, part in enumerate(parts):
+        if holds_own_settings((part.casefold(),)):
+            return Path(*parts[:depth], f"{part}-{WORKTREES}")
+    return Path(*parts, WORKTREES)

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from gencode.agent.ports import Request, ToolSchema
 from gencode.core.messages import (
     AssistantMessage,
     Image,
@@ -18,6 +19,7 @@ from gencode.core.messages import (
     Usage,
     pictures_in,
 )
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart, ThinkingPart
 from gencode.core.spec import Effort
 from gencode.providers.endpoint import DEFAULT_TIMEOUTS, HttpTimeouts, ModelEndpoint, api_url
 from gencode.providers.model_catalog import longest_reply
@@ -33,7 +35,6 @@ from gencode.providers.request_encoding import (
     to_json,
     with_items,
 )
-from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 
 NAME = "anthropic"
 VERSION = "2023-06-01"

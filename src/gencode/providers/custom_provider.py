@@ -3,20 +3,11 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from gencode.core.errors import ProviderError
-from gencode.agent.plugin_errors import Blame, words_of
 from gencode.agent.abandon import pieces_apart
-from gencode.journal.store import (
-    AgainPart,
-    CallPart,
-    EndPart,
-    Part,
-    Provider,
-    Request,
-    TextPart,
-    ThinkingPart,
-    WaitPart,
-)
+from gencode.agent.plugin_errors import Blame, words_of
+from gencode.agent.ports import Provider, Request
+from gencode.core.errors import ProviderError
+from gencode.core.reply_parts import AgainPart, CallPart, EndPart, Part, TextPart, ThinkingPart, WaitPart
 
 PARTS = (TextPart, ThinkingPart, CallPart, EndPart, AgainPart, WaitPart)
 

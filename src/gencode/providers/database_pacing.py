@@ -6,9 +6,10 @@ It stands inside `RetryingProvider`, which looks after this process; what is ref
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
+from gencode.agent.ports import Provider, Request
 from gencode.core.errors import ProviderError
+from gencode.core.reply_parts import Part
 from gencode.journal.pace import Pace
-from gencode.journal.store import Part, Provider, Request
 
 LONGEST = 180.0
 """A provider that asks for a longer pause is not waited for by anybody."""

@@ -23,12 +23,13 @@ from typing import IO
 import msgspec
 from msgspec import Struct
 
+from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.extras import installing
+from gencode.core.reply_parts import Part
 from gencode.providers.endpoint import HttpTimeouts
 from gencode.providers.openai import OpenAIProvider
 from gencode.providers.provider_errors import excerpt
-from gencode.journal.store import Part, Request
 
 NAME = "local"
 CONTEXT = 32768

@@ -9,9 +9,10 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
+from gencode.agent.ports import Provider, Request
 from gencode.core.messages import Usage
 from gencode.core.prices import Price
-from gencode.journal.store import EndPart, Part, Provider, Request
+from gencode.core.reply_parts import EndPart, Part
 
 PRICES: Mapping[str, Price] = {
     "anthropic/claude-opus-5": Price(5.0, 25.0, 0.5),

@@ -11,16 +11,17 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from zlib import crc32
 
+from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError
 from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from gencode.core.quoting import unquoted
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.offline_search import answer_text
 from gencode.offline_search.intents import GreetingIntent, ListIntent, ReadIntent, RefusalIntent, intent_of
 from gencode.offline_search.query import query_of
 from gencode.offline_search.question_splitter import split_question, task_title
 from gencode.offline_search.result_parser import read_lines, read_paths
 from gencode.offline_search.search_plan import CallResult, PlannedCall, SearchResult, next_step
-from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
 
 LONGEST_PROMPT = 20_000
 FIRST_READ = 400

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from gencode.agent.ports import Request, ToolSchema
 from gencode.core.messages import (
     AssistantMessage,
     Image,
@@ -19,6 +20,7 @@ from gencode.core.messages import (
     Usage,
     pictures_in,
 )
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart, ThinkingPart
 from gencode.providers.endpoint import DEFAULT_TIMEOUTS, HttpTimeouts, ModelEndpoint, api_url
 from gencode.providers.model_catalog import within_longest_reply
 from gencode.providers.openai_responses import ResponsesParser, responses_encoders, responses_fields
@@ -36,7 +38,6 @@ from gencode.providers.request_encoding import (
     to_json,
     with_items,
 )
-from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 
 SIGNED = "google:"
 """Marks a signature of Gemini's; it belongs to a call and goes back with it: `google:CALL:SIGNATURE`."""

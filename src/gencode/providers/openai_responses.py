@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from gencode.agent.ports import Request, ToolSchema
 from gencode.core.messages import (
     AssistantMessage,
     Message,
@@ -18,6 +19,7 @@ from gencode.core.messages import (
     Usage,
     pictures_in,
 )
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart, ThinkingPart
 from gencode.providers.model_catalog import within_longest_reply
 from gencode.providers.provider_errors import ModelErrors
 from gencode.providers.reply_stream import decoded, usage_of, whole_call
@@ -31,7 +33,6 @@ from gencode.providers.request_encoding import (
     joined_text,
     to_json,
 )
-from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 
 
 class _ResponsesText(Struct):

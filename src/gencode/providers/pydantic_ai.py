@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agent.ports import Request, ToolSchema
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.extras import installing
 from gencode.core.messages import (
@@ -31,11 +32,11 @@ from gencode.core.messages import (
     Usage,
     UserMessage,
 )
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart, ThinkingPart
 from gencode.providers.endpoint import DEFAULT_TIMEOUTS, HttpTimeouts
 from gencode.providers.provider_errors import ModelErrors
 from gencode.providers.reply_stream import TOO_DEEP, is_deep, usage_of, whole_call
 from gencode.providers.request_encoding import GO_ON, NO_OUTPUT, api_name, calls_in
-from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart, ThinkingPart, ToolSchema
 
 if TYPE_CHECKING:
     from pydantic_ai import messages as said

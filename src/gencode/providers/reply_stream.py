@@ -8,9 +8,9 @@ import msgspec
 
 from gencode.core.errors import ProviderError
 from gencode.core.messages import ToolCall, Usage
+from gencode.core.reply_parts import EndPart, Part
 from gencode.providers.endpoint import HttpResponse, ModelEndpoint
 from gencode.providers.provider_errors import ModelErrors
-from gencode.journal.store import EndPart, Part
 
 _T = TypeVar("_T")
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from gencode.agent.ports import ToolSchema
 from gencode.core.messages import AssistantMessage, Image, Message, ToolCall, ToolMessage, UserMessage
-from gencode.journal.store import ToolSchema
 
 MOST_KEPT = 16 * 1024 * 1024
 """How many bytes of encoded conversations are kept; what falls out is encoded again when it is needed."""

@@ -12,11 +12,11 @@ from collections import Counter, deque
 from collections.abc import Callable
 from math import ceil
 
+from gencode.agent.news import News
 from gencode.core.errors import ProviderError
 from gencode.providers.rate_limit import ProcessLoad, RateLimitState
 from gencode.providers.request_pacing import MINUTE, REMEMBERED
 from gencode.providers.shared_limit_file import LimitStorage
-from gencode.agent.news import News
 
 FIRST = 24
 """So many ask at the same time where nobody was answered lately: the others would be refused with them.

@@ -12,9 +12,10 @@ from math import ceil
 
 from msgspec import Struct
 
+from gencode.agent.ports import Provider, Request
 from gencode.core.errors import ProviderError
+from gencode.core.reply_parts import AgainPart, Part, WaitPart
 from gencode.providers.request_queue import RequestQueue, RequestSlot
-from gencode.journal.store import AgainPart, Part, Provider, Request, WaitPart
 
 SHORT = 3.0
 """So many seconds nobody is told that an agent waits."""

@@ -15,10 +15,11 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct
 
+from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.messages import AssistantMessage, Message, ToolCall, Usage, UserMessage
+from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.core.spec import same_name
-from gencode.journal.store import CallPart, EndPart, Part, Request, TextPart
 
 SUMMARY = "summary"
 RETRYABLE = {"rate_limit", "overloaded", "server_error", "timeout"}

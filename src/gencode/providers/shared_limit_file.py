@@ -19,8 +19,8 @@ from types import TracebackType
 
 import msgspec
 
-from gencode.providers.rate_limit import SLOW, RateLimitState
 from gencode.journal.owner import boot_id, fate, new_owner
+from gencode.providers.rate_limit import SLOW, RateLimitState
 
 log = logging.getLogger(__name__)
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agent.models import OFFLINE, OWN, MakeProvider, Model
+from gencode.agent.ports import Provider
 from gencode.core.errors import UserMistake
 from gencode.core.ids import new_id
 from gencode.core.prices import Price
@@ -21,8 +23,6 @@ from gencode.providers.ollama import tool_model
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider
 from gencode.providers.shared_limit_file import LimitStorage, SharedLimitFile
-from gencode.agent.models import OFFLINE, OWN, MakeProvider, Model
-from gencode.journal.store import Provider
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, StoreTrouble, UserMistake
-from gencode.core.rules import DecidedBy
 from gencode.core.questions import (
     FOR_EVER,
     NOBODY,
@@ -38,6 +37,7 @@ from gencode.core.questions import (
     kept_there,
     silence,
 )
+from gencode.core.rules import DecidedBy
 from gencode.journal.store import Store
 
 log = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ _OF_MANY = frozenset(
     {"home", "users", "root", "tmp", "var", "opt", "srv", "mnt", "media", "volumes", "snap", "private"}
 )
 """Top folders that hold what belongs to many: they may have a name in them, and are none themselves."""
-_PACKAGE = str(Path(__file__).parents[2])
+_PACKAGE = str(Path(__file__).parents[1])
 """Not below `sys.prefix` where it is installed from a folder that somebody works in."""
 _LONGEST = 4_000
 _SECONDS = 20.0

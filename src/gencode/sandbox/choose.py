@@ -9,9 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gencode.sandbox import bubblewrap
-from gencode.sandbox import landlock
-from gencode.sandbox import seatbelt
+from gencode.sandbox import bubblewrap, landlock, seatbelt
 from gencode.sandbox.findings import kept_out, left_open
 from gencode.sandbox.plan import Enclosure
 from gencode.sandbox.trial import Enclose, Seen, tried

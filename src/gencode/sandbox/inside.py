@@ -7,9 +7,7 @@ command pays for what is imported here.
 import os
 import sys
 
-from gencode.sandbox import namespaces
-from gencode.sandbox import rights
-from gencode.sandbox import syscalls
+from gencode.sandbox import namespaces, rights, syscalls
 
 NAMESPACES = "--namespaces"
 NETWORK = "--network"

@@ -8,10 +8,9 @@ from gencode.sandbox.inside import NAMESPACES, NETWORK, TEMP
 from gencode.sandbox.plan import Access, Enclosure, layers
 
 _START = (
-    "import sys; sys.path.append(sys.argv[1]); "
-    "from gencode.sandbox.inside import main; main(sys.argv[2:])"
+    "import sys; sys.path.append(sys.argv[1]); from gencode.sandbox.inside import main; main(sys.argv[2:])"
 )
-_PACKAGES = Path(__file__).parents[3]
+_PACKAGES = Path(__file__).parents[2]
 
 
 def enclose(argv: Sequence[str], plan: Enclosure, *, namespaces: bool) -> list[str]:

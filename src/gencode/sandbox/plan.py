@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gencode.permissions.agent_folders import users_places
+from gencode.permissions.agent_folders import users_places, worktrees_folder
 from gencode.permissions.secrets import folded, holds_own_settings
 from gencode.sandbox.guards import (
     guarded_names,
@@ -18,7 +18,6 @@ from gencode.sandbox.guards import (
     only_told,
     real,
 )
-from gencode.workspaces.worktrees.worktree import worktrees_folder
 
 _RUN = Path("/run")
 _SOCKET_FOLDERS = (_RUN, Path("/tmp/.X11-unix"), Path("/tmp/.ICE-unix"))  # noqa: S108  (they are hidden, not used)

@@ -16,17 +16,17 @@ from gencode.core.errors import ToolError, UnknownName
 from gencode.core.ids import SHELL, clean_id, new_id
 from gencode.core.messages import CommandRun
 from gencode.core.spec import Workspace
+from gencode.journal.owner import fate, new_owner
 from gencode.permissions.bash.decision import CommandReading, read_command
 from gencode.permissions.paths import places_of
-from gencode.journal.owner import fate, new_owner
+from gencode.sandbox.choose import Sandbox, chosen
+from gencode.sandbox.guards import state, touched
+from gencode.sandbox.plan import Enclosure, enclosure
 from gencode.sandbox.processes.command import Command, Ended, shell_words
 from gencode.sandbox.processes.commands import Commands
 from gencode.sandbox.processes.git_programs import may_run_git
 from gencode.sandbox.processes.running import Running
 from gencode.sandbox.processes.sweep import sweep
-from gencode.sandbox.choose import Sandbox, chosen
-from gencode.sandbox.guards import state, touched
-from gencode.sandbox.plan import Enclosure, enclosure
 from gencode.sandbox.standins import Held, hold
 from gencode.sandbox.variables import Variables
 

@@ -6,12 +6,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from gencode.channels.outbox import Draft
 from gencode.core.address import parse_address
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.ids import clean_id, moment, stamp
 from gencode.core.rules import Policy
-from gencode.channels.outbox import Draft
-from gencode.agent.prompt import one_line
+from gencode.core.text import one_line
 from gencode.schedule.cron import next_time, parse_schedule
 from gencode.schedule.time_zones import told, users_zone, zone_of
 

@@ -5,19 +5,19 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from gencode.agent.models import Model
+from gencode.agent.stop import Stop
 from gencode.core.folder_copy import FolderCopy
 from gencode.core.messages import UserMessage, place_told
 from gencode.core.place import ClonePlace, TaskPlace
 from gencode.core.rules import Mode, Policy
 from gencode.core.spec import AgentSpec, Workspace
+from gencode.files.file_versions import Seen
 from gencode.permissions.calls import Approval, grant_approval
 from gencode.permissions.chain import Chain, ChainLink
 from gencode.permissions.grants import Grants, SessionApprovals
 from gencode.permissions.links import as_links_lead
 from gencode.permissions.paths import places_of
-from gencode.agent.models import Model
-from gencode.files.file_versions import Seen
-from gencode.agent.stop import Stop
 
 if TYPE_CHECKING:
     from gencode.sessions.session import Session

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.core.events import CommandEnded
-from gencode.core.spec import AgentSpec, Workspace
-from gencode.sessions.caller import Approved, Caller, link_of
-from gencode.permissions.chain import Chain, Root
-from gencode.core.questions import Asker
-from gencode.journal.event_bus import Bus
 from gencode.agent.models import Model, ModelRegistry
-from gencode.files.file_versions import FileVersions
 from gencode.agent.stop import Stop
+from gencode.core.events import CommandEnded
+from gencode.core.questions import Asker
+from gencode.core.spec import AgentSpec, Workspace
+from gencode.files.file_versions import FileVersions
+from gencode.journal.event_bus import Bus
+from gencode.permissions.chain import Chain, Root
+from gencode.sessions.caller import Approved, Caller, link_of
 
 if TYPE_CHECKING:
     from gencode.sandbox.shells import Shell, Shells, Walls

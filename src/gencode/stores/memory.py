@@ -11,9 +11,9 @@ from gencode.core.errors import StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, plain, unicode_text
 from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
-from gencode.journal.store_changes import Changes
 from gencode.journal.owner import LEASE_SECONDS
 from gencode.journal.store import Lease, Letter, Ownership, TaskQuery, Wish
+from gencode.journal.store_changes import Changes
 from gencode.stores.journal_rules import (
     DRAWS,
     MOST_WAITING,

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
+from gencode.channels.outbox import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
 from gencode.core.address import Address
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import unicode_text
 from gencode.core.ids import stamp
-from gencode.schedule.appointments import Appointment
 from gencode.journal.store_changes import Changes
-from gencode.channels.outbox import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
+from gencode.schedule.appointments import Appointment
 from gencode.stores.journal_rules import DRAWS, crowded, full
 
 

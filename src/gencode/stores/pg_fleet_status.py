@@ -8,8 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.ids import new_id
-from gencode.workspaces.transfer.folder_snapshot import Parcel, Returned
 from gencode.journal.dispatch import Hindrance, Lack, NoWorker, Outlook, Stuck, WorkerCard
+from gencode.journal.folder_snapshot import Parcel, Returned
 from gencode.journal.owner import LEASE_SECONDS
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_pool import Pool

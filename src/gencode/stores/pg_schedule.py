@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from gencode.channels.outbox import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
 from gencode.core.address import Address
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import unicode_text
 from gencode.core.ids import stamp
 from gencode.core.old_events import translated_policy
-from gencode.schedule.appointments import Appointment
 from gencode.journal.store_changes import Changes
-from gencode.channels.outbox import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
+from gencode.schedule.appointments import Appointment
 from gencode.stores.journal_rules import DRAWS, crowded, full
 from gencode.stores.pg_pool import Connection, Pool
 

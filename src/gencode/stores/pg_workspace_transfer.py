@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from gencode.core.errors import UserMistake
-from gencode.workspaces.transfer.folder_snapshot import Returned
 from gencode.journal.dispatch import Hindrance, Lack
+from gencode.journal.folder_snapshot import Returned
 from gencode.stores.pg_append import storable
 from gencode.stores.pg_pool import Pool
 

@@ -8,8 +8,8 @@ import msgspec
 
 from gencode.core.events import unicode_text
 from gencode.core.messages import ToolCall
-from gencode.core.rules import DecidedBy
 from gencode.core.questions import FOR_EVER, Answer, Question, QuestionRow, Unasked
+from gencode.core.rules import DecidedBy
 from gencode.journal.owner import fate, machine_of
 
 log = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.reasons import Cause, EndReason, stop_cause
 from gencode.core.task import Task
+from gencode.tasks.argument_checks import MESSAGE, a_text, a_truth
 from gencode.tasks.control import Reach, Stops, Verb
 from gencode.tasks.records import Records
-from gencode.tasks.argument_checks import MESSAGE, a_text, a_truth
 
 AnyVerb = Verb | Literal["steer"]
 _VERBS = (*get_args(Verb), "steer")

@@ -8,11 +8,11 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from gencode.agent.toolbox import Tool
 from gencode.budgets.limits import check_budget
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.messages import UserMessage
-from gencode.agent.toolbox import Tool
 
 KINDS = ", ".join(Budget.__struct_fields__)
 TASK = "id of a task"

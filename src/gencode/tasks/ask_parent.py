@@ -14,21 +14,10 @@ from math import inf
 
 from msgspec import Struct
 
+from gencode.agent.abandon import apart
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.events import MessageAdded
 from gencode.core.messages import AssistantMessage, ToolCall, unanswered
-from gencode.core.quoting import disarmed, quoted
-from gencode.core.rules import Action, DecidedBy, Decision
-from gencode.core.status import Status
-from gencode.core.task import Task, transcript_of
-from gencode.sessions.caller import Caller
-from gencode.tasks.deadline import remaining
-from gencode.tasks.delivery import AgentInbox, as_sent, undelivered
-from gencode.tasks.resume_messages import tools_of
-from gencode.tasks.running_task import Job, Live
-from gencode.tasks.control import Reach
-from gencode.tasks.supervisor import Supervisor
-from gencode.tasks.watch import Watch, facts_of
 from gencode.core.questions import (
     LEFT_EMPTY,
     Answer,
@@ -41,8 +30,19 @@ from gencode.core.questions import (
     TimedAsker,
     silence,
 )
-from gencode.agent.abandon import apart
+from gencode.core.quoting import disarmed, quoted
+from gencode.core.rules import Action, DecidedBy, Decision
+from gencode.core.status import Status
+from gencode.core.task import Task, transcript_of
 from gencode.journal.store import Store, TaskQuery
+from gencode.sessions.caller import Caller
+from gencode.tasks.control import Reach
+from gencode.tasks.deadline import remaining
+from gencode.tasks.delivery import AgentInbox, as_sent, undelivered
+from gencode.tasks.resume_messages import tools_of
+from gencode.tasks.running_task import Job, Live
+from gencode.tasks.supervisor import Supervisor
+from gencode.tasks.watch import Watch, facts_of
 
 log = logging.getLogger(__name__)
 

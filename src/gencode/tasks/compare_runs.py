@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from gencode.core.messages import AssistantMessage, Image, Message, ToolMessage, UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.task import Task, whole_transcript
+from gencode.journal.store import Store
 from gencode.tasks.records import Family, Records
 from gencode.tasks.watch import facts_of
-from gencode.journal.store import Store
 
 LONGEST = 200
 BEFORE = 60

@@ -6,18 +6,19 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from gencode.agent.ports import Verb
 from gencode.core.errors import Conflict, Fenced, UserMistake
 from gencode.core.events import TaskStarted
 from gencode.core.reasons import STOP_UNANSWERED, Cause, EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.tasks.crash_recovery import close_task, stop_anywhere
-from gencode.tasks.supervisor import REPORT_SECONDS, Supervisor
-from gencode.tasks.queue_position import places
-from gencode.tasks.watch import LOOK_SECONDS, Watch
-from gencode.tasks import one_task_process as one_task
 from gencode.journal.owner import fate
-from gencode.journal.store import Store, TaskQuery, Verb, Wish
+from gencode.journal.store import Store, TaskQuery, Wish
+from gencode.tasks import one_task_process
+from gencode.tasks.crash_recovery import close_task, stop_anywhere
+from gencode.tasks.queue_position import places
+from gencode.tasks.supervisor import REPORT_SECONDS, Supervisor
+from gencode.tasks.watch import LOOK_SECONDS, Watch
 
 STOP_SECONDS = 3.0
 """So long the process that runs a task has to stop it."""
@@ -102,7 +103,7 @@ class Reach:
         """What is at work in the process of a task and ends with that, because nobody else needs it."""
         owners = {held.task: held.owner for held in await self._store.owned()}
         owner = owners.get(task.id, "")
-        if owner == owners.get(task.parent or "") or not one_task.is_bound(owner):
+        if owner == owners.get(task.parent or "") or not one_task_process.is_bound(owner):
             return []
         return [each for each, whose in owners.items() if whose == owner]
 
@@ -211,7 +212,7 @@ class Reach:
         now = await self._store.task(task)
         beside = {held.task for held in owned if held.owner == owner}
         if now is not None and now.end.reason is EndReason.STOP_UNANSWERED and now.parent not in beside:
-            await one_task.end(owner)
+            await one_task_process.end(owner)
 
     async def _below(self, task: str) -> list[Task]:
         """Everything below a task, parents before children; what was imported may go round in circles."""

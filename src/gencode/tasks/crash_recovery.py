@@ -13,6 +13,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from gencode.agent.call_cost import USUAL_TOKEN, taken
+from gencode.agent.tool_calls import interrupted
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import CostEstimated, DurableFact, MessageAdded, TaskEnded, TaskStarted
 from gencode.core.messages import (
@@ -29,15 +31,13 @@ from gencode.core.messages import (
 from gencode.core.reasons import DIED, LOST, Cause, EndReason
 from gencode.core.status import Status
 from gencode.core.task import Task, replay, transcript_of
-from gencode.tasks.liveness import FolderLiveness, Hanging, is_abandoned, ownership_of
-from gencode.tasks.output_recovery import make_whole
-from gencode.tasks.task_queries import is_bounded
-from gencode.tasks import one_task_process as one_task
-from gencode.agent.tool_calls import interrupted
 from gencode.journal.dispatch import Dispatching
 from gencode.journal.owner import fate, new_owner
 from gencode.journal.store import Lease, Store, TaskQuery, Wish
-from gencode.agent.call_cost import USUAL_TOKEN, taken
+from gencode.tasks import one_task_process
+from gencode.tasks.liveness import FolderLiveness, Hanging, is_abandoned, ownership_of
+from gencode.tasks.output_recovery import make_whole
+from gencode.tasks.task_queries import is_bounded
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ async def close_hanging(store: Store, hanging: Hanging) -> None:
     """Time out what a process has that hangs, and then kill that; after this it can write nothing more."""
     for task, why in hanging.tasks.items():
         await close_task(store, task, new_owner(), hanging.owner, why, Status.TIMED_OUT)
-    await one_task.end(hanging.owner)
+    await one_task_process.end(hanging.owner)
 
 
 async def recover_folder(store: Store, liveness: FolderLiveness) -> None:

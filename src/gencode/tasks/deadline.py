@@ -17,6 +17,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agent.stop import Stop
 from gencode.budgets.ledger import BudgetSpent
 from gencode.core.budget import Budget
 from gencode.core.errors import Stopped, UserMistake
@@ -25,8 +26,7 @@ from gencode.core.ids import moment
 from gencode.core.reasons import Cause, EndReason
 from gencode.core.task import Task
 from gencode.journal.dispatch import Outlook
-from gencode.journal.store import Handover
-from gencode.agent.stop import Stop
+from gencode.journal.handover import Handover
 
 SHARE_LEFT = 0.1
 MOST_LEFT_SECONDS = 30.0

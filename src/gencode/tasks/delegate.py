@@ -8,29 +8,30 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from gencode.agent.ports import Sent, Struck, Verb
 from gencode.core.errors import StoreAway, ToolError, UserMistake
 from gencode.core.ids import clean_id
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
+from gencode.core.questions import Hearing, Inquiry, Reply
 from gencode.core.quoting import disarmed, quoted
 from gencode.core.reasons import PARENT_STOPPED, Cause, EndReason, stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
+from gencode.journal.store import Store, TaskQuery
 from gencode.sessions.caller import Caller
+from gencode.tasks.control import Reach
 from gencode.tasks.deadline import ended_in_queue, report_by
 from gencode.tasks.delivery import AgentInbox
-from gencode.tasks.task_schema import formed
-from gencode.tasks.running_task import Live
+from gencode.tasks.messages import Kept
 from gencode.tasks.output_recovery import make_whole
 from gencode.tasks.plan import TaskPlanner
-from gencode.tasks.control import Reach
+from gencode.tasks.running_task import Live
 from gencode.tasks.seat_builder import Seating
 from gencode.tasks.supervisor import Supervisor
+from gencode.tasks.task_schema import formed
 from gencode.tasks.watch import Watch, as_awaited, facts_of
-from gencode.tasks.messages import Kept
-from gencode.core.questions import Hearing, Inquiry, Reply
-from gencode.journal.store import Sent, Store, Struck, TaskQuery, Verb
 
 if TYPE_CHECKING:
     from gencode.tasks.start import TaskStarter

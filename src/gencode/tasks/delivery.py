@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agent.recorder import Recorder
 from gencode.core.errors import GenCodeError
 from gencode.core.events import ProgressMade
 from gencode.core.ids import stamp
@@ -42,12 +43,11 @@ from gencode.core.task import (
     untold_commands,
     was_given,
 )
+from gencode.files.file_versions import changed_under
+from gencode.journal.store import Letter, Store, TaskQuery
 from gencode.tasks.running_task import Job, Live
 from gencode.tasks.spawned_agents import LONGEST_LABEL, TELL_THE_USER, posted
 from gencode.tasks.supervisor import Supervisor
-from gencode.journal.store import Letter, Store, TaskQuery
-from gencode.agent.recorder import Recorder
-from gencode.files.file_versions import changed_under
 
 if TYPE_CHECKING:
     from gencode.sandbox.shells import Shell

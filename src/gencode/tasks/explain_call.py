@@ -5,18 +5,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from gencode.agent.gate import doubted
+from gencode.agent.toolbox import Tool, Toolbox
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.rules import Action, Decision, Effect, Mode, Remedy
 from gencode.core.spec import AgentSpec, same_name
-from gencode.sessions.caller import Caller, link_of
-from gencode.tasks.argument_checks import a_text, arguments_of_a_call
-from gencode.tasks.seat_builder import Seating
 from gencode.permissions.calls import SPAWN_TOOLS, CallFacts, Source, agent_of
 from gencode.permissions.chain import Chain
 from gencode.permissions.decision import KNOWN_TOOLS, check_tool
 from gencode.permissions.explanation import Explanation, explain, told
-from gencode.agent.gate import doubted
-from gencode.agent.toolbox import Tool, Toolbox
+from gencode.sessions.caller import Caller, link_of
+from gencode.tasks.argument_checks import a_text, arguments_of_a_call
+from gencode.tasks.seat_builder import Seating
 
 _CANONICAL = {same_name(name): name for name in KNOWN_TOOLS}
 _EFFECTS: dict[str, Effect] = {

@@ -7,21 +7,21 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from gencode.agent.prompt import kin_words
+from gencode.agent.seat import Seat
 from gencode.core.errors import GenCodeError, Stopped
 from gencode.core.ids import clean_id
 from gencode.core.outcome import output_file
 from gencode.core.task import Task
-from gencode.tasks.crash_recovery import close_if_orphan
-from gencode.tasks.delivery import AgentInbox
-from gencode.tasks.running_task import GRACE_SECONDS, Job
-from gencode.tasks.relatives import TaskTree
-from gencode.tasks.remote_task import Followed
-from gencode.tasks.supervisor import Supervisor
-from gencode.tasks.watch import LOOK_SECONDS
 from gencode.journal.event_bus import Bus
 from gencode.journal.store import Store, TaskQuery, Wish
-from gencode.agent.prompt import kin_words
-from gencode.agent.seat import Seat
+from gencode.tasks.crash_recovery import close_if_orphan
+from gencode.tasks.delivery import AgentInbox
+from gencode.tasks.relatives import TaskTree
+from gencode.tasks.remote_task import Followed
+from gencode.tasks.running_task import GRACE_SECONDS, Job
+from gencode.tasks.supervisor import Supervisor
+from gencode.tasks.watch import LOOK_SECONDS
 
 
 class Family:

@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agent.tool_calls import interrupted
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import DurableFact, Event, MessageAdded, TaskCreated, TaskForked
@@ -14,11 +15,11 @@ from gencode.core.place import TaskPlace, WorkerCopy
 from gencode.core.rules import Policy
 from gencode.core.spec import ForkPoint, TaskRequest, Workspace
 from gencode.core.task import Task, replay, transcript_of
+from gencode.journal.handover import Handover
+from gencode.journal.store import Store
+from gencode.permissions.chain import narrowed, narrower
 from gencode.sessions.caller import Caller
 from gencode.tasks.resume_messages import told_place
-from gencode.permissions.chain import narrowed, narrower
-from gencode.agent.tool_calls import interrupted
-from gencode.journal.store import Handover, Store
 
 AFTERWARDS = "this is a copy that begins before they were answered"
 LATER = (

@@ -11,11 +11,11 @@ from gencode.core.outcome import Outcome
 from gencode.core.reasons import Cause, EndReason
 from gencode.core.spec import Isolation, TaskRequest
 from gencode.core.task import Task
-from gencode.tasks.running_task import Live
-from gencode.tasks.argument_checks import a_budget, a_number_of_a_fact, a_text, a_truth
-from gencode.tasks.actions import StruckTask, Verbs
 from gencode.journal.event_bus import Bus
 from gencode.journal.store import Archive
+from gencode.tasks.actions import StruckTask, Verbs
+from gencode.tasks.argument_checks import a_budget, a_number_of_a_fact, a_text, a_truth
+from gencode.tasks.running_task import Live
 
 Amounts = Mapping[str, float | None]
 """A budget as a dictionary."""

@@ -8,10 +8,10 @@ from msgspec import Struct
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome
 from gencode.core.task import Task, replay
-from gencode.tasks.records import Records
-from gencode.tasks.argument_checks import TASK, a_text
-from gencode.tasks.watch import facts_of
 from gencode.journal.store import Store
+from gencode.tasks.argument_checks import TASK, a_text
+from gencode.tasks.records import Records
+from gencode.tasks.watch import facts_of
 
 if TYPE_CHECKING:
     from gencode.tasks.compare_runs import Comparison

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 
-from gencode.core.messages import Message
-from gencode.files.file_memory import last_known, recall
 from gencode.agent.recorder import Recorder
 from gencode.agent.seat import Seat
+from gencode.core.messages import Message
+from gencode.files.file_memory import last_known, recall
 
 
 async def know_again(seat: Seat, record: Recorder, transcript: Sequence[Message]) -> None:

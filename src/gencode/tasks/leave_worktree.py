@@ -14,17 +14,17 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agent.seat import Ending
 from gencode.core.changes import MOST_TASKS, Changes, NamedTask, WorktreeChanges, WorktreeInUse
 from gencode.core.errors import GenCodeError
 from gencode.core.events import ChangesMoved
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.tasks.running_task import GRACE_SECONDS, Job, Live
-from gencode.tasks.liveness import is_abandoned
-from gencode.tasks.task_folders import Summary, Workplace
 from gencode.journal.owner import new_owner
 from gencode.journal.store import Store, TaskQuery
-from gencode.agent.seat import Ending
+from gencode.tasks.liveness import is_abandoned
+from gencode.tasks.running_task import GRACE_SECONDS, Job, Live
+from gencode.tasks.task_folders import Summary, Workplace
 
 log = logging.getLogger(__name__)
 

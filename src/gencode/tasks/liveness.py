@@ -16,15 +16,15 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from gencode.agent.recorder import Recorder
 from gencode.core.errors import Conflict, GenCodeError
 from gencode.core.events import Event, PassingFact, TaskStalled
 from gencode.core.ids import stamp
 from gencode.core.reasons import Cause, EndReason
 from gencode.core.task import Task
-from gencode.tasks import one_task_process as one_task
 from gencode.journal.owner import LEASE_SECONDS, fate, process_of
 from gencode.journal.store import Lease, Ownership, Store
-from gencode.agent.recorder import Recorder
+from gencode.tasks import one_task_process
 
 log = logging.getLogger(__name__)
 
@@ -314,7 +314,7 @@ class FolderLiveness:
         """Look once more; the processes that hang, once the time of one of their tasks is up."""
         held = (await silent_tasks(self._store, 0.0)).values()
         await self._tell_of([each for each in held if each.silent >= self._timing.stalled])
-        alone = {owner for owner in {each.owner for each in held} if one_task.runs_one_task(owner)}
+        alone = {owner for owner in {each.owner for each in held} if one_task_process.runs_one_task(owner)}
         self._silence.look([(each.task, each.owner) for each in held if each.owner in alone])
         found = [Hanging(owner, await self._overdue(owner)) for owner in alone]
         return [each for each in found if each.tasks]

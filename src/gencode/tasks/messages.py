@@ -5,11 +5,11 @@ from typing import Protocol
 
 from gencode.core.errors import UserMistake
 from gencode.core.task import Task
-from gencode.tasks.other_process import Apart
-from gencode.tasks.liveness import is_abandoned
-from gencode.tasks.control import Reach
-from gencode.tasks.watch import LOOK_SECONDS, Watch
 from gencode.journal.store import Store
+from gencode.tasks.control import Reach
+from gencode.tasks.liveness import is_abandoned
+from gencode.tasks.other_process import Apart
+from gencode.tasks.watch import LOOK_SECONDS, Watch
 
 PATIENCE = 60.0
 """So many seconds somebody who has taken a task may need to go on with it."""

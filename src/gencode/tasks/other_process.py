@@ -8,22 +8,23 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from gencode.agent.models import Model
+from gencode.agent.stop import Stop
+from gencode.agent.work_queue import Slot
 from gencode.core.errors import GenCodeError, StoreAway, UserMistake
 from gencode.core.events import Event, TaskCreated
 from gencode.core.ids import new_id
 from gencode.core.reasons import Cause, EndReason
 from gencode.core.task import Task, fold
+from gencode.journal.event_bus import Bus
+from gencode.journal.handover import Elsewhere, Engine, Handover
+from gencode.journal.store import Store
 from gencode.tasks.crash_recovery import stop_anywhere
-from gencode.tasks.running_task import GRACE_SECONDS
 from gencode.tasks.liveness import ProcessLiveness
 from gencode.tasks.remote_task import Remote
+from gencode.tasks.running_task import GRACE_SECONDS
 from gencode.tasks.supervisor import Supervisor
 from gencode.tasks.watch import QUEUES, retry
-from gencode.journal.event_bus import Bus
-from gencode.agent.models import Model
-from gencode.journal.store import Elsewhere, Engine, Handover, Store
-from gencode.agent.work_queue import Slot
-from gencode.agent.stop import Stop
 
 log = logging.getLogger(__name__)
 

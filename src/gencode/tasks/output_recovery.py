@@ -3,11 +3,11 @@
 import logging
 from pathlib import Path
 
+from gencode.agent.output_file import is_whole, rewrite
 from gencode.core.errors import CorruptFact
 from gencode.core.events import Event
 from gencode.core.outcome import output_file
 from gencode.core.task import Task
-from gencode.agent.output_file import is_whole, rewrite
 from gencode.journal.store import Store
 
 log = logging.getLogger(__name__)

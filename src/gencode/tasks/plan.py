@@ -5,6 +5,9 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agent.limits import Limits
+from gencode.agent.models import Model, elsewhere
+from gencode.agent.output_schema_notice import Form
 from gencode.budgets.limits import NO_BUDGET, check_budget, tightest
 from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import UserMistake
@@ -13,6 +16,8 @@ from gencode.core.messages import Image, SystemNotice, ToolCall, UserMessage
 from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest, Workspace, same_name
 from gencode.core.status import Status
 from gencode.core.task import Task
+from gencode.journal.handover import Handover
+from gencode.journal.store import Store
 from gencode.sessions.caller import Caller, link_of
 from gencode.tasks.deadline import (
     Find,
@@ -23,17 +28,13 @@ from gencode.tasks.deadline import (
     seconds_left,
     time_limits,
 )
-from gencode.tasks.resume_messages import busy
 from gencode.tasks.fork import Fork, Whereabouts, born, check_begun, forked, remembered
-from gencode.tasks.task_schema import checked_of, formed_for
 from gencode.tasks.resume import EarlierPlaces
+from gencode.tasks.resume_messages import busy
 from gencode.tasks.seat_builder import Seating
 from gencode.tasks.spawned_agents import spawned
 from gencode.tasks.task_folders import Workplace, Workplaces, had_own, in_worktree
-from gencode.agent.output_schema_notice import Form
-from gencode.agent.limits import Limits
-from gencode.agent.models import Model, elsewhere
-from gencode.journal.store import Handover, Store
+from gencode.tasks.task_schema import checked_of, formed_for
 
 NOTHING_SAID = "The prompt is empty; say what the agent should do."
 NOTHING_ASKED = "The prompt is empty; say what you want to know or have done."

@@ -20,10 +20,10 @@ import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.tasks import one_task_process as one_task
-from gencode.journal.store import Handover
+from gencode.journal.handover import Handover
+from gencode.tasks import one_task_process
 
-WORKER = one_task.MODULE
+WORKER = one_task_process.MODULE
 START_SECONDS = 60.0
 LOG = "worker.log"
 
@@ -112,7 +112,7 @@ class ProcessEngine:
             log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
                 return subprocess.Popen(
-                    [sys.executable, "-P", "-m", WORKER, *((one_task.BOUND,) if bound else ())],
+                    [sys.executable, "-P", "-m", WORKER, *((one_task_process.BOUND,) if bound else ())],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from gencode.agent.work_queue import Caps, Standing, caps_of, order_of_starts
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.owner import QUEUE
 from gencode.journal.store import Store, TaskQuery
-from gencode.agent.work_queue import Caps, Standing, caps_of, order_of_starts
 
 
 async def places(store: Store, waiting: Collection[str], caps: Mapping[str, int]) -> dict[str, int]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from gencode.agent.work_queue import NO_CAPS
 from gencode.core.errors import Conflict, UnknownName, UserMistake
 from gencode.core.events import CallDecided, plain
 from gencode.core.ids import clean_id
@@ -15,13 +16,12 @@ from gencode.core.messages import Usage
 from gencode.core.outcome import Outcome, outcome_of, output_file
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
+from gencode.journal.store import Ownership, Store, TaskQuery
+from gencode.tasks.argument_checks import TASK, a_text
 from gencode.tasks.liveness import Timing, silent_tasks
 from gencode.tasks.output_recovery import make_whole
-from gencode.tasks.argument_checks import TASK, a_text
 from gencode.tasks.queue_position import places
 from gencode.tasks.watch import as_awaited, facts_of
-from gencode.journal.store import Ownership, Store, TaskQuery
-from gencode.agent.work_queue import NO_CAPS
 
 MOST_NAMED = 8
 """So many ids are offered to somebody whose id is not there."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from gencode.core.ids import clean_id
 from gencode.agent.gate import Relation
+from gencode.core.ids import clean_id
 from gencode.sandbox.shells import Shells
 
 MOST_NAMED = 10

@@ -5,6 +5,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from gencode.agent.stop import Stop
+from gencode.agent.work_queue import Slot
 from gencode.core.errors import Fenced, GenCodeError, Stopped, UserMistake
 from gencode.core.events import (
     AnyFact,
@@ -20,15 +22,14 @@ from gencode.core.reasons import CANCELLED, STOP_UNANSWERED, Cause, EndReason
 from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
-from gencode.tasks.crash_recovery import close_if_orphan, close_unclaimed, stop_anywhere, time_out
-from gencode.tasks.running_task import GRACE_SECONDS, Live
-from gencode.tasks.liveness import Liveness
-from gencode.tasks.watch import LOOK_SECONDS, QUEUES, WAITS, FindOutlook, WorkerWait, retry
-from gencode.journal.event_bus import Bus
 from gencode.journal.dispatch import Queued
-from gencode.journal.store import Elsewhere, Lease, Store, Wish
-from gencode.agent.work_queue import Slot
-from gencode.agent.stop import Stop
+from gencode.journal.event_bus import Bus
+from gencode.journal.handover import Elsewhere
+from gencode.journal.store import Lease, Store, Wish
+from gencode.tasks.crash_recovery import close_if_orphan, close_unclaimed, stop_anywhere, time_out
+from gencode.tasks.liveness import Liveness
+from gencode.tasks.running_task import GRACE_SECONDS, Live
+from gencode.tasks.watch import LOOK_SECONDS, QUEUES, WAITS, FindOutlook, WorkerWait, retry
 
 log = logging.getLogger(__name__)
 

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from gencode.agent.ports import Request
+from gencode.agent.seat import Ending, Seat
 from gencode.core.events import CallDecided, Event, MessageAdded, TaskCreated, TaskStarted
 from gencode.core.ids import moment
 from gencode.core.messages import (
@@ -29,13 +31,12 @@ from gencode.core.rules import Action
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
-from gencode.sessions.caller import Caller
-from gencode.workspaces.content_hash import Rests
-from gencode.tasks.watch import facts_of
-from gencode.permissions.paths import resolve
 from gencode.files.openers import state_of
-from gencode.journal.store import Request, Store, TaskQuery
-from gencode.agent.seat import Ending, Seat
+from gencode.journal.store import Store, TaskQuery
+from gencode.permissions.paths import resolve
+from gencode.sessions.caller import Caller
+from gencode.tasks.watch import facts_of
+from gencode.workspaces.content_hash import Rests
 
 READING = frozenset({"Read", "Grep", "Glob", "LS"})
 WITHOUT_INPUT = "TodoWrite"

@@ -5,13 +5,13 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 
+from gencode.agent.ports import Sent
+from gencode.agent.seat import Ending, Seat
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_summed_up
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.journal.store import Sent
-from gencode.agent.prompt import one_line
-from gencode.agent.seat import Ending, Seat
+from gencode.core.text import one_line
 
 NO_TOOL = "no tool was called"
 MOST_CHILDREN = 20

@@ -4,27 +4,28 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from gencode.agent.models import OWN, Model, ModelRegistry
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, Workspace
 from gencode.core.task import Task
-from gencode.tasks.other_process import Apart
+from gencode.journal.dispatch import Dispatching
+from gencode.journal.handover import Handover
+from gencode.journal.store import Store
+from gencode.permissions.chain import Chain, ChainLink, Root, narrowed, rebuilt
 from gencode.sessions.caller import Caller, link_of
-from gencode.tasks.resume_messages import is_here
-from gencode.tasks.fork import kept_policies
-from gencode.tasks.seat_builder import Seating
 from gencode.sessions.session import Session
+from gencode.tasks.fork import kept_policies
+from gencode.tasks.other_process import Apart
+from gencode.tasks.resume_messages import is_here
+from gencode.tasks.seat_builder import Seating
 from gencode.tasks.spawned_agents import spawned
 from gencode.tasks.task_folders import Workplaces
-from gencode.permissions.chain import Chain, ChainLink, Root, narrowed, rebuilt
-from gencode.journal.dispatch import Dispatching
-from gencode.agent.models import OWN, Model, ModelRegistry
-from gencode.journal.store import Handover, Store
 
 if TYPE_CHECKING:
+    from gencode.journal.folder_snapshot import Parcel
     from gencode.workspaces.transfer.clones import Clone
-    from gencode.workspaces.transfer.folder_snapshot import Parcel
 
 IN_CLONE = (
     "{cwd} is a clone of the repository of {folder}; in it, task {task} can only run in your own process: "

@@ -13,8 +13,8 @@ from gencode.core.reasons import EndReason
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
-from gencode.tasks.task_folders import Workplace
 from gencode.journal.store import Letter
+from gencode.tasks.task_folders import Workplace
 
 _CUT = {
     Status.CANCELLED: "You were stopped",

@@ -4,6 +4,9 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 
+from gencode.agent.recorder import Recorder
+from gencode.agent.seat import Ending, Seat
+from gencode.agent.stop import Stop
 from gencode.core.budget import Budget
 from gencode.core.errors import GenCodeError
 from gencode.core.events import DurableFact, PassingFact
@@ -11,13 +14,10 @@ from gencode.core.messages import FileChange, Message
 from gencode.core.reasons import Cause
 from gencode.core.status import Status
 from gencode.core.task import Task
+from gencode.journal.store import Lease
 from gencode.tasks.deadline import Deadline, Find, TimeLimits, worked_seconds
 from gencode.tasks.liveness import Liveness
 from gencode.tasks.task_folders import Workplace
-from gencode.journal.store import Lease
-from gencode.agent.recorder import Recorder
-from gencode.agent.seat import Ending, Seat
-from gencode.agent.stop import Stop
 
 GRACE_SECONDS = 2.0
 RestsOn = Callable[[], Awaitable[tuple[FileChange, ...] | None]]

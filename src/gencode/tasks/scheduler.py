@@ -16,6 +16,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.channels.outbox import LONGEST, Draft, Outbox
 from gencode.core.address import parse_address
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.ids import moment, stamp
@@ -23,16 +24,15 @@ from gencode.core.outcome import Outcome
 from gencode.core.rules import Action, Mode, Policy, Rule, RuleSource, merge
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.tasks.running_task import Live
-from gencode.tasks.liveness import ownership_of
-from gencode.permissions.chain import Root
-from gencode.schedule.appointments import Appointment
-from gencode.channels.outbox import LONGEST, Draft, Outbox
+from gencode.core.text import clip
 from gencode.journal.owner import fate, new_owner
 from gencode.journal.store import Store
+from gencode.permissions.chain import Root
+from gencode.schedule.appointments import Appointment
 from gencode.schedule.cron import count_until, next_time, read_schedule
-from gencode.agent.toolbox import clip
 from gencode.schedule.time_zones import told, zone_of
+from gencode.tasks.liveness import ownership_of
+from gencode.tasks.running_task import Live
 
 log = logging.getLogger(__name__)
 

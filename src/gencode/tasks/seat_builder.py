@@ -8,6 +8,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agent.gate import Approvals, CallingAgent, Gate, Relatives
+from gencode.agent.instructions import no_instructions
+from gencode.agent.limits import Limits
+from gencode.agent.models import Model, ModelRegistry
+from gencode.agent.payer import NO_PRICE
+from gencode.agent.ports import AgentSource
+from gencode.agent.prompt import system_prompt
+from gencode.agent.seat import Seat
+from gencode.agent.toolbox import Absence, Growing, Tool, Toolbox
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskStarted
@@ -16,20 +25,11 @@ from gencode.core.prices import Price
 from gencode.core.rules import SERVERS, Mode, Policy
 from gencode.core.spec import DEEPEST, AgentSpec, ToolChoice, Workspace, earlier_version, same_name
 from gencode.core.task import Task
-from gencode.sessions.caller import Caller
-from gencode.tasks.task_schema import schema_of
+from gencode.files.file_versions import Seen
 from gencode.permissions.calls import AgentKind
 from gencode.permissions.tool_table import MEMORY_TOOLS
-from gencode.agent.gate import Approvals, CallingAgent, Gate, Relatives
-from gencode.agent.instructions import no_instructions
-from gencode.agent.limits import Limits
-from gencode.agent.models import Model, ModelRegistry
-from gencode.agent.payer import NO_PRICE
-from gencode.journal.store import AgentSource
-from gencode.agent.prompt import system_prompt
-from gencode.agent.seat import Seat
-from gencode.files.file_versions import Seen
-from gencode.agent.toolbox import Absence, Growing, Tool, Toolbox
+from gencode.sessions.caller import Caller
+from gencode.tasks.task_schema import schema_of
 
 if TYPE_CHECKING:
     from gencode.agent.hooks import Hooks
@@ -331,8 +331,8 @@ class Seating:
         """What is run around the work of an agent; nothing is loaded for it where there is nothing."""
         if not self.hooked(spec):
             return None
-        from gencode.agent.hooks import Around, hooks_for
         from gencode.agent.hook_settings import parse_hooks
+        from gencode.agent.hooks import Around, hooks_for
 
         own = parse_hooks(spec.hooks, of_agent=True).hooks
         everybodys = parse_hooks(self._customs.hooks, of_agent=False).hooks

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agent.limits import Limits
+from gencode.agent.models import elsewhere
 from gencode.budgets.ledger import BudgetSpent
 from gencode.budgets.limits import NO_BUDGET
 from gencode.core.budget import Budget
@@ -15,25 +17,24 @@ from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
 from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, untold_commands
-from gencode.tasks.other_process import Apart, DetachedTask
+from gencode.files.file_versions import Seen
+from gencode.journal.handover import Handover
+from gencode.journal.store import Store, TaskQuery
 from gencode.sessions.caller import Approved
+from gencode.sessions.session import Session
+from gencode.tasks.argument_checks import a_budget, a_message
 from gencode.tasks.deadline import TimeLimit, seconds_left, time_limits
 from gencode.tasks.delegate import Delegation
 from gencode.tasks.delivery import worth_a_turn
 from gencode.tasks.fork import Fork, point_of
-from gencode.tasks.task_schema import form_at, formed
-from gencode.tasks.running_task import Job, Live
+from gencode.tasks.messages import Kept, Words
+from gencode.tasks.other_process import Apart, DetachedTask
 from gencode.tasks.plan import EarlierTask, TaskPlan, check_prompt, check_turns
 from gencode.tasks.records import Records
-from gencode.tasks.argument_checks import a_budget, a_message
-from gencode.sessions.session import Session
+from gencode.tasks.running_task import Job, Live
 from gencode.tasks.start import TaskStarter
 from gencode.tasks.task_budgets import TaskBudgets
-from gencode.tasks.messages import Kept, Words
-from gencode.agent.limits import Limits
-from gencode.agent.models import elsewhere
-from gencode.journal.store import Handover, Store, TaskQuery
-from gencode.files.file_versions import Seen
+from gencode.tasks.task_schema import form_at, formed
 
 SECONDS_ELSEWHERE = (
     "Task {task} is at work in another process, which counts its seconds. Leave them as they are, or change "

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from gencode.core.outcome import how_ended, outcome_of, report_lines
 from gencode.core.spec import AgentSpec
 from gencode.core.task import Task
-from gencode.agent.prompt import one_line
+from gencode.core.text import one_line
 
 MOST_TURNS = 15
 WITHHELD = ("message", "cron", "spawn", "spawn_subagent")

@@ -9,6 +9,15 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from gencode.agent.models import Model
+from gencode.agent.output_schema_notice import told_form
+from gencode.agent.payer import CallQueue, Payer
+from gencode.agent.ports import Request
+from gencode.agent.recorder import Recorder
+from gencode.agent.request_images import as_shown
+from gencode.agent.seat import Ending, Seat
+from gencode.agent.toolbox import Toolbox
+from gencode.agent.work_queue import Slot
 from gencode.budgets.limits import NO_BUDGET, limits_of
 from gencode.core.budget import Budget
 from gencode.core.errors import CorruptFact, UserMistake
@@ -17,36 +26,29 @@ from gencode.core.ids import stamp
 from gencode.core.messages import Message, UserMessage
 from gencode.core.reasons import DIED, TAKEN_OVER
 from gencode.core.task import Task, fold, transcript_of, whole_transcript
-from gencode.tasks.other_process import Apart, DetachedTask, new_task
-from gencode.tasks.result_cache import NEVER, given_again, inputs_of, recalled, said_again
+from gencode.journal.dispatch import Dispatching
+from gencode.journal.event_bus import Bus
+from gencode.journal.handover import Handover
+from gencode.journal.store import Lease, Store
 from gencode.sessions.caller import Caller
 from gencode.tasks.crash_recovery import close_if_orphan, interruption
 from gencode.tasks.deadline import remaining, with_time_left
 from gencode.tasks.delegate import AgentDelegate, Delegation
 from gencode.tasks.delivery import AgentInbox, Commands, Delivery, as_sent
-from gencode.tasks.resume_messages import busy, has_open_words, in_line, tools_of, with_place, words_for
 from gencode.tasks.family import Family
-from gencode.tasks.task_schema import schema_of
 from gencode.tasks.known_files import know_again, recall_files
-from gencode.tasks.running_task import Job, Live, RestsOn
 from gencode.tasks.liveness import TaskLiveness, is_abandoned, lease_task, ownership_of
+from gencode.tasks.other_process import Apart, DetachedTask, new_task
 from gencode.tasks.plan import DetachedPlan, EarlierTask, NewTask, TaskPlan, check_prompt
 from gencode.tasks.relatives import TaskRelatives, TaskTree
+from gencode.tasks.result_cache import NEVER, given_again, inputs_of, recalled, said_again
+from gencode.tasks.resume_messages import busy, has_open_words, in_line, tools_of, with_place, words_for
+from gencode.tasks.running_task import Job, Live, RestsOn
 from gencode.tasks.seat_builder import Seating
-from gencode.tasks.task_queries import is_bounded, path_above
 from gencode.tasks.task_folders import Workplaces, kept_if_begun
+from gencode.tasks.task_queries import is_bounded, path_above
+from gencode.tasks.task_schema import schema_of
 from gencode.tasks.watch import LOOK_SECONDS
-from gencode.journal.event_bus import Bus
-from gencode.journal.dispatch import Dispatching
-from gencode.agent.output_schema_notice import told_form
-from gencode.agent.models import Model
-from gencode.agent.payer import CallQueue, Payer
-from gencode.journal.store import Handover, Lease, Request, Store
-from gencode.agent.recorder import Recorder
-from gencode.agent.seat import Ending, Seat
-from gencode.agent.request_images import as_shown
-from gencode.agent.work_queue import Slot
-from gencode.agent.toolbox import Toolbox
 
 PATIENCE = 5.0
 """So many seconds somebody may have the lease of an idle task."""

@@ -6,6 +6,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
 from msgspec.structs import replace
 
+from gencode.agent.final_answer import BEFORE_THAT, fitting_before, shaped
+from gencode.agent.loop import run, sum_up
+from gencode.agent.plugin_errors import blamed
+from gencode.agent.seat import Ending
+from gencode.agent.stop import Stop
+from gencode.agent.tool_calls import interrupted
+from gencode.agent.work_queue import Slots
 from gencode.budgets.ledger import BudgetSpent
 from gencode.core.errors import GenCodeError, ProviderError, Stopped
 from gencode.core.events import (
@@ -19,20 +26,13 @@ from gencode.core.events import (
 from gencode.core.messages import FileChange
 from gencode.core.reasons import CANCELLED, Cause, EndReason, stop_cause
 from gencode.core.status import Status
-from gencode.tasks.deadline import DeadlineAlarm
-from gencode.tasks.leave_worktree import leaving
-from gencode.tasks.running_task import GRACE_SECONDS, Job, Live, RestsOn
-from gencode.tasks.liveness import LeaseRenewal, Timing
-from gencode.tasks.result_warnings import warnings_of
-from gencode.agent.plugin_errors import blamed
-from gencode.agent.tool_calls import interrupted
-from gencode.agent.final_answer import BEFORE_THAT, fitting_before, shaped
-from gencode.agent.loop import run, sum_up
 from gencode.journal.owner import new_owner
 from gencode.journal.store import Store, Wish
-from gencode.agent.seat import Ending
-from gencode.agent.work_queue import Slots
-from gencode.agent.stop import Stop
+from gencode.tasks.deadline import DeadlineAlarm
+from gencode.tasks.leave_worktree import leaving
+from gencode.tasks.liveness import LeaseRenewal, Timing
+from gencode.tasks.result_warnings import warnings_of
+from gencode.tasks.running_task import GRACE_SECONDS, Job, Live, RestsOn
 
 log = logging.getLogger(__name__)
 

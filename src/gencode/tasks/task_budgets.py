@@ -19,9 +19,9 @@ from gencode.budgets.limits import (
 from gencode.core.budget import Budget
 from gencode.core.ids import new_id
 from gencode.core.task import Task
+from gencode.journal.store import Store
 from gencode.tasks.deadline import seconds_left
 from gencode.tasks.task_queries import spent_by, tasks_above
-from gencode.journal.store import Store
 
 GO_ON = "A bigger one lets it go on: gen task budget {task} {kind} N."
 RAISE = "To raise that one: gen task budget {task} {kind} N."

@@ -30,12 +30,13 @@ from gencode.core.spec import AgentSpec, Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.store import Store
+from gencode.workspaces.restore_worktree import LAST
 
 if TYPE_CHECKING:
     from gencode.workspaces.restore_worktree import Told
+    from gencode.workspaces.worktrees.agent_work import Work
     from gencode.workspaces.worktrees.leftover import Leftover
     from gencode.workspaces.worktrees.worktree import Worktree
-    from gencode.workspaces.worktrees.agent_work import Work
 
 NO_HOME = "A worktree needs a folder of GenCode's own, and there is none here; leave isolation out."
 THERE = (
@@ -43,7 +44,6 @@ THERE = (
     "What you change in it, committed or not, is on that branch only until somebody merges it. You need not "
     "commit it: that is done when you end, and a sandbox may keep you from it before."
 )
-LAST = "the last commit of {repository}"
 
 
 class Summary(Struct, frozen=True):
@@ -189,8 +189,8 @@ class Workplaces:
     @asynccontextmanager
     async def entered(self, task: Task) -> AsyncGenerator[None]:
         """While nobody who ends in the worktree that a task is about to go on in can remove that."""
-        from gencode.workspaces.worktrees.worktree_lock import alone
         from gencode.workspaces.worktrees.worktree import path_around
+        from gencode.workspaces.worktrees.worktree_lock import alone
 
         folder = task.created.worktree or task.cwd
         path = path_around(Path(folder)) if folder else None

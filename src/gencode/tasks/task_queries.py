@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from gencode.budgets.limits import Spent, shares
 from gencode.core.messages import Usage
 from gencode.core.task import Task
-from gencode.tasks.deadline import worked_seconds
 from gencode.journal.store import Store, TaskQuery
+from gencode.tasks.deadline import worked_seconds
 
 
 async def spent_by(store: Store, task: str) -> Spent:

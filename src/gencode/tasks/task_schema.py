@@ -5,11 +5,11 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from gencode.agent.output_schema_notice import Form
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated, TaskQueued, TaskStarted
 from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.task import Task
-from gencode.agent.output_schema_notice import Form
 
 
 def schema_of(task: Task | TaskCreated, spec: AgentSpec, asked: Form = None) -> Form:

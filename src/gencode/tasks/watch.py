@@ -9,17 +9,17 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from gencode.agent.stop import Stop
 from gencode.core.errors import Conflict, CorruptFact, GenCodeError, StoreAway, UserMistake
 from gencode.core.events import Event, PassingFact, ProgressMade
 from gencode.core.outcome import Outcome, outcome_of
 from gencode.core.reasons import Cause, EndReason, WaitFor
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.tasks.crash_recovery import close_if_orphan
-from gencode.tasks.deadline import UnclaimedTimer
 from gencode.journal.dispatch import Dispatching, NoWorker, Outlook
 from gencode.journal.store import Store, TaskQuery
-from gencode.agent.stop import Stop
+from gencode.tasks.crash_recovery import close_if_orphan
+from gencode.tasks.deadline import UnclaimedTimer
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from gencode.core.events import TaskEnded
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, ToolResult, Usage, UserMessage
 from gencode.core.status import Status
-from gencode.agent.prompt import one_line
+from gencode.core.text import one_line
 
 LONGEST_WORD = 128
 LONGEST_CONTENT = 8_000

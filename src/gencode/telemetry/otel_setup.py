@@ -9,10 +9,10 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from gencode.agent.trace_settings import ENDPOINTS, installed
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.extras import installing
 from gencode.journal.event_bus import Bus, Listener
-from gencode.agent.trace_settings import ENDPOINTS, installed
 
 if TYPE_CHECKING:
     from gencode.telemetry.exporter import OtelExporter

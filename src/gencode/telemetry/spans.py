@@ -30,7 +30,7 @@ from gencode.core.messages import AssistantMessage, Message, ToolMessage, ToolRe
 from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
-from gencode.agent.prompt import one_line
+from gencode.core.text import one_line
 from gencode.telemetry.attributes import Content, agent_attributes, chat_attributes, tool_attributes
 
 LONGEST_NAME = 64

@@ -5,10 +5,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from gencode.agent.toolbox import ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
 from gencode.core.questions import Inquiry, Option
-from gencode.agent.toolbox import ToolContext, ToolOutput, tool
 
 MOST_QUESTIONS = 4
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from gencode.core.messages import CommandRun, Trace
 from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
+from gencode.core.messages import CommandRun, Trace
 from gencode.tools.files import relative
 
 if TYPE_CHECKING:

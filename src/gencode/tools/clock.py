@@ -6,9 +6,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from gencode.agent.toolbox import Param, ToolContext, tool
 from gencode.core.errors import ToolError
 from gencode.permissions.paths import shown
-from gencode.agent.toolbox import Param, ToolContext, tool
 
 LONGEST_ZONE = 64
 

@@ -2,11 +2,11 @@
 
 from typing import Annotated, Literal
 
+from gencode.agent.outgoing_mail import Secretary
+from gencode.agent.toolbox import Param, Tool, ToolContext, tool
 from gencode.core.errors import ToolError
 from gencode.schedule.appointments import Appointment, Calendar, Plan
 from gencode.schedule.cron import WAYS
-from gencode.agent.outgoing_mail import Secretary
-from gencode.agent.toolbox import Param, Tool, ToolContext, tool
 
 MAIN = "main"
 

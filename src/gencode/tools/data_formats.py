@@ -8,9 +8,9 @@ from typing import Annotated, Any, NoReturn, cast
 
 from msgspec import Meta
 
+from gencode.agent.toolbox import Param, ToolContext, tool
 from gencode.core.errors import ToolError
 from gencode.permissions.paths import shown
-from gencode.agent.toolbox import Param, ToolContext, tool
 from gencode.tools.files import size_text
 from gencode.tools.text_files import checked
 

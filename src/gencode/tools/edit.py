@@ -10,10 +10,10 @@ from typing import Annotated, NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType
 
-from gencode.core.errors import ToolError
-from gencode.permissions.paths import Resolved
-from gencode.files.openers import NotThere, open_for_reading
 from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
+from gencode.core.errors import ToolError
+from gencode.files.openers import NotThere, open_for_reading
+from gencode.permissions.paths import Resolved
 from gencode.tools.file_changes import CancelFlag, apply_change, as_seen, change, check_missing, difference
 from gencode.tools.files import missing, relative, size_text
 from gencode.tools.text_files import LARGEST, TextFile, checked, counted, read_text

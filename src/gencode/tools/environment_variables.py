@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated
 
+from gencode.agent.toolbox import Param, ToolContext, tool
 from gencode.core.errors import ToolError
 from gencode.permissions.paths import shown
-from gencode.agent.toolbox import Param, ToolContext, tool
 
 LONGEST_SHOWN = 4_096
 MOST_NAMES = 500

@@ -9,12 +9,12 @@ from difflib import SequenceMatcher
 from itertools import takewhile
 from typing import BinaryIO, TypeVar
 
+from gencode.agent.toolbox import ToolContext
 from gencode.core.errors import ToolError
 from gencode.core.messages import FileChange, FileSeen, Trace
-from gencode.permissions.paths import Resolved
-from gencode.files.openers import Changed, Expected, Identity, identity_of, open_for_reading, replace_file
 from gencode.files.file_memory import as_text
-from gencode.agent.toolbox import ToolContext
+from gencode.files.openers import Changed, Expected, Identity, identity_of, open_for_reading, replace_file
+from gencode.permissions.paths import Resolved
 from gencode.tools.files import relative
 
 ChangeResult = TypeVar("ChangeResult")

@@ -7,11 +7,11 @@ import stat
 from datetime import UTC, datetime
 from typing import Annotated, BinaryIO
 
+from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError
 from gencode.core.messages import FileChange, FileSeen, Trace
-from gencode.permissions.paths import Resolved
 from gencode.files.openers import NotThere, identity_of, look_at, move_file, remove_file
-from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
+from gencode.permissions.paths import Resolved
 from gencode.tools.file_changes import CancelFlag, apply_change, as_seen, known_as, run_to_completion
 from gencode.tools.files import missing, open_file, printable, relative, size_text
 

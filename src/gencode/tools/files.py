@@ -10,9 +10,9 @@ from typing import BinaryIO
 
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
-from gencode.permissions.paths import Resolved
 from gencode.files import openers
 from gencode.files.openers import NotThere, open_for_reading
+from gencode.permissions.paths import Resolved
 
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _KINDS = {

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gencode.core.errors import Denied, ToolError
 from gencode.agent.toolbox import ToolContext, tool
+from gencode.core.errors import Denied, ToolError
 from gencode.tools.file_search import Searcher, searcher_for
 from gencode.tools.files import names_from, relative, spoken
 from gencode.tools.glob_patterns import BadGlob, PathFilter, literal_prefix

@@ -8,8 +8,8 @@ from typing import Annotated, Literal, NamedTuple
 from msgspec import Meta
 from msgspec.structs import replace
 
-from gencode.core.errors import ToolError, nearest
 from gencode.agent.toolbox import Param, ToolContext, tool
+from gencode.core.errors import ToolError, nearest
 from gencode.tools.file_search import Searcher, searcher_for
 from gencode.tools.files import names_from, open_file, relative, spoken
 from gencode.tools.glob_patterns import BadGlob, PathFilter, split_list

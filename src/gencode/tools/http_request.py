@@ -9,10 +9,10 @@ import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from gencode.agent.toolbox import Param, Tool, ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError
+from gencode.core.text import CLIP, one_line
 from gencode.permissions.urls import Target, judge_url
-from gencode.agent.prompt import one_line
-from gencode.agent.toolbox import CLIP, Param, Tool, ToolContext, ToolOutput, tool
 
 if TYPE_CHECKING:
     from gencode.web.client import Fetched, Internet

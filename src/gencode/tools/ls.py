@@ -7,8 +7,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gencode.core.errors import ToolError
 from gencode.agent.toolbox import ToolContext, tool
+from gencode.core.errors import ToolError
 from gencode.tools.files import kind_text, open_folder, printable, relative, size_text, spoken
 from gencode.tools.glob_patterns import BadGlob, PathFilter
 from gencode.tools.ignore_files import is_ignored

@@ -22,11 +22,11 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct
 
+from gencode.agent.toolbox import Param, Tool, ToolContext, tool
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace, same_name
-from gencode.permissions.paths import Resolved, shown
 from gencode.files.openers import NotThere, open_for_reading, replace_file
-from gencode.agent.toolbox import Param, Tool, ToolContext, tool
+from gencode.permissions.paths import Resolved, shown
 from gencode.tools.edit import Edit, edited
 from gencode.tools.file_changes import run_to_completion
 from gencode.tools.files import size_text

@@ -2,12 +2,12 @@
 
 from typing import Annotated
 
-from gencode.core.address import address
-from gencode.core.errors import ToolError
-from gencode.channels.outbox import LONGEST, Draft
-from gencode.agent.prompt import one_line
 from gencode.agent.outgoing_mail import Secretary
 from gencode.agent.toolbox import Param, Tool, ToolContext, tool
+from gencode.channels.outbox import LONGEST, Draft
+from gencode.core.address import address
+from gencode.core.errors import ToolError
+from gencode.core.text import one_line
 
 
 def message(secretary: Secretary | None) -> Tool:

@@ -1,6 +1,6 @@
 """Pagination of long tool output: one page, and a last line that tells how to get the next."""
 
-from gencode.agent.toolbox import CLIP
+from gencode.core.text import CLIP
 
 NOTE_ROOM = 600
 """Kept free for the bracketed lines at the end."""

@@ -11,10 +11,11 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
+from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
+from gencode.core.text import CLIP
 from gencode.files.openers import identity_of
-from gencode.agent.toolbox import CLIP, Param, ToolContext, ToolOutput, tool
 from gencode.tools.file_changes import hash_of, known_as
 from gencode.tools.files import open_file, relative, size_text
 from gencode.tools.output_page import NOTE_ROOM

@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
+from gencode.agent.toolbox import ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
-from gencode.agent.toolbox import ToolContext, ToolOutput, tool
 
 
 @tool(effect="delegate", name="SendMessage", timeout=60.0)

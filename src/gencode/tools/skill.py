@@ -12,13 +12,13 @@ from typing import Annotated, Any, Protocol
 
 from msgspec.structs import replace
 
+from gencode.agent.toolbox import Tool, ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError, UserMistake
 from gencode.core.messages import ToolCall, Trace
 from gencode.core.outcome import Outcome
 from gencode.core.skill import Skill
 from gencode.core.spec import TaskRequest, same_name
-from gencode.agent.prompt import inert, one_line
-from gencode.agent.toolbox import Tool, ToolContext, ToolOutput, clip, tool
+from gencode.core.text import clip, inert, one_line
 from gencode.tools.start_agent import report, started
 
 NAME = "Skill"

@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.core.budget import Budget
 from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
 from gencode.core.outcome import Outcome, how_ended, receipt_line, report_lines
 from gencode.core.spec import TaskRequest
-from gencode.agent.prompt import one_line
+from gencode.core.text import one_line
 from gencode.files.file_versions import changed_under
-from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
 
 
 @tool(effect="delegate", name="Task", timeout=None)

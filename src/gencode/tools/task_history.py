@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta
 
+from gencode.agent.ports import Delegate
+from gencode.agent.toolbox import Param, ToolContext, tool
 from gencode.core.errors import ToolError
 from gencode.core.outcome import Outcome, page_of, titled
 from gencode.core.status import Status
-from gencode.journal.store import Delegate
-from gencode.agent.prompt import one_line
-from gencode.agent.toolbox import Param, ToolContext, tool
+from gencode.core.text import one_line
 
 MOST_LISTED = 100
 LONGEST_TITLE = 80

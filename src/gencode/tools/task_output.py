@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
+from gencode.agent.ports import Delegate
+from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError, UserMistake
 from gencode.core.ids import SHELL
 from gencode.core.messages import Trace
 from gencode.core.outcome import PAGE, Outcome, how_ended, report_lines, start_of, why_ended
 from gencode.core.status import Status
-from gencode.journal.store import Delegate
 from gencode.files.file_versions import changed_under
-from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
 
 if TYPE_CHECKING:
     from gencode.sandbox.shells import Shell

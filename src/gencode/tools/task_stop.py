@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Annotated
 
+from gencode.agent.ports import Sent, Struck, Verb
+from gencode.agent.toolbox import ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError
 from gencode.core.ids import SHELL
 from gencode.core.messages import Trace
 from gencode.core.outcome import report_lines
 from gencode.core.status import Status
-from gencode.journal.store import Sent, Struck, Verb
-from gencode.agent.toolbox import ToolContext, ToolOutput, tool
 from gencode.tools.bash import shell_ended
 from gencode.tools.task_output import delegate_of, in_foreground
 

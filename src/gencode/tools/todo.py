@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from gencode.core.errors import ToolError
 from gencode.agent.toolbox import ToolContext, tool
+from gencode.core.errors import ToolError
 
 MOST = 200
 _SIGNS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}

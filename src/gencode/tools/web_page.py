@@ -8,11 +8,12 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from gencode.agent.toolbox import ToolOutput
 from gencode.core.errors import ToolError
+from gencode.core.text import CLIP
 from gencode.permissions.urls import Target
-from gencode.agent.toolbox import CLIP, ToolOutput
-from gencode.web.client import Fetched, Internet, WebLimits, WebRequest, fetch
 from gencode.tools.files import size_text
+from gencode.web.client import Fetched, Internet, WebLimits, WebRequest, fetch
 from gencode.web.html_to_markdown import to_markdown
 from gencode.web.response_text import decoded, media_type, shape_of
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from gencode.core.errors import ToolError
 from gencode.agent.toolbox import Param, Tool, ToolContext, tool
+from gencode.core.errors import ToolError
 
 if TYPE_CHECKING:
     from gencode.tools.search_engines.engine import SearchEngine, WebQuery

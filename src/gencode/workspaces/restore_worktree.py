@@ -7,6 +7,7 @@ can be had here, too), or in the database, as it came back from a worker.
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,10 +15,10 @@ from msgspec.structs import replace
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.spec import Workspace
 from gencode.core.task import Task
-from gencode.tasks.task_folders import LAST
-from gencode.workspaces.transfer.latest_work import Ground
+from gencode.journal.folder_snapshot import Returned, as_reason
 from gencode.workspaces.transfer.apply_changes import Homecoming, catch_up
-from gencode.workspaces.transfer.folder_snapshot import Returned, as_reason
+from gencode.workspaces.transfer.latest_work import Ground
+from gencode.workspaces.worktrees.agent_work import state_of
 from gencode.workspaces.worktrees.create import Source, make_of, source_of
 from gencode.workspaces.worktrees.merge_preview import is_merged
 from gencode.workspaces.worktrees.worktree import (
@@ -28,9 +29,13 @@ from gencode.workspaces.worktrees.worktree import (
     recorded_once,
     repository_folder,
 )
-from gencode.workspaces.worktrees.agent_work import state_of
+
+if TYPE_CHECKING:
+    from gencode.workspaces.restore_worktree import Told
+    from gencode.workspaces.worktrees.worktree import Worktree
 
 WORK = "the work of task {task}, as it was when the fork began"
+LAST = "the last commit of {repository}"
 FIRST = "the commit that task {task} began with"
 BEGAN = f"{FIRST}: what that task changed is not in it"
 MERGED = f"{LAST}: what task {{task}} changed is in it only if somebody merged that"

@@ -4,7 +4,6 @@ from collections.abc import AsyncGenerator
 
 import pytest
 import pytest_asyncio
-
 from tests.interfaces.acp.driving import WAIT, Wired, wired
 
 LEADER = """---

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acp.exceptions import RequestError
-
 from tests.interfaces.acp.driving import Editor, Wired
+
+from acp.exceptions import RequestError
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 

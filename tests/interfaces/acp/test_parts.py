@@ -5,6 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from acp.exceptions import RequestError
 from acp.helpers import (
     embedded_blob_resource,
@@ -16,18 +19,15 @@ from acp.helpers import (
     update_tool_call,
 )
 from acp.schema import ContentToolCallContent
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from gencode.core.events import AnyFact, Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage, Image, UserMessage
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.visible import visible
-from gencode.interfaces.acp.update_queue import Outbox
-from gencode.interfaces.acp.prompts import MOST_OF_ONE, prompt_text
 from gencode.interfaces.acp.call_display import call_shown, plan_entries
 from gencode.interfaces.acp.prompt_results import Prompt, Prompts
+from gencode.interfaces.acp.prompts import MOST_OF_ONE, prompt_text
+from gencode.interfaces.acp.update_queue import Outbox
 from gencode.interfaces.render.transcript import Call
 
 

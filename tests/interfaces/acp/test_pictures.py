@@ -4,24 +4,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.interfaces.acp.driving import Wired
+from tests.interfaces.cli.running import script
+from tests.pictures import WHOLE, packed, png
+from tests.waiting import until
+
 from acp.exceptions import RequestError
 from acp.helpers import audio_block, image_block, text_block
-
 from gencode import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Image, UserMessage
 from gencode.core.task import transcript_of
-from gencode.providers.scripted import ScriptedProvider
 from gencode.files.images import LARGEST_PICTURE, MOST_PICTURES, MOST_TOGETHER
-from gencode.stores.memory import MemoryStore
-from gencode.interfaces.acp.prompts import MOST_IN_ALL, NO_SOUNDS, prompt_pictures, prompt_text
 from gencode.interfaces.acp.json_lines import LONGEST_LINE
+from gencode.interfaces.acp.prompts import MOST_IN_ALL, NO_SOUNDS, prompt_pictures, prompt_text
 from gencode.interfaces.chat.chat_session import NO_PICTURES_NOW, Talk
+from gencode.providers.scripted import ScriptedProvider
+from gencode.stores.memory import MemoryStore
 from gencode.testing import says
-from tests.interfaces.acp.driving import Wired
-from tests.pictures import WHOLE, packed, png
-from tests.interfaces.cli.running import script
-from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 

@@ -8,11 +8,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.interfaces.cli.running import GEN, SECONDS, Ended, gen, script
 
 import gencode
 from gencode.core.errors import StoreTrouble
 from gencode.interfaces.cli.main import exit_code
-from tests.interfaces.cli.running import GEN, SECONDS, Ended, gen, script
 
 OFFLINE = "the built-in offline search model answers"
 
@@ -209,7 +209,9 @@ def test_neither_rich_nor_a_package_index_is_loaded_without_a_terminal(tmp_path:
     ended = gen("-p", "go", "--model", model, cwd=tmp_path, PYTHONPROFILEIMPORTTIME="1")
     loaded = {line.rpartition("|")[2].strip() for line in ended.err.splitlines()}
     assert "gencode.interfaces.render.plain_text" in loaded
-    assert loaded & {"rich", "importlib.metadata", "gencode.interfaces.render.rich_panels", "textual"} == set()
+    assert (
+        loaded & {"rich", "importlib.metadata", "gencode.interfaces.render.rich_panels", "textual"} == set()
+    )
 
 
 def test_a_terminal_that_speaks_only_ascii_gets_escapes(tmp_path: Path) -> None:

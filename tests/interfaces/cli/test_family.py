@@ -4,8 +4,8 @@ from gencode.core.budget import Budget
 from gencode.core.messages import Usage
 from gencode.core.status import Status
 from gencode.interfaces.render.agent_tree import busy, path, rows, spent
-from gencode.interfaces.render.number_format import Bar
 from gencode.interfaces.render.agent_view import AgentView, View
+from gencode.interfaces.render.number_format import Bar
 
 
 def family(*agents: AgentView) -> View:

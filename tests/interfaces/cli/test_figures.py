@@ -5,6 +5,7 @@ import pytest
 from gencode.core.budget import Budget
 from gencode.core.messages import Usage
 from gencode.core.status import Status
+from gencode.interfaces.render.agent_view import AgentView
 from gencode.interfaces.render.number_format import (
     Bar,
     bar_text,
@@ -16,7 +17,6 @@ from gencode.interfaces.render.number_format import (
     progress_line,
     state,
 )
-from gencode.interfaces.render.agent_view import AgentView
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,19 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.interfaces.cli.running import gen, script, send
 
 from gencode.core.errors import UserMistake
-from gencode.interfaces.cli.claude_code_options import AUTONOMY, NOT_TOLD, WHICH, are_rules, mode, remarks, split_rules
+from gencode.interfaces.cli.claude_code_options import (
+    AUTONOMY,
+    NOT_TOLD,
+    WHICH,
+    are_rules,
+    mode,
+    remarks,
+    split_rules,
+)
 from gencode.interfaces.cli.parser import build_parser, prompt_first
-from tests.interfaces.cli.running import gen, script, send
 
 REVIEWER = {"description": "Reviews code.", "prompt": "You review code.", "tools": ["Read", "Write"]}
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.interfaces.cli.running import Ended, gen, in_terminal, send
 
+from gencode.agent.toolbox import ToolContext, tool
 from gencode.app import GenCode
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, UserMessage
-from gencode.providers.scripted import ScriptedProvider
-from gencode.agent.toolbox import ToolContext, tool
 from gencode.interfaces.cli.task_transcript import said
 from gencode.interfaces.log_file import LogFile
+from gencode.providers.scripted import ScriptedProvider
 from gencode.testing import call, says
-from tests.interfaces.cli.running import Ended, gen, in_terminal, send
 
 ACTS = (
     "\x1b[2J\x1b]0;owned\x07\x9b31m\r\x08\x7f\x00\x0b\x0c"
@@ -195,7 +195,9 @@ async def test_the_log_shows_exactly_what_was_said_and_no_text_can_add_a_record(
     assert "\u00a0" not in written and "\ue000" not in written
     assert "forged" in written
     assert [line for line in written.splitlines() if not line.startswith("  ")] == [
-        line for line in written.splitlines() if " ERROR gencode.agent.tool_calls: the tool Break failed" in line
+        line
+        for line in written.splitlines()
+        if " ERROR gencode.agent.tool_calls: the tool Break failed" in line
     ]
 
 

@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.interfaces.cli.running import gen
 
 from gencode.core.events import Event, ProgressMade, TaskCreated
-from gencode.interfaces.render import plain_text as plain
 from gencode.interfaces.cli.foreground_run import painter_for
+from gencode.interfaces.render import plain_text
 from gencode.interfaces.render.rich_panels import Panels
-from tests.interfaces.cli.running import gen
 
 AT = "2026-11-15T02:32:00.123456Z"
 TOLD = [
@@ -29,11 +29,11 @@ def test_a_note_is_the_only_thing_a_quiet_screen_shows(capsys: pytest.CaptureFix
     quiet = painter_for("json", verbose=False)
     for event in TOLD:
         quiet.hear(event)
-    assert (type(quiet), capsys.readouterr()) == (plain.Notes, ("", LINE))
+    assert (type(quiet), capsys.readouterr()) == (plain_text.Notes, ("", LINE))
 
 
 def test_a_note_stands_between_the_steps_and_the_panels(capsys: pytest.CaptureFixture[str]) -> None:
-    for painter in (plain.Steps(), Panels(live=False)):
+    for painter in (plain_text.Steps(), Panels(live=False)):
         for event in TOLD:
             painter.hear(event)
         said, noted = capsys.readouterr()
@@ -41,7 +41,7 @@ def test_a_note_stands_between_the_steps_and_the_panels(capsys: pytest.CaptureFi
 
 
 def test_a_program_reads_it_as_a_note(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = plain.Lines()
+    lines = plain_text.Lines()
     for event in TOLD:
         lines.hear(event)
     parts = [json.loads(line).get("partType") for line in capsys.readouterr().out.splitlines()]

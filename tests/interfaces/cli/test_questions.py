@@ -1,8 +1,8 @@
 """A question to a person in its parts."""
 
 from gencode.core.messages import ToolCall
-from gencode.core.rules import Action, Decision
 from gencode.core.questions import Answer, Inquiry, Option, Question
+from gencode.core.rules import Action, Decision
 from gencode.interfaces.chat.question_text import (
     allows,
     answered,

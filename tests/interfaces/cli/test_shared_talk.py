@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.stores.other_program import rows
+from tests.waiting import Gate, until
 
 from gencode.core.events import Event, TaskEnded, TextArrived
 from gencode.core.messages import UserMessage
 from gencode.core.quoting import unquoted
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.tasks.control import Verb
-from gencode.tasks.service import COME_BACK
+from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.notices import Notice
+from gencode.interfaces.render.transcript import Reply, hear
 from gencode.journal.store import TaskQuery
 from gencode.stores.sqlite import SqliteStore
-from gencode.interfaces.chat.notices import Notice
-from gencode.interfaces.chat.chat_session import Talk
-from gencode.interfaces.render.transcript import Reply, hear
+from gencode.tasks.control import Verb
+from gencode.tasks.service import COME_BACK
 from gencode.testing import call, says, scripted
-from tests.stores.other_program import rows
-from tests.waiting import Gate, until
 
 Turns = Sequence[dict[str, Any]]
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.interfaces.cli.running import GEN, SECONDS, gen, in_terminal, script, send, start
 
 DEAF = """

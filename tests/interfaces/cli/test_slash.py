@@ -5,7 +5,16 @@ from pathlib import Path
 import pytest
 
 from gencode.core.errors import UserMistake
-from gencode.interfaces.chat.slash_commands import COMMANDS, KEYS, Typed, completions, help_text, is_command, keys_text, parse
+from gencode.interfaces.chat.slash_commands import (
+    COMMANDS,
+    KEYS,
+    Typed,
+    completions,
+    help_text,
+    is_command,
+    keys_text,
+    parse,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "terminal.md"
 

@@ -29,7 +29,17 @@ from gencode.core.messages import (
 from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, Decision
 from gencode.core.status import Status
-from gencode.interfaces.render.transcript import Call, Remark, Reply, Said, Thought, Transcript, adopt, hear, retold
+from gencode.interfaces.render.transcript import (
+    Call,
+    Remark,
+    Reply,
+    Said,
+    Thought,
+    Transcript,
+    adopt,
+    hear,
+    retold,
+)
 
 READ = ToolCall("c1", "Read", {"file_path": "a.py"})
 SEND = ToolCall("c2", "Task", {"subagent_type": "Explore", "prompt": "look"})

@@ -4,8 +4,9 @@ import os
 import subprocess
 import sys
 
-from gencode.interfaces.cli.worker import ENDED
 from tests.waiting import PATIENCE
+
+from gencode.interfaces.cli.worker import ENDED
 
 SAYS = "from gencode.interfaces.cli.worker import say_ended; say_ended()"
 

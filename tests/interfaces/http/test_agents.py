@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from gencode.testing import says
 from tests.interfaces.http.serving import Served, served
+
+from gencode.testing import says
 
 SCRIPT = "script.json"
 NEW = {"name": "tester", "description": "Runs the tests.", "tools": ["Bash", "Read"]}

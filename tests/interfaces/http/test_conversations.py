@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from gencode.core.address import parse_address
-from gencode.core.ids import stamp
-from gencode.schedule.appointments import Appointment
-from gencode.channels.outbox import Webhook, WebhookSettings
-from gencode.interfaces.http.chat_addresses import Chats
-from gencode.testing import call, says
 from tests.interfaces.http.serving import Client, served, take
 from tests.workspaces.village import page, village_in
+
+from gencode.channels.outbox import Webhook, WebhookSettings
+from gencode.core.address import parse_address
+from gencode.core.ids import stamp
+from gencode.interfaces.http.chat_addresses import Chats
+from gencode.schedule.appointments import Appointment
+from gencode.testing import call, says
 
 SPAWN = call("Task", subagent_type="Explore", prompt="look", description="a look", run_in_background=True)
 

@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from gencode.testing import call, says
 from tests.interfaces.http.serving import Client, Served, served, take
+
+from gencode.testing import call, says
 
 EDIT = call("Write", file_path="notes.txt", content="one\ntwo\n")
 INQUIRY = call(

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from gencode.interfaces.http.openapi import event_types
 from gencode.interfaces.http.application import ENDPOINTS
+from gencode.interfaces.http.openapi import event_types
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "http.md"
 ROW = re.compile(r"^\| `((?:GET|POST|PUT) /api/\S+)` \| ([a-z ]+) \|", re.MULTILINE)

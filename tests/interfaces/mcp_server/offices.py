@@ -12,10 +12,10 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.server.lowlevel.server import Server
 
 from gencode.app import GenCode
-from gencode.providers.scripted import ScriptedProvider
 from gencode.interfaces.mcp_server.elicitation import Carrier
 from gencode.interfaces.mcp_server.requests import Reception
 from gencode.interfaces.mcp_server.workspaces import Rooms
+from gencode.providers.scripted import ScriptedProvider
 from gencode.testing import Turns, call, reported, says
 from mcp import Client
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import mcp_types as types
 import pytest
 from pydantic import FileUrl
+from tests.interfaces.mcp_server.offices import ERAS, names, office, report, task_of, text
 
 from gencode.app import GenCode
 from gencode.core.spec import TaskRequest
+from gencode.interfaces.mcp_server import requests
 from gencode.providers.scripted import ScriptedProvider
-from gencode.interfaces.mcp_server import requests as reception
 from gencode.testing import call, says
-from tests.interfaces.mcp_server.offices import ERAS, names, office, report, task_of, text
 
 READS = {
     "*": [says("", call("Read", file_path="../secret.txt"), call("Read", file_path="own.txt")), says(".")]
@@ -54,8 +54,8 @@ async def test_agents_do_not_reach_what_lies_outside_of_the_roots(base: Path, er
 async def test_a_client_that_says_it_has_roots_and_does_not_tell_them_works_in_the_folder_of_the_server(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reception, "ROOTS_SECONDS_OF_LISTS", 0.2)
-    monkeypatch.setattr(reception, "ROOTS_SECONDS", 0.5)
+    monkeypatch.setattr(requests, "ROOTS_SECONDS_OF_LISTS", 0.2)
+    monkeypatch.setattr(requests, "ROOTS_SECONDS", 0.5)
     asked: list[object] = []
 
     async def silent(context: object) -> types.ListRootsResult:

@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.interfaces.cli.running import script
+from tests.interfaces.mcp_server.offices import program, report, task_of, text
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.extras import installing
 from gencode.core.status import Status
-from gencode.sandbox.processes.environment import INSIDE
-from gencode.interfaces.cli.main import build_parser
 from gencode.interfaces.cli import mcp
+from gencode.interfaces.cli.main import build_parser
+from gencode.sandbox.processes.environment import INSIDE
 from gencode.testing import call, reported, says
 from mcp import Client
-from tests.interfaces.mcp_server.offices import program, report, task_of, text
-from tests.interfaces.cli.running import script
 
 SECONDS = 60
 PRINTS = "import os, sys; print('stray'); os.system('echo stray'); os.write(1, b'stray')"

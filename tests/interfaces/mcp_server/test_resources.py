@@ -5,10 +5,10 @@ from pathlib import Path
 import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
-
-from gencode.interfaces.mcp_server import catalogue as offers
-from gencode.testing import says
 from tests.interfaces.mcp_server.offices import ERAS, names, office, task_of
+
+from gencode.interfaces.mcp_server import catalogue
+from gencode.testing import says
 
 LONG = "\n".join(f"line {number}" for number in range(5_000))
 
@@ -46,7 +46,7 @@ async def test_results_and_transcripts_are_listed_and_read_page_by_page(tmp_path
 
 
 async def test_the_list_of_resources_comes_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offers, "PAGE", 2)
+    monkeypatch.setattr(catalogue, "PAGE", 2)
     async with office(tmp_path, {"*": [says("x")]}) as here, here.client() as client:
         tasks = [
             task_of(await client.call_tool("Task", {"subagent_type": "Explore", "prompt": "x"}))

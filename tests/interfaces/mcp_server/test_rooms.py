@@ -4,12 +4,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.interfaces.mcp_server.offices import office
 
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.spec import TaskRequest
-from gencode.interfaces.mcp_server import workspaces as rooms
+from gencode.interfaces.mcp_server import workspaces
 from gencode.testing import says
-from tests.interfaces.mcp_server.offices import office
 
 SLOW = {"*": [says("…", delay_ms=60_000)]}
 
@@ -31,7 +31,7 @@ async def test_whoever_comes_at_once_gets_the_same_room(tmp_path: Path, folders:
 async def test_a_room_in_which_nobody_works_makes_place_for_another(
     tmp_path: Path, folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rooms, "MOST_ROOMS", 2)
+    monkeypatch.setattr(workspaces, "MOST_ROOMS", 2)
     async with office(tmp_path, SLOW) as here:
         first = await here.rooms.at(folders[0])
         second = await here.rooms.at(folders[1])

@@ -6,15 +6,14 @@ from pathlib import Path
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import REQUEST_TIMEOUT, CallToolResult, ElicitResult
+from tests.interfaces.mcp_server.offices import ERAS, WRITES, names, office, report, task_of, text
+from tests.sandbox.processes.living import eventually
+from tests.tasks.test_queue_story import write_agent
 
 from gencode.core.events import TaskBackgrounded, TaskEnded
 from gencode.core.status import Status
-from gencode.interfaces.mcp_server import pending_calls as errands
-from gencode.interfaces.mcp_server import progress
+from gencode.interfaces.mcp_server import pending_calls, progress
 from gencode.testing import call, says
-from tests.tasks.test_queue_story import write_agent
-from tests.interfaces.mcp_server.offices import ERAS, WRITES, names, office, report, task_of, text
-from tests.sandbox.processes.living import eventually
 
 FOUND = {"*": [says("Found it in db.py.")]}
 FREE = {"permission_mode": "dontAsk", "sandbox": "off"}
@@ -100,7 +99,7 @@ async def test_a_task_whose_client_gave_up_waiting_goes_on_and_can_be_fetched(
 async def test_a_task_whose_client_gave_up_waiting_is_stopped_unless_somebody_asks_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(errands, "GIVEN_UP_SECONDS", 1.0)
+    monkeypatch.setattr(pending_calls, "GIVEN_UP_SECONDS", 1.0)
     async with office(tmp_path, SLOW) as here, here.client() as client:
         gen = await here.rooms.at(tmp_path)
         beside = task_of(
@@ -121,7 +120,7 @@ async def test_a_task_whose_client_gave_up_waiting_is_stopped_unless_somebody_as
         await client.call_tool("TaskOutput", {"task_id": tasks["fetched"], "block": False})
         assert await eventually(lambda: len(gen.supervisor) == 2)
         left = await gen.get(tasks["left"])
-        assert (left.status, left.error) == (Status.CANCELLED, errands.NOT_BACK.text)
+        assert (left.status, left.error) == (Status.CANCELLED, pending_calls.NOT_BACK.text)
         assert {live.id for live in gen.supervisor} == {beside, tasks["fetched"]}
 
 

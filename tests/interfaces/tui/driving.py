@@ -13,12 +13,12 @@ from textual import events
 from textual.pilot import Pilot
 
 from gencode.app import GenCode
-from gencode.providers.scripted import ScriptedProvider
 from gencode.core.questions import Asker
-from gencode.journal.store import Store
-from gencode.stores.memory import MemoryStore
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.tui.app import TerminalApp
+from gencode.journal.store import Store
+from gencode.providers.scripted import ScriptedProvider
+from gencode.stores.memory import MemoryStore
 
 SECONDS = 60.0
 Turn = Mapping[str, Any]

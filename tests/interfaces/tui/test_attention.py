@@ -8,16 +8,15 @@ from typing import cast
 
 import pytest
 from msgspec.structs import replace
+from tests.interfaces.tui.driving import Seat, seated, turns
 from textual import events
 
 from gencode.core.messages import ToolCall
-from gencode.core.rules import Action, Decision
 from gencode.core.questions import NOBODY, Answer, Away, Inquiry, Option, Patience, Question
-from gencode.interfaces.tui import question_dialogs as asking
-from gencode.interfaces.tui import key_order as attention
+from gencode.core.rules import Action, Decision
+from gencode.interfaces.tui import key_order, question_dialogs
 from gencode.interfaces.tui.question_dialogs import AskScreen, InquiryScreen
 from gencode.testing import says
-from tests.interfaces.tui.driving import Seat, seated, turns
 
 QUIET = 1_000.0
 AWAY = Away("/elsewhere", "vm", True, 500.0)
@@ -26,8 +25,8 @@ AWAY = Away("/elsewhere", "vm", True, 500.0)
 @pytest.fixture(autouse=True)
 def long_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pause that no machine is slow enough for: only keys that say so come after one."""
-    monkeypatch.setattr(attention, "QUIET_SECONDS", QUIET)
-    monkeypatch.setattr(asking, "PARTING_SECONDS", 0.1)
+    monkeypatch.setattr(key_order, "QUIET_SECONDS", QUIET)
+    monkeypatch.setattr(question_dialogs, "PARTING_SECONDS", 0.1)
 
 
 def wants(command: str, away: Away | None = None) -> Question:
@@ -65,7 +64,7 @@ async def test_every_key_begins_the_pause_anew_after_which_one_answers(tmp_path:
     async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
         asked = asks(seat, wants("touch a"))
         await shows(seat, "touch a")
-        await seat.assert_sees(asking.PAUSE)
+        await seat.assert_sees(question_dialogs.PAUSE)
         for pauses in (0.6, 1.2, 1.8):
             await pressed(seat, "t", "y", "enter", "escape", after=pauses)
         assert not asked.done() and isinstance(seat.app.screen, AskScreen)
@@ -105,7 +104,7 @@ async def test_an_answer_that_comes_too_soon_is_no_text(tmp_path: Path) -> None:
 async def test_a_question_that_was_answered_elsewhere_says_so_before_the_next_one_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "PARTING_SECONDS", QUIET)
+    monkeypatch.setattr(question_dialogs, "PARTING_SECONDS", QUIET)
     async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
         first = asks(seat, wants("touch harmless"))
         await shows(seat, "touch harmless")
@@ -114,10 +113,10 @@ async def test_a_question_that_was_answered_elsewhere_says_so_before_the_next_on
         await seat.assert_sees("(1 more waits)")
         await seat.app.desk.answer(seat.app.desk.waiting()[0].number, Answer(True))
         assert (await first).allow
-        await seat.assert_sees(asking.GONE)
+        await seat.assert_sees(question_dialogs.GONE)
         assert "touch harmless" in seat.screen and "yes, this once" not in seat.screen
         await pressed(seat, *"yt!", "enter", "escape", after=4)
-        await seat.assert_sees(asking.GONE)
+        await seat.assert_sees(question_dialogs.GONE)
         cast(AskScreen, seat.app.screen).withdraw()  # as it does by itself after a moment
         await seat.assert_sees("touch dangerous")
         assert "more wait" not in seat.screen

@@ -17,11 +17,11 @@ from pathlib import Path
 from termios import TIOCSWINSZ, tcgetattr
 
 import pytest
-
-from gencode.core.extras import installing
-from gencode.interfaces.cli import interactive as screen
 from tests.interfaces.cli.running import GEN, SECONDS, gen, script, send
 from tests.waiting import wait_until
+
+from gencode.core.extras import installing
+from gencode.interfaces.cli import interactive
 
 HOSTILE = "found \x1b]0;owned\x07\x1b[2J in a.py:1"
 
@@ -330,7 +330,7 @@ def test_the_first_frame_comes_before_any_provider_is_loaded(tmp_path: Path) -> 
 
 def test_without_a_terminal_it_says_how_to_ask(tmp_path: Path) -> None:
     ended = gen(cwd=tmp_path)
-    assert (ended.code, ended.out, ended.err) == (2, "", f"gen: {screen.NO_TERMINAL}\n")
+    assert (ended.code, ended.out, ended.err) == (2, "", f"gen: {interactive.NO_TERMINAL}\n")
 
 
 def test_options_of_a_question_are_refused(tmp_path: Path) -> None:

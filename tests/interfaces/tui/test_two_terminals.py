@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from tests.interfaces.tui.driving import Seat, seated
 
+from gencode.interfaces.chat.chat_session import ANSWER_THERE
+from gencode.interfaces.tui import key_order, question_dialogs
+from gencode.interfaces.tui.question_dialogs import AskScreen
 from gencode.questions.question_desk import who_answers
 from gencode.stores.sqlite import SqliteStore
-from gencode.interfaces.chat.chat_session import ANSWER_THERE
-from gencode.interfaces.tui import question_dialogs as asking
-from gencode.interfaces.tui import key_order as attention
-from gencode.interfaces.tui.question_dialogs import AskScreen
 from gencode.testing import call, says
-from tests.interfaces.tui.driving import Seat, seated
 
 ASKS = "general-purpose wants to use Write"
 KEYS = "? a question has the keys · asked in another process · Esc leaves it open for others"
@@ -28,7 +27,7 @@ async def two_terminals(
 
     An agent of the first one asks whether it may write.
     """
-    monkeypatch.setattr(attention, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(key_order, "QUIET_SECONDS", 0.0)
     write = call("Write", file_path="new.txt", content="x")
     sent = call("Task", subagent_type="general-purpose", prompt="write", description="alpha")
     script = {
@@ -81,7 +80,7 @@ async def test_what_the_first_terminal_answers_is_not_asked_in_the_second_any_mo
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with two_terminals(tmp_path, monkeypatch) as (first, second, _):
-        monkeypatch.setattr(asking, "PARTING_SECONDS", 1_000.0)
+        monkeypatch.setattr(question_dialogs, "PARTING_SECONDS", 1_000.0)
         await first.press("n")
         await second.until(lambda: not second.app.desk.waiting(), "the end of the question")
         await second.assert_sees(f"Answered by {who_answers()}: no.")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from gencode.permissions.bash import readonly_tables as tables
+from gencode.permissions.bash import readonly_tables
 from gencode.permissions.bash.options import OptionTable
 
 FIRST_SET = r"""
@@ -227,22 +227,22 @@ def from_table(command: str, table: OptionTable, operands: str, values: Mapping[
 
 def find_commands() -> Iterator[str]:
     """Each word of an expression once."""
-    for word in sorted(tables.FIND_VALUED):
+    for word in sorted(readonly_tables.FIND_VALUED):
         yield f"find . {word} '{FIND_VALUES.get(word, '1')}'"
-    for word in sorted(tables.FIND_PLAIN - {"(", ")", "!", ","}):
-        yield f"find {word} src" if word in tables.FIND_BEFORE_PATHS else f"find . {word}"
+    for word in sorted(readonly_tables.FIND_PLAIN - {"(", ")", "!", ","}):
+        yield f"find {word} src" if word in readonly_tables.FIND_BEFORE_PATHS else f"find . {word}"
 
 
 def git_commands(subcommand: str) -> Iterator[str]:
     """Each option once for one of the subcommands that only read."""
     operands = GIT_OPERANDS.get(subcommand, "HEAD")
-    shorts = [f"-{letter}" for letter in sorted(tables.GIT_CLUSTER)]
+    shorts = [f"-{letter}" for letter in sorted(readonly_tables.GIT_CLUSTER)]
     for option in [*shorts, "-2", "-n 2", "-n2", "-U1", "-Smain", "-G main", "-L 1,2:a.py", "-uno"]:
         yield f"git {subcommand} {option} {operands}"
     dirty = {"dirty"} if subcommand == "describe" else set[str]()
-    for name in sorted((tables.GIT_LONG | tables.GIT_LONG_VALUED) - dirty):
+    for name in sorted((readonly_tables.GIT_LONG | readonly_tables.GIT_LONG_VALUED) - dirty):
         yield f"git {subcommand} --{name} {operands}"
-    for name in sorted(tables.GIT_LONG_VALUED - dirty):
+    for name in sorted(readonly_tables.GIT_LONG_VALUED - dirty):
         yield f"git {subcommand} --{name}='{GIT_VALUES.get(name, '1')}' {operands} --"
 
 
@@ -252,14 +252,16 @@ def corpus() -> dict[str, list[str]]:
         "the first set": list(FIRST_SET.strip().splitlines()),
         "by hand": list(BY_HAND.strip().splitlines()),
         "find": list(find_commands()),
-        "rg": list(from_table("rg", tables.RG, "TODO .", RG_VALUES)),
-        "sort": list(from_table("sort", tables.SORT, "sizes.txt", {"t": " ", "field-separator": " "})),
-        "uniq": list(from_table("uniq", tables.UNIQ, "sizes.txt", {})),
-        "date": list(from_table("date", tables.DATE, "", {"rfc-3339": "ns", "iso-8601": "ns"})),
-        "file": list(from_table("file", tables.FILE, "a.py link src", {})),
-        "jq": list(from_table("jq", tables.JQ, ". data.json", {})),
-        "base64": list(from_table("base64", tables.BASE64, "coded.txt", {})),
+        "rg": list(from_table("rg", readonly_tables.RG, "TODO .", RG_VALUES)),
+        "sort": list(
+            from_table("sort", readonly_tables.SORT, "sizes.txt", {"t": " ", "field-separator": " "})
+        ),
+        "uniq": list(from_table("uniq", readonly_tables.UNIQ, "sizes.txt", {})),
+        "date": list(from_table("date", readonly_tables.DATE, "", {"rfc-3339": "ns", "iso-8601": "ns"})),
+        "file": list(from_table("file", readonly_tables.FILE, "a.py link src", {})),
+        "jq": list(from_table("jq", readonly_tables.JQ, ". data.json", {})),
+        "base64": list(from_table("base64", readonly_tables.BASE64, "coded.txt", {})),
     }
-    for subcommand in sorted(tables.GIT_READERS):
+    for subcommand in sorted(readonly_tables.GIT_READERS):
         groups[f"git {subcommand}"] = list(git_commands(subcommand))
     return groups

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.permissions.bash import readonly_tables as tables
+from gencode.permissions.bash import readonly_tables
 from gencode.permissions.bash.options import OptionTable
 from gencode.permissions.bash.parser import parse
 from gencode.permissions.bash.readonly import not_read_only
@@ -157,30 +157,30 @@ def spelled(table: OptionTable) -> list[str]:
 def listed() -> dict[str, list[str]]:
     """What may follow each command, according to the tables."""
     git = [
-        *(f"-{letter}" for letter in tables.GIT_CLUSTER),
-        *(f"--{name}" for name in tables.GIT_LONG | tables.GIT_LONG_VALUED),
-        *(f"--{name}=1" for name in tables.GIT_LONG_VALUED),
+        *(f"-{letter}" for letter in readonly_tables.GIT_CLUSTER),
+        *(f"--{name}" for name in readonly_tables.GIT_LONG | readonly_tables.GIT_LONG_VALUED),
+        *(f"--{name}=1" for name in readonly_tables.GIT_LONG_VALUED),
         *("-2", "-n", "-n2", "-U1", "-S", "-G", "-L", "-Sx", "-L1,2:a.py"),
     ]
     return {
-        "find": sorted(tables.FIND_VALUED | tables.FIND_PLAIN),
-        "rg": spelled(tables.RG),
-        "sort": spelled(tables.SORT),
-        "uniq": spelled(tables.UNIQ),
-        "file": spelled(tables.FILE),
-        "jq": [*spelled(tables.JQ), "."],
-        "base64": spelled(tables.BASE64),
+        "find": sorted(readonly_tables.FIND_VALUED | readonly_tables.FIND_PLAIN),
+        "rg": spelled(readonly_tables.RG),
+        "sort": spelled(readonly_tables.SORT),
+        "uniq": spelled(readonly_tables.UNIQ),
+        "file": spelled(readonly_tables.FILE),
+        "jq": [*spelled(readonly_tables.JQ), "."],
+        "base64": spelled(readonly_tables.BASE64),
         "sed": ["-n", "3p", "1,$p"],
         "sed -n 1p": ["link"],
         "printf": ["%s", "x%d"],
-        "test": sorted(tables.TEST_UNARY | tables.TEST_BINARY | {"!"}),
+        "test": sorted(readonly_tables.TEST_UNARY | readonly_tables.TEST_BINARY | {"!"}),
         "command": ["-v", "-V", "ls"],
-        "git branch": spelled(tables.GIT_BRANCH),
+        "git branch": spelled(readonly_tables.GIT_BRANCH),
         **{
             f"git {name}": ["-l", "--list", "-v", "list", "show"]
             for name in ("tag", "remote", "stash", "reflog")
         },
-        **{f"git {name}": git for name in sorted(tables.GIT_READERS)},
+        **{f"git {name}": git for name in sorted(readonly_tables.GIT_READERS)},
     }
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.permissions.bash import readonly_tables as tables
+from gencode.permissions.bash import readonly_tables
 from gencode.permissions.bash.options import OptionTable
 
 pytestmark = pytest.mark.needs("shared")
@@ -33,51 +33,51 @@ def longs(names: frozenset[str]) -> frozenset[str]:
 
 def test_the_commands_that_take_any_arguments(text: str) -> None:
     (found,) = re.findall(r"\*\*R1, any arguments .*?:\*\* `([^`]*)`", text, re.DOTALL)
-    assert frozenset(found.split()) == tables.ANY_ARGUMENTS
+    assert frozenset(found.split()) == readonly_tables.ANY_ARGUMENTS
 
 
 def test_the_safe_names(text: str) -> None:
     (found,) = re.findall(r"Safe names: `([^`]*)`", text, re.DOTALL)
-    assert frozenset(found.split()) == tables.SAFE_NAMES | {f"{tables.SAFE_NAME_START}*"}
+    assert frozenset(found.split()) == readonly_tables.SAFE_NAMES | {f"{readonly_tables.SAFE_NAME_START}*"}
 
 
 def test_the_harmless_names(text: str) -> None:
     (found,) = re.findall(r"\*harmless\*: (.*?)\. Only", text, re.DOTALL)
     assert re.findall(r"`([^`]*)`", found) == [
-        tables.HARMLESS_NAME,
-        tables.HARMFUL_NAME_END,
-        *sorted(tables.HARMFUL_NAMES, reverse=True),
+        readonly_tables.HARMLESS_NAME,
+        readonly_tables.HARMFUL_NAME_END,
+        *sorted(readonly_tables.HARMFUL_NAMES, reverse=True),
     ]
 
 
 def test_find(text: str) -> None:
-    assert lists(row(text, "`find`")) == [tables.FIND_VALUED, tables.FIND_PLAIN]
+    assert lists(row(text, "`find`")) == [readonly_tables.FIND_VALUED, readonly_tables.FIND_PLAIN]
 
 
 def test_rg(text: str) -> None:
     assert lists(row(text, "`rg`")) == [
-        tables.RG.flags,
-        tables.RG.valued,
-        tables.RG.long,
-        tables.RG.long_valued,
+        readonly_tables.RG.flags,
+        readonly_tables.RG.valued,
+        readonly_tables.RG.long,
+        readonly_tables.RG.long_valued,
     ]
 
 
 def test_sort(text: str) -> None:
     assert lists(row(text, "`sort`")) == [
-        tables.SORT.flags,
-        tables.SORT.valued,
-        tables.SORT.long,
-        tables.SORT.long_valued,
+        readonly_tables.SORT.flags,
+        readonly_tables.SORT.valued,
+        readonly_tables.SORT.long,
+        readonly_tables.SORT.long_valued,
     ]
 
 
 def test_uniq(text: str) -> None:
     assert lists(row(text, "`uniq`")) == [
-        tables.UNIQ.flags,
-        tables.UNIQ.valued,
-        tables.UNIQ.long,
-        tables.UNIQ.long_valued,
+        readonly_tables.UNIQ.flags,
+        readonly_tables.UNIQ.valued,
+        readonly_tables.UNIQ.long,
+        readonly_tables.UNIQ.long_valued,
     ]
 
 
@@ -94,19 +94,22 @@ def test_date(text: str) -> None:
             long_valued=frozenset({"rfc-3339", "date"}),
             long_optional=frozenset({"iso-8601"}),
         )
-        == tables.DATE
+        == readonly_tables.DATE
     )
 
 
 def test_file(text: str) -> None:
     flags, spelled = lists(row(text, "`file`"))
-    assert OptionTable(flags=flags, long=longs(spelled)) == tables.FILE
+    assert OptionTable(flags=flags, long=longs(spelled)) == readonly_tables.FILE
 
 
 def test_jq(text: str) -> None:
     flags, spelled, _ = lists(row(text, "`jq`"))
-    assert flags == tables.JQ.flags
-    assert longs(spelled) == tables.JQ.long | tables.JQ.long_valued | tables.JQ.long_pairs
+    assert flags == readonly_tables.JQ.flags
+    assert (
+        longs(spelled)
+        == readonly_tables.JQ.long | readonly_tables.JQ.long_valued | readonly_tables.JQ.long_pairs
+    )
     assert "--indent V --arg N V --argjson N V`" in row(text, "`jq`")
 
 
@@ -119,32 +122,37 @@ def test_base64(text: str) -> None:
             long=frozenset({"decode", "ignore-garbage"}),
             long_valued=frozenset({"wrap"}),
         )
-        == tables.BASE64
+        == readonly_tables.BASE64
     )
 
 
 def test_test(text: str) -> None:
     found = lists(row(text, "`test`, `[`"))
-    assert tables.TEST_UNARY in found
-    assert tables.TEST_BINARY in found
+    assert readonly_tables.TEST_UNARY in found
+    assert readonly_tables.TEST_BINARY in found
 
 
 def test_git(text: str) -> None:
-    readers = " ".join(sorted(tables.GIT_READERS))
+    readers = " ".join(sorted(readonly_tables.GIT_READERS))
     (command,) = re.findall(r"^\| `(status log [^`]*)` \|", text, re.MULTILINE)
     cell = row(text, f"`{command}`")
     assert " ".join(sorted(command.split())) == readers
-    assert [each for each in lists(cell) if len(each) > 3] == [tables.GIT_LONG, tables.GIT_LONG_VALUED]
-    assert frozenset(re.findall(r"letters from `([^`]*)`", cell)[0]) == tables.GIT_CLUSTER
-    assert frozenset(re.findall(r"-[A-Z](?=…)", cell)) == tables.GIT_SEARCHES
+    assert [each for each in lists(cell) if len(each) > 3] == [
+        readonly_tables.GIT_LONG,
+        readonly_tables.GIT_LONG_VALUED,
+    ]
+    assert frozenset(re.findall(r"letters from `([^`]*)`", cell)[0]) == readonly_tables.GIT_CLUSTER
+    assert frozenset(re.findall(r"-[A-Z](?=…)", cell)) == readonly_tables.GIT_SEARCHES
 
 
 def test_git_branch(text: str) -> None:
     spelled, *_ = lists(row(text, "`branch`"))
-    assert longs(spelled) == tables.GIT_BRANCH.long
-    assert frozenset("".join(each[1:] for each in spelled if each[1] != "-")) == tables.GIT_BRANCH.flags
+    assert longs(spelled) == readonly_tables.GIT_BRANCH.long
+    assert (
+        frozenset("".join(each[1:] for each in spelled if each[1] != "-")) == readonly_tables.GIT_BRANCH.flags
+    )
 
 
 def test_an_option_that_takes_the_next_word_takes_a_value() -> None:
-    assert tables.GIT_HUNGRY < tables.GIT_LONG_VALUED
-    assert tables.FIND_BEFORE_PATHS < tables.FIND_PLAIN
+    assert readonly_tables.GIT_HUNGRY < readonly_tables.GIT_LONG_VALUED
+    assert readonly_tables.FIND_BEFORE_PATHS < readonly_tables.FIND_PLAIN

@@ -8,12 +8,12 @@ import stat
 from pathlib import Path
 
 import pytest
-from tests.sandbox.processes.living import alive, eventually, new_word, python
 
 from gencode.core.errors import ToolError
 from gencode.sandbox.processes.command import Command, Ended, not_started
 from gencode.sandbox.processes.commands import Commands
 from gencode.sandbox.processes.output import Output
+from tests.sandbox.processes.living import alive, eventually, new_word, python
 
 
 def written(text: bytes) -> Output:

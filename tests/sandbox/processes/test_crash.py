@@ -9,10 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.sandbox.processes.living import HOSTILE, alive, eventually, new_word
 
 from gencode.sandbox.processes.environment import MARK
 from gencode.sandbox.processes.sweep import sweep
+from tests.sandbox.processes.living import HOSTILE, alive, eventually, new_word
 
 CRASHES = int(os.environ.get("GEN_KILLS", "1"))
 

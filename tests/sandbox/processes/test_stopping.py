@@ -5,11 +5,11 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.sandbox.processes.living import HOSTILE, alive, eventually, new_word, python
 
 from gencode.sandbox.processes.command import Command
 from gencode.sandbox.processes.commands import Commands
 from gencode.sandbox.processes.running import Running
+from tests.sandbox.processes.living import HOSTILE, alive, eventually, new_word, python
 
 KILLS = int(os.environ.get("GEN_KILLS", "3"))
 

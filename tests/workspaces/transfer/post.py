@@ -5,10 +5,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gencode.workspaces.transfer.worker_copy import Guest, Lodging, lodge
-from gencode.workspaces.transfer.snapshot_builder import Packer
-from gencode.workspaces.transfer.folder_snapshot import Parcel, Returned
 from gencode.journal.dispatch import Lack
+from gencode.journal.folder_snapshot import Parcel, Returned
+from gencode.workspaces.transfer.snapshot_builder import Packer
+from gencode.workspaces.transfer.worker_copy import Guest, Lodging, lodge
 
 TASK = "0123abcd"
 

@@ -13,8 +13,8 @@ from tests.workspaces.transfer.post import Office, arrived, sent
 from tests.workspaces.worktrees.yard import TEN, git, repository
 
 from gencode.core.errors import UserMistake
-from gencode.workspaces.transfer.checkout import checkout_at
 from gencode.workspaces.transfer.apply_changes import TURN, Arrival, Homecoming, turn
+from gencode.workspaces.transfer.checkout import checkout_at
 
 pytestmark = pytest.mark.needs("git")
 ONE, OTHER = "0123abcd", "0123abce"

@@ -7,9 +7,9 @@ import pytest
 from tests.workspaces.transfer.post import Office, sent
 from tests.workspaces.worktrees.yard import TEN, git, repository
 
+from gencode.journal.folder_snapshot import Parcel
 from gencode.workspaces.transfer.checkout import checkout_at
 from gencode.workspaces.transfer.clones import NoClone, must_fit
-from gencode.workspaces.transfer.folder_snapshot import Parcel
 
 pytestmark = pytest.mark.needs("git")
 

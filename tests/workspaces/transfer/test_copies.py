@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from tests.workspaces.transfer.post import TASK, Office, arrived, sent
 from tests.workspaces.worktrees.yard import TEN, commit, git, repository
 
+from gencode.sandbox.standins import ITSELF
 from gencode.workspaces.transfer import mirror
 from gencode.workspaces.transfer.apply_changes import Homecoming
 from gencode.workspaces.transfer.worker_copy import Lodging
-from gencode.sandbox.standins import ITSELF
-from gencode.workspaces.worktrees.leftovers import leftovers
 from gencode.workspaces.worktrees.agent_work import Work
+from gencode.workspaces.worktrees.leftovers import leftovers
 
 pytestmark = pytest.mark.needs("git")
 

@@ -12,9 +12,9 @@ from tests.workspaces.transfer.test_fork_parcels import FORK, with_work
 from tests.workspaces.transfer.test_lodging import with_input
 from tests.workspaces.worktrees.yard import TEN, git, repository
 
+from gencode.journal.folder_snapshot import Parcel, Unfit
 from gencode.workspaces.transfer.apply_changes import Homecoming
 from gencode.workspaces.transfer.mirror import Mirror
-from gencode.workspaces.transfer.folder_snapshot import Parcel, Unfit
 
 pytestmark = pytest.mark.needs("git")
 NOTHING = "0" * 40

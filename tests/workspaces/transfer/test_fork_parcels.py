@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.workspaces.transfer.post import TASK, Office, arrived, sent
 from tests.workspaces.worktrees.yard import TEN, git, repository
 
-from gencode.workspaces.transfer.folder_snapshot import Parcel, Unfit
+from gencode.journal.folder_snapshot import Parcel, Unfit
 from gencode.workspaces.worktrees.leftovers import leftovers
 
 pytestmark = pytest.mark.needs("git")

@@ -14,7 +14,7 @@ from tests.workspaces.transfer.test_crowded import mirror_of
 from tests.workspaces.worktrees.halves import STEPS, branches, half_made, tip_of
 from tests.workspaces.worktrees.yard import TEN, commit, git, repository
 
-from gencode.workspaces.transfer.folder_snapshot import Parcel
+from gencode.journal.folder_snapshot import Parcel
 from gencode.workspaces.worktrees.worktree import repository_folder
 
 pytestmark = pytest.mark.needs("git")

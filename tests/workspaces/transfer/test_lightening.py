@@ -9,11 +9,11 @@ from tests.workspaces.transfer.test_left_behind import said
 from tests.workspaces.worktrees.yard import TEN, git, repository
 
 from gencode.fleet.copied_task import Lodged
+from gencode.journal.folder_snapshot import MOST_PACK
 from gencode.workspaces.transfer import checkout
 from gencode.workspaces.transfer.apply_changes import Homecoming
 from gencode.workspaces.transfer.large_files import Heavy, leaving_out
 from gencode.workspaces.transfer.worker_copy import Guest
-from gencode.workspaces.transfer.folder_snapshot import MOST_PACK
 
 pytestmark = pytest.mark.needs("git")
 

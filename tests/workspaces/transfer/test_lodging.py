@@ -10,12 +10,11 @@ from tests.workspaces.transfer.post import TASK, Office, arrived, sent
 from tests.workspaces.worktrees.yard import TEN, commit, git, repository
 
 from gencode.core.errors import UserMistake
-from gencode.workspaces.transfer import checkout
-from gencode.workspaces.transfer import mirror
+from gencode.journal.folder_snapshot import MOST_PACK, Parcel, Returned
+from gencode.workspaces.transfer import checkout, mirror
 from gencode.workspaces.transfer.mirror import Unreachable, fetching_environment
-from gencode.workspaces.transfer.folder_snapshot import MOST_PACK, Parcel, Returned
-from gencode.workspaces.worktrees.leftovers import leftovers
 from gencode.workspaces.worktrees.agent_work import Work
+from gencode.workspaces.worktrees.leftovers import leftovers
 
 pytestmark = pytest.mark.needs("git")
 

@@ -10,8 +10,7 @@ from tests.workspaces.worktrees.yard import TEN, commit, everything, git, reposi
 
 from gencode.core.errors import UserMistake
 from gencode.permissions.trust import standing, trust
-from gencode.workspaces.transfer import checkout
-from gencode.workspaces.transfer import snapshot_builder as packing
+from gencode.workspaces.transfer import checkout, snapshot_builder
 from gencode.workspaces.transfer.snapshot_builder import NO_HISTORY, SHALLOW, Packer
 
 pytestmark = pytest.mark.needs("git")
@@ -139,7 +138,7 @@ async def test_a_history_that_is_too_large_is_left_out_and_a_folder_that_is_stay
     monkeypatch.setattr(checkout, "MOST_PACK", 100)
     with pytest.raises(UserMistake, match="is too large to travel: packed it has more than 32 MiB"):
         await sent(repo, Office())
-    monkeypatch.setattr(packing, "MOST_CHANGED", 1)
+    monkeypatch.setattr(snapshot_builder, "MOST_CHANGED", 1)
     (repo / "a.txt").write_text("larger than one byte")
     too_much = "is neither committed nor ignored: 1 KiB, of it 1 KiB in a.txt; at most 1 KiB can travel"
     with pytest.raises(UserMistake, match=too_much):

@@ -12,9 +12,9 @@ from gencode.core.events import TaskCreated
 from gencode.core.folder_copy import CopiedFolder, FolderCopy
 from gencode.core.rules import Action, Mode, Policy, parse_rule, written_in
 from gencode.fleet.workspace_transfer import may_write
-from gencode.workspaces.transfer.worker_copy import Lodging
+from gencode.journal.folder_snapshot import Parcel, Unfit, checked
 from gencode.workspaces.transfer.snapshot_builder import Around, Packer
-from gencode.workspaces.transfer.folder_snapshot import Parcel, Unfit, checked
+from gencode.workspaces.transfer.worker_copy import Lodging
 
 pytestmark = pytest.mark.needs("git")
 

@@ -10,13 +10,13 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated
 from gencode.core.spec import Workspace
 from gencode.core.task import fold
+from gencode.journal.folder_snapshot import Parcel
+from gencode.stores.memory import MemoryStore
 from gencode.tasks.task_folders import Workplaces
 from gencode.workspaces.transfer.snapshot_builder import SHALLOW, Packer, pack_tree
-from gencode.workspaces.transfer.folder_snapshot import Parcel
+from gencode.workspaces.worktrees.agent_work import result
 from gencode.workspaces.worktrees.create import make
 from gencode.workspaces.worktrees.worktree import Worktree, recorded
-from gencode.workspaces.worktrees.agent_work import result
-from gencode.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.needs("git")
 

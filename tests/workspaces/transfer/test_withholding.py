@@ -11,8 +11,8 @@ from tests.workspaces.worktrees.yard import commit, git, repository
 
 from gencode.workspaces.transfer.apply_changes import Homecoming
 from gencode.workspaces.transfer.secret_files import LARGEST_KEY
-from gencode.workspaces.transfer.worker_copy import Lodging
 from gencode.workspaces.transfer.snapshot_builder import Packer
+from gencode.workspaces.transfer.worker_copy import Lodging
 
 pytestmark = pytest.mark.needs("git")
 

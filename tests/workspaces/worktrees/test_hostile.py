@@ -10,8 +10,8 @@ from tests.workspaces.worktrees.yard import TEN, commit, git, home_of, repositor
 
 from gencode.core.changes import ChangedFile
 from gencode.core.errors import UserMistake
-from gencode.workspaces.worktrees.leftovers import leftovers
 from gencode.workspaces.worktrees.agent_work import merged, result
+from gencode.workspaces.worktrees.leftovers import leftovers
 
 pytestmark = pytest.mark.needs("git")
 

@@ -14,12 +14,13 @@ from tests.workspaces.worktrees.yard import commit, git, home_of, repository, wo
 
 from gencode.core.changes import told
 from gencode.core.spec import Workspace
+from gencode.permissions.agent_folders import worktrees_folder
 from gencode.tasks.task_folders import changes_of
+from gencode.workspaces.worktrees.agent_work import result
+from gencode.workspaces.worktrees.create import make, make_of, source_of
 from gencode.workspaces.worktrees.leftover import Leftover
 from gencode.workspaces.worktrees.leftovers import leftovers
-from gencode.workspaces.worktrees.create import make, make_of, source_of
-from gencode.workspaces.worktrees.worktree import recorded, remove_record, worktrees_folder, write_record
-from gencode.workspaces.worktrees.agent_work import result
+from gencode.workspaces.worktrees.worktree import recorded, remove_record, write_record
 
 pytestmark = pytest.mark.needs("git")
 

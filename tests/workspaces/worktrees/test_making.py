@@ -11,16 +11,10 @@ from tests.workspaces.worktrees.yard import TEN, commit, everything, git, home_o
 
 from gencode.core.errors import UserMistake
 from gencode.core.spec import Workspace
-from gencode.workspaces.worktrees.git import Said, trouble
+from gencode.permissions.agent_folders import worktrees_folder
 from gencode.workspaces.worktrees.create import make, make_of, source_of
-from gencode.workspaces.worktrees.worktree import (
-    Worktree,
-    name_here,
-    recorded,
-    repository_folder,
-    tree_here,
-    worktrees_folder,
-)
+from gencode.workspaces.worktrees.git import Said, trouble
+from gencode.workspaces.worktrees.worktree import Worktree, name_here, recorded, repository_folder, tree_here
 
 pytestmark = pytest.mark.needs("git")
 

@@ -11,9 +11,9 @@ from tests.workspaces.worktrees.yard import PERSON, TEN, commit, git, home_of, r
 from gencode.core.changes import told
 from gencode.core.spec import Workspace
 from gencode.tasks.task_folders import changes_of
+from gencode.workspaces.worktrees.agent_work import Work, result
 from gencode.workspaces.worktrees.create import make_of, source_of
 from gencode.workspaces.worktrees.worktree import Worktree
-from gencode.workspaces.worktrees.agent_work import Work, result
 
 CLEAN = "It can be merged as things are."
 

@@ -7,10 +7,10 @@ from tests.workspaces.worktrees.test_leftovers import doctor, named, typed
 from tests.workspaces.worktrees.yard import commit, git, repository
 
 from gencode.core.spec import Workspace
-from gencode.workspaces.worktrees.leftovers import leftovers
-from gencode.workspaces.worktrees.create import make
-from gencode.workspaces.worktrees.worktree import Worktree
 from gencode.workspaces.worktrees.agent_work import result
+from gencode.workspaces.worktrees.create import make
+from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.worktrees.worktree import Worktree
 
 pytestmark = pytest.mark.needs("git")
 

@@ -18,7 +18,7 @@ from gencode.agents.tool_lists import denials, listed, switch
 from gencode.agents.tool_names import tools_called
 from gencode.core.rules import Action, Rule, RuleOrigin, merge, written_in
 from gencode.core.spec import AgentSpec
-from gencode.agent.prompt import one_line
+from gencode.core.text import one_line
 
 _FAMILIES = ("@builtin", "fs_read", "fs_write", "read")
 _FREE = frozenset(("allowedCommands", "autoAllowReadonly", "allowedPaths", "trusted"))

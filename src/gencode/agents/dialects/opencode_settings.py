@@ -12,9 +12,9 @@ from gencode.agents.dialect import AgentFile, Near, ParsedFile, alone
 from gencode.agents.dialects.table import OPENCODE
 from gencode.agents.file_errors import mistake
 from gencode.core.errors import UserMistake
+from gencode.core.text import one_line
 from gencode.permissions.agent_folders import FILE_INSIDE, beside
 from gencode.permissions.project_files import LARGEST_KEPT
-from gencode.agent.prompt import one_line
 
 MOST_AGENTS = 200
 _THEIRS = frozenset(("build", "plan", "general", "explore", "title", "summary", "compaction", "scout"))

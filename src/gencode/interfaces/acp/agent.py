@@ -43,17 +43,17 @@ from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.ids import new_id
 from gencode.core.task import Task
 from gencode.core.visible import visible, visible_line
-from gencode.places import workspace_at
-from gencode.journal.store import TaskQuery
-from gencode.settings import gen_home
+from gencode.interfaces.acp.editor import Editor
+from gencode.interfaces.acp.editor_session import Conversation, SessionMissing, Wish
+from gencode.interfaces.acp.json_lines import INTERNAL_ERROR, NOT_FOUND, Message
+from gencode.interfaces.acp.prompts import Block
 from gencode.interfaces.acp.session_addresses import Addresses
 from gencode.interfaces.acp.session_options import MODE, MODEL
-from gencode.interfaces.acp.editor_session import Conversation, SessionMissing, Wish
-from gencode.interfaces.acp.editor import Editor
-from gencode.interfaces.acp.prompts import Block
-from gencode.interfaces.acp.json_lines import INTERNAL_ERROR, NOT_FOUND, Message
 from gencode.interfaces.cli.open_session import flags
 from gencode.interfaces.log_file import logged_fault
+from gencode.journal.store import TaskQuery
+from gencode.places import workspace_at
+from gencode.settings import gen_home
 
 INVALID_PARAMS = -32_602
 PAGE = 50

@@ -11,12 +11,12 @@ from acp.schema import ToolCallStatus as State
 from msgspec import Struct
 
 from gencode.core.messages import Image
+from gencode.core.questions import Question
 from gencode.core.status import Status
 from gencode.core.visible import exact_line, visible, visible_line
-from gencode.core.questions import Question
+from gencode.interfaces.render.agent_view import AgentView
 from gencode.interfaces.render.number_format import figures, state
 from gencode.interfaces.render.transcript import Call
-from gencode.interfaces.render.agent_view import AgentView
 
 MOST_SHOWN = 20_000
 MOST_INPUT = 4_000

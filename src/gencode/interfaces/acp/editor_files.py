@@ -21,17 +21,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import ValidationError
 
+from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
 from gencode.core.visible import visible_line
-from gencode.permissions.paths import Resolved, is_inside, places_of, resolve
-from gencode.files.openers import Identity, NotThere, open_for_reading, state_of
 from gencode.files.file_versions import Seen
-from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
-from gencode.interfaces.acp.editor import Editor
-from gencode.interfaces.acp.session_updates import Changes
+from gencode.files.openers import Identity, NotThere, open_for_reading, state_of
 from gencode.interfaces.acp.call_display import Change
+from gencode.interfaces.acp.editor import Editor
 from gencode.interfaces.acp.json_lines import NOT_FOUND
+from gencode.interfaces.acp.session_updates import Changes
+from gencode.permissions.paths import Resolved, is_inside, places_of, resolve
 
 LARGEST = 8_000_000
 """Bigger files cannot be compared: they are only read from the disk."""

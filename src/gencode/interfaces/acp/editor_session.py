@@ -22,18 +22,11 @@ from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.events import Event
 from gencode.core.ids import stamp
 from gencode.core.visible import visible_line
-from gencode.tasks.supervisor import CLOSING
-from gencode.places import workspace_at
-from gencode.questions.question_desk import QuestionDesk
-from gencode.settings import gen_home, remember
-from gencode.interfaces.acp import session_options as choosing
-from gencode.interfaces.acp import editor_commands as commands
-from gencode.interfaces.acp.session_addresses import Addresses
-from gencode.interfaces.acp.editor_files import Buffers
+from gencode.interfaces.acp import editor_commands, session_options
 from gencode.interfaces.acp.editor import Editor
-from gencode.interfaces.acp.session_updates import Changes, Narrator
-from gencode.interfaces.acp.update_queue import Outbox
+from gencode.interfaces.acp.editor_files import Buffers
 from gencode.interfaces.acp.permission_prompts import EditorPerson
+from gencode.interfaces.acp.prompt_results import Prompts
 from gencode.interfaces.acp.prompts import (
     NO_SOUNDS,
     Block,
@@ -42,12 +35,18 @@ from gencode.interfaces.acp.prompts import (
     prompt_pictures,
     prompt_text,
 )
+from gencode.interfaces.acp.session_addresses import Addresses
 from gencode.interfaces.acp.session_replay import replay
-from gencode.interfaces.acp.prompt_results import Prompts
+from gencode.interfaces.acp.session_updates import Changes, Narrator
+from gencode.interfaces.acp.update_queue import Outbox
+from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.notices import Notice, guarded
 from gencode.interfaces.cli.open_session import check, flags
 from gencode.interfaces.render.agent_tree import busy
-from gencode.interfaces.chat.notices import Notice, guarded
-from gencode.interfaces.chat.chat_session import Talk
+from gencode.places import workspace_at
+from gencode.questions.question_desk import QuestionDesk
+from gencode.settings import gen_home, remember
+from gencode.tasks.supervisor import CLOSING
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +111,7 @@ class Conversation:
 
     def greet(self) -> None:
         """Say what can be typed here, and what should be known of the folder and the model."""
-        self.out.show(commands.available())
+        self.out.show(editor_commands.available())
         late, self._late = self._late, None
         for notice in late or ():
             self._narrator.tell(notice)
@@ -155,14 +154,14 @@ class Conversation:
     @property
     def modes(self) -> SessionModeState:
         """The permission modes to choose from, as the editor is offered them."""
-        found = choosing.modes(self.gen)
+        found = session_options.modes(self.gen)
         self._offered = frozenset(each.id for each in found.available_modes)
         return found
 
     @property
     def options(self) -> list[SessionConfigOptionSelect]:
         """Everything there is to choose."""
-        return choosing.options(self.gen, self._model)
+        return session_options.options(self.gen, self._model)
 
     async def prompt(self, blocks: Sequence[Block]) -> PromptResponse:
         """Say something, and wait until the leading agent has answered."""
@@ -194,7 +193,7 @@ class Conversation:
 
     def switch(self, mode: str) -> None:
         """Go on in another permission mode, which reaches every agent at once."""
-        choosing.switch(self.gen, mode)
+        session_options.switch(self.gen, mode)
         self._tell_choices()
 
     def use(self, model: str) -> None:
@@ -282,7 +281,7 @@ class Conversation:
     async def _command(self, text: str) -> PromptResponse:
         typed = text.split(maxsplit=1)
         try:
-            said = await commands.perform(self.talk, text, self._person.confirmed)
+            said = await editor_commands.perform(self.talk, text, self._person.confirmed)
             if typed[0] == "/model" and len(typed) > 1:
                 self._model = typed[1]
         except UserMistake as mistake:

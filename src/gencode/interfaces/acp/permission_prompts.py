@@ -20,11 +20,11 @@ from acp.schema import (
 )
 from pydantic import ValidationError
 
+from gencode.core.questions import Answer, Inquiry, Question
 from gencode.core.rules import DecidedBy
 from gencode.core.visible import exact_line, visible, visible_line
-from gencode.core.questions import Answer, Inquiry, Question
-from gencode.interfaces.acp.editor import Editor
 from gencode.interfaces.acp.call_display import Shown, fenced
+from gencode.interfaces.acp.editor import Editor
 from gencode.interfaces.chat.question_text import (
     NOT_ANSWERED,
     allows,

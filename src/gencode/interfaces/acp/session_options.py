@@ -13,10 +13,10 @@ from acp.schema import (
     SessionModeState,
 )
 
+from gencode.agent.models import TIERS
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Mode, parse_mode
 from gencode.core.visible import visible_line
-from gencode.agent.models import TIERS
 from gencode.interfaces.chat.info_pages import CYCLE, MODES
 
 if TYPE_CHECKING:

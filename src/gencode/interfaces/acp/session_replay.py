@@ -2,8 +2,8 @@
 
 from acp.helpers import update_plan
 
-from gencode.interfaces.acp.session_updates import Narrator
 from gencode.interfaces.acp.call_display import PLAN, fenced, plan_entries
+from gencode.interfaces.acp.session_updates import Narrator
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.render.transcript import Call, HandedBack, Remark, Reply, Said, Thought, Transcript
 

@@ -25,10 +25,9 @@ from gencode.core.events import (
 )
 from gencode.core.ids import new_id, stamp
 from gencode.core.messages import AssistantMessage, Image, ToolMessage, ToolResult
+from gencode.core.questions import Question
 from gencode.core.rules import Action
 from gencode.core.status import Status
-from gencode.core.questions import Question
-from gencode.interfaces.acp.update_queue import Outbox
 from gencode.interfaces.acp.call_display import (
     PLAN,
     Change,
@@ -39,9 +38,10 @@ from gencode.interfaces.acp.call_display import (
     fenced,
     plan_entries,
 )
-from gencode.interfaces.render.agent_tree import path, spent
-from gencode.interfaces.chat.notices import Notice
+from gencode.interfaces.acp.update_queue import Outbox
 from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.notices import Notice
+from gencode.interfaces.render.agent_tree import path, spent
 from gencode.interfaces.render.transcript import Call, Transcript, hear
 
 MOST_ENTRIES = 200

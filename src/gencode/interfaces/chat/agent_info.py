@@ -6,12 +6,12 @@ from typing import Any, Protocol
 
 from msgspec import Struct, structs
 
+from gencode.agent.toolbox import Toolbox
 from gencode.app import AgentEntry, GenCode
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec
-from gencode.tasks.seat_builder import DELEGATES, notes_of
 from gencode.permissions.tool_table import MEMORY_TOOLS
-from gencode.agent.toolbox import Toolbox
+from gencode.tasks.seat_builder import DELEGATES, notes_of
 
 
 class Read(Protocol):

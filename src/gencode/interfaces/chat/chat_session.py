@@ -20,25 +20,25 @@ from gencode.core.messages import Image, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
+from gencode.interfaces.chat.notices import Notice, ended_meanwhile, guarded, notice_of
+from gencode.interfaces.chat.partial_replies import Voices
+from gencode.interfaces.chat.remote_questions import AskedElsewhere
+from gencode.interfaces.chat.remote_task_watcher import Lookout
+from gencode.interfaces.chat.task_actions import INTERRUPTED, STOPPED, was_hit
+from gencode.interfaces.render.agent_tree import busy
+from gencode.interfaces.render.agent_view import AgentView, View, fold, seen
+from gencode.interfaces.render.number_format import name_of
+from gencode.interfaces.render.transcript import MOST_KEPT, Transcript, adopt, retold
+from gencode.journal.store import TaskQuery
+from gencode.tasks.control import Verb
 from gencode.tasks.crash_recovery import recover_folder
 from gencode.tasks.liveness import FolderLiveness
-from gencode.tasks.control import Verb
-from gencode.journal.store import TaskQuery
-from gencode.interfaces.chat.remote_questions import AskedElsewhere
-from gencode.interfaces.render.agent_tree import busy
-from gencode.interfaces.render.number_format import name_of
-from gencode.interfaces.chat.remote_task_watcher import Lookout
-from gencode.interfaces.chat.notices import Notice, ended_meanwhile, guarded, notice_of
-from gencode.interfaces.chat.task_actions import INTERRUPTED, STOPPED, was_hit
-from gencode.interfaces.render.transcript import MOST_KEPT, Transcript, adopt, retold
-from gencode.interfaces.render.agent_view import AgentView, View, fold, seen
-from gencode.interfaces.chat.partial_replies import Voices
 
 if TYPE_CHECKING:
+    from gencode.agent.models import Model
     from gencode.app import GenCode
     from gencode.core.spec import AgentSpec
     from gencode.tasks.running_task import Job
-    from gencode.agent.models import Model
 
 CANNOT_ASK = "it cannot ask you there, and what would be asked is refused"
 ANSWER_THERE = "answer it where it runs, or here once it is shown"

@@ -12,10 +12,8 @@ from gencode.core.errors import UserMistake
 from gencode.core.rules import RuleSource, parse_mode
 from gencode.core.spec import TaskRequest
 from gencode.core.visible import visible_line
-from gencode.tasks.fork import Fork
-from gencode.tasks.control import Verb
-from gencode.tasks.task_queries import below, spent_by
 from gencode.interfaces.chat.budget_input import bounded, bounds_page
+from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.info_pages import (
     budget_page,
     cost_page,
@@ -27,8 +25,10 @@ from gencode.interfaces.chat.info_pages import (
 )
 from gencode.interfaces.chat.slash_commands import Typed, help_text, keys_text
 from gencode.interfaces.chat.task_actions import would_hit
-from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.render.agent_view import View, seen
+from gencode.tasks.control import Verb
+from gencode.tasks.fork import Fork
+from gencode.tasks.task_queries import below, spent_by
 
 GO_ON = "Go on where you were."
 Place = Literal["tree", "agent", "sessions", "agents", "new", "edit", "trust", "theme", "quit", "opened"]

@@ -10,9 +10,9 @@ from msgspec import Struct
 from gencode.core.errors import GenCodeError
 from gencode.core.events import CallDecided, Event, MessageAdded, TaskEnded
 from gencode.core.messages import ToolMessage
+from gencode.core.questions import Question
 from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.visible import visible_line
-from gencode.core.questions import Question
 from gencode.journal.store import Store
 
 LAST_FACTS = 20

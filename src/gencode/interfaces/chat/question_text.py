@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from gencode.core.visible import exact, exact_line, visible_line
 from gencode.core.questions import LEFT_EMPTY, Answer, Inquiry, Question, Reach
+from gencode.core.visible import exact, exact_line, visible_line
 from gencode.interfaces.render.plain_text import seconds
 
 MOST_LINES = 240

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from gencode.core.errors import GenCodeError
 from gencode.core.events import Event, TaskQueued, TaskStarted
 from gencode.core.ids import stamp
-from gencode.tasks.watch import facts_of
-from gencode.journal.store import TaskQuery
-from gencode.interfaces.render.number_format import name_of
 from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.render.agent_view import AgentView
+from gencode.interfaces.render.number_format import name_of
+from gencode.journal.store import TaskQuery
+from gencode.tasks.watch import facts_of
 
 if TYPE_CHECKING:
     from gencode.interfaces.chat.chat_session import Talk

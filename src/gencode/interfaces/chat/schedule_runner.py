@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from gencode.app import GenCode
-from gencode.tasks.scheduler import Scheduler, everywhere
-from gencode.schedule.appointments import Appointment
 from gencode.channels.outbox import Screen
 from gencode.journal.store import Store
+from gencode.schedule.appointments import Appointment
+from gencode.tasks.scheduler import Scheduler, everywhere
 
 
 def scheduler_of(

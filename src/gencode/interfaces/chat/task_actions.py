@@ -10,9 +10,9 @@ from gencode.core.reasons import Cause, EndReason, stop_cause
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
-from gencode.tasks.control import Verb
-from gencode.tasks.actions import AnyVerb, StruckTask
 from gencode.interfaces.chat.notices import named
+from gencode.tasks.actions import AnyVerb, StruckTask
+from gencode.tasks.control import Verb
 
 STOPPED = stop_cause("a person stopped it")
 INTERRUPTED = Cause(EndReason.INTERRUPTED, "a person interrupted it")

@@ -8,19 +8,26 @@ from typing import Any, cast
 
 from msgspec import structs
 
+from gencode.agent.toolbox import Toolbox
 from gencode.app import Registry, forgetful, workspace_at
 from gencode.core.errors import UserMistake
 from gencode.core.visible import visible_line
-from gencode.permissions.trust import FolderTrust, standing, trust_added
-from gencode.sandbox.processes.environment import MARK
-from gencode.agent.toolbox import Toolbox
-from gencode.settings import gen_home
-from gencode.interfaces.chat.agent_info import AgentLine, LintedFile, agent_line, agent_page, linted_file, own_files
+from gencode.interfaces.chat.agent_info import (
+    AgentLine,
+    LintedFile,
+    agent_line,
+    agent_page,
+    linted_file,
+    own_files,
+)
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.cli.piped_input import whole_input
-from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.cli.terminal_questions import somebody_is_there
+from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note, table
+from gencode.permissions.trust import FolderTrust, standing, trust_added
+from gencode.sandbox.processes.environment import MARK
+from gencode.settings import gen_home
 
 
 def listed(args: argparse.Namespace) -> int:

@@ -15,18 +15,18 @@ from gencode.core.messages import Message, UserMessage
 from gencode.core.outcome import Outcome, RefusedCall, RunOutcome, StoppedWork, TreeUsage
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
-from gencode.tasks.running_task import Live
-from gencode.journal.store import TaskQuery
-from gencode.agent.prompt import inert
+from gencode.core.text import inert
+from gencode.interfaces.cli.claude_code_options import NOT_TOLD
+from gencode.interfaces.cli.foreground_run import follow, painter_for, tell_ending, tell_refused
 from gencode.interfaces.cli.open_session import check, opened
 from gencode.interfaces.cli.piped_input import piped_text
-from gencode.interfaces.cli.foreground_run import follow, painter_for, tell_ending, tell_refused
-from gencode.interfaces.cli.claude_code_options import NOT_TOLD
+from gencode.interfaces.cli.terminal_questions import asker_for
 from gencode.interfaces.cli.unsummarised_results import come_late, handed_back, in_words, tasks_of
 from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.cli.terminal_questions import asker_for
-from gencode.interfaces.render.plain_text import answer, answer_json
 from gencode.interfaces.render.agent_view import CUT_SHORT, AgentView, View, fold
+from gencode.interfaces.render.plain_text import answer, answer_json
+from gencode.journal.store import TaskQuery
+from gencode.tasks.running_task import Live
 
 
 class Answer(Struct, frozen=True, rename="camel"):

@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 from gencode.core.errors import UserMistake
-from gencode.interfaces.cli.shell_completion import Found, Offers, offers, split_line
 from gencode.interfaces.cli.parser import build_parser
+from gencode.interfaces.cli.shell_completion import Found, Offers, offers, split_line
 
 MOST_OFFERED = 50
 
@@ -140,8 +140,8 @@ async def _tasks(kind: str, folder: Path) -> Found:
     """What is in the journal of this machine; a database elsewhere is not asked while somebody types."""
     from gencode.app import open_store, workspace_at
     from gencode.core.outcome import title_of
-    from gencode.places import database
     from gencode.journal.store import TaskQuery
+    from gencode.places import database
     from gencode.settings import load
 
     here = workspace_at(folder)

@@ -8,12 +8,12 @@ from typing import Any
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.visible import visible
-from gencode.schedule.appointments import Appointment, Plan
+from gencode.interfaces.chat.schedule_runner import scheduler_of
 from gencode.interfaces.cli.open_session import flags, opened
 from gencode.interfaces.cli.piped_input import whole_input
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note, table
-from gencode.interfaces.chat.schedule_runner import scheduler_of
+from gencode.schedule.appointments import Appointment, Plan
 
 
 def listed(args: argparse.Namespace) -> int:

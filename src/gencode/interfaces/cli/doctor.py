@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode import __version__
+from gencode.agent.trace_settings import standing
 from gencode.app import SCHEMA_VERSION, GenCode, database_users, find_ripgrep, forgetful, open_store
 from gencode.core.changes import named
 from gencode.core.errors import GenCodeError
@@ -25,20 +26,19 @@ from gencode.core.extras import installing
 from gencode.core.spec import Workspace
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
-from gencode.tasks.leave_worktree import in_use, is_used, names_of
-from gencode.permissions.trust import FolderTrust
-from gencode.places import database
-from gencode.sandbox.choose import Sandbox, chosen
-from gencode.agent.trace_settings import standing
-from gencode.workspaces.worktrees.leftover import Leftover
-from gencode.workspaces.worktrees.leftovers import leftovers
-from gencode.settings import gen_home
 from gencode.interfaces.cli.models import main_model
 from gencode.interfaces.cli.open_session import CONNECT, opened, servers_tried, servers_untrusted
+from gencode.interfaces.cli.stdout_guard import answers
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.log_file import log_file
 from gencode.interfaces.render.plain_text import answer, answer_json
-from gencode.interfaces.cli.stdout_guard import answers
+from gencode.permissions.trust import FolderTrust
+from gencode.places import database
+from gencode.sandbox.choose import Sandbox, chosen
+from gencode.settings import gen_home
+from gencode.tasks.leave_worktree import in_use, is_used, names_of
+from gencode.workspaces.worktrees.leftover import Leftover
+from gencode.workspaces.worktrees.leftovers import leftovers
 
 EXTRAS = {
     "tui": ("textual", "the terminal app"),

@@ -19,13 +19,13 @@ from gencode.core.reasons import TOLD_TO_END, Cause, EndReason, stop_cause
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
+from gencode.interfaces.chat.notices import all_named, named
+from gencode.interfaces.cli.open_session import telling_of_servers
+from gencode.interfaces.render import plain_text
+from gencode.interfaces.render.agent_view import View
+from gencode.journal.store import Store, TaskQuery
 from gencode.tasks.running_task import Live
 from gencode.tasks.supervisor import CLOSING
-from gencode.journal.store import Store, TaskQuery
-from gencode.interfaces.render import plain_text as plain
-from gencode.interfaces.cli.open_session import telling_of_servers
-from gencode.interfaces.chat.notices import all_named, named
-from gencode.interfaces.render.agent_view import View
 
 if TYPE_CHECKING:
     from gencode.sandbox.shells import Shell
@@ -146,9 +146,9 @@ async def follow(
                 job = await start()
             heard.heed_time(job)
             if told:
-                plain.note(told)
+                plain_text.note(told)
             for problem in gen.servers.problems:
-                plain.note(visible_line(f"{problem.rstrip('.')}.", LONGEST_TOLD))
+                plain_text.note(visible_line(f"{problem.rstrip('.')}.", LONGEST_TOLD))
             broken = _tell_servers(gen, {})
             left = job.let_go() if leave else None
             if left is not None:
@@ -205,14 +205,16 @@ def tell_refused(calls: Sequence[RefusedCall]) -> None:
     """Name the refused calls, and what a person can do about those that only lacked approval."""
     if not calls:
         return
-    plain.note(f"{'1 call was' if len(calls) == 1 else f'{len(calls)} calls were'} refused:")
+    plain_text.note(f"{'1 call was' if len(calls) == 1 else f'{len(calls)} calls were'} refused:")
     for each in calls[:MOST_REFUSED]:
         call = visible_line(f"{each.tool}({each.summary})", 80)
-        plain.note(f"  {visible_line(each.agent, 40)} {each.task}: {call}: {visible_line(each.why, 300)}")
+        plain_text.note(
+            f"  {visible_line(each.agent, 40)} {each.task}: {call}: {visible_line(each.why, 300)}"
+        )
     if len(calls) > MOST_REFUSED:
-        plain.note(f"  and {len(calls) - MOST_REFUSED} more")
+        plain_text.note(f"  and {len(calls) - MOST_REFUSED} more")
     if any(each.by.lacks_approval for each in calls):
-        plain.note(APPROVE)
+        plain_text.note(APPROVE)
 
 
 def _tell_servers(gen: GenCode, before: Mapping[str, ServerReport]) -> dict[str, ServerReport]:
@@ -220,7 +222,7 @@ def _tell_servers(gen: GenCode, before: Mapping[str, ServerReport]) -> dict[str,
     for each in gen.servers.troubles():
         known = before.get(each.name)
         if known is None or (known.state == "starting" and each.state != "starting"):
-            plain.note(visible_line(each.told(), LONGEST_TOLD))
+            plain_text.note(visible_line(each.told(), LONGEST_TOLD))
     return {each.name: each for each in gen.servers.troubles()}
 
 
@@ -239,7 +241,7 @@ async def _ended(gen: GenCode, job: Live) -> None:
     if behind := [live.task for live in gen.supervisor if not live.stop.stopped and live is not job]:
         cut = "The turn was interrupted" if interrupted else f"Task {job.id} was stopped"
         cut = f"Task {job.id} has finished" if completed else cut
-        plain.note(f"{cut}. In the background goes on: {named(behind)}. Ctrl-C stops it.")
+        plain_text.note(f"{cut}. In the background goes on: {named(behind)}. Ctrl-C stops it.")
     while behind := [live.work for live in gen.supervisor if live.work is not None]:
         await asyncio.wait(behind)
 
@@ -270,7 +272,7 @@ def tell_stopped(gen: GenCode, *, conversations: bool = False, beside: str = "")
         telling = _tell_all(gen.store, running, commands, apart, stopping)
         stopping.looking = gen.supervisor.see_to(telling)
     elif running or commands:
-        plain.note(STOPPING.format(names=all_named(running, commands)))
+        plain_text.note(STOPPING.format(names=all_named(running, commands)))
     return stopping
 
 
@@ -297,7 +299,7 @@ async def _tell_all(
                 above = tuple(each.id for each in found)
                 known.update((each.id, each) for each in at_work if each.id not in known)
     stopping.work = _work(known.values(), commands)
-    plain.note(STOPPING.format(names=all_named([*known.values()], commands)))
+    plain_text.note(STOPPING.format(names=all_named([*known.values()], commands)))
 
 
 async def _outcome(gen: GenCode, job: Live) -> Outcome:
@@ -312,18 +314,18 @@ async def _outcome(gen: GenCode, job: Live) -> Outcome:
 def painter_for(output: str, *, verbose: bool, kept: bool = True) -> Painter:
     """Who shows the run: lines of events, panels on a terminal, steps when asked for, or nobody."""
     if output == "stream-json":
-        return plain.Lines()
-    if output == "text" and plain.has_terminal():
+        return plain_text.Lines()
+    if output == "text" and plain_text.has_terminal():
         from gencode.interfaces.render.rich_panels import Panels
 
         return Panels(kept=kept)
-    return plain.Steps() if verbose else plain.Notes()
+    return plain_text.Steps() if verbose else plain_text.Notes()
 
 
 def tell_ending(outcome: Outcome) -> None:
     """How it ended, when that was not well, or that it has not."""
     if not outcome.status.ended:
-        plain.note(f"The task {outcome.agent_id} is {outcome.status}; it has not ended.")
+        plain_text.note(f"The task {outcome.agent_id} is {outcome.status}; it has not ended.")
     elif outcome.status is not Status.COMPLETED:
         why = f": {outcome.error.rstrip('.')}" if outcome.error else ""
-        plain.note(f"The task {outcome.agent_id} ended as {outcome.status}{why}.")
+        plain_text.note(f"The task {outcome.agent_id} ended as {outcome.status}{why}.")

@@ -14,24 +14,24 @@ from typing import Any
 from gencode.core.events import CallStarted, Event, MessageAdded, TaskCreated, TaskEnded
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
+from gencode.core.questions import Answer, Question
 from gencode.core.status import Status
 from gencode.core.visible import visible_line
-from gencode.questions.question_desk import Audience, QuestionDesk
-from gencode.core.questions import Answer, Question
-from gencode.settings import remember
+from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.command_results import Confirm, Deed, Page, Show, Word, act
-from gencode.interfaces.cli.open_session import SCREEN_WAIT, check, opened
-from gencode.interfaces.cli.task_transcript import transcript_text
-from gencode.interfaces.render.agent_tree import rows
-from gencode.interfaces.render.number_format import figures, name_of, state
-from gencode.interfaces.cli.unsummarised_results import handed_back, in_words
-from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.chat.notices import Notice, all_named, guarded
-from gencode.interfaces.cli.terminal_questions import Doubt, LinePerson, drop_typed
-from gencode.interfaces.render.plain_text import answer, note
 from gencode.interfaces.chat.question_text import REACHES, WITH_NETWORK
 from gencode.interfaces.chat.slash_commands import is_command, is_known, parse
-from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.cli.open_session import SCREEN_WAIT, check, opened
+from gencode.interfaces.cli.task_transcript import transcript_text
+from gencode.interfaces.cli.terminal_questions import Doubt, LinePerson, drop_typed
+from gencode.interfaces.cli.unsummarised_results import handed_back, in_words
+from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.render.agent_tree import rows
+from gencode.interfaces.render.number_format import figures, name_of, state
+from gencode.interfaces.render.plain_text import answer, note
+from gencode.questions.question_desk import Audience, QuestionDesk
+from gencode.settings import remember
 
 READY = "Type a question, or /help; an empty line does nothing, /quit leaves."
 YES = ("y", "yes")

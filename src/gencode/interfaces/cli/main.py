@@ -67,7 +67,7 @@ def _run(arguments: Sequence[str]) -> int:
     parser = build_parser()
     args = parser.parse_args(prompt_first(arguments))
     if args.command is None and "prompt" not in args:
-        args.body = "screen:run"
+        args.body = "interactive:run"
     if args.command is not None:
         _check_asking(args)
     if "json" in args or getattr(args, "output_format", "text") != "text":

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.extras import installing
-from gencode.places import workspace_at
-from gencode.sandbox.processes.environment import INSIDE
 from gencode.interfaces.cli.open_session import check, flags
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import note
+from gencode.places import workspace_at
+from gencode.sandbox.processes.environment import INSIDE
 
 if TYPE_CHECKING:
     from gencode.interfaces.http.listener import Wish
@@ -58,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
 
 async def _serve(args: argparse.Namespace, streams: tuple[int, int] | None, wish: "Wish | None") -> int:
     from gencode.interfaces.mcp_server.elicitation import Carrier
-    from gencode.interfaces.mcp_server.server import Ending, heeded, serve_pipes
     from gencode.interfaces.mcp_server.requests import Reception
+    from gencode.interfaces.mcp_server.server import Ending, heeded, serve_pipes
     from gencode.interfaces.mcp_server.workspaces import Rooms
 
     def opening(folder: Path, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[GenCode]:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from gencode.app import migrate
 from gencode.core.errors import UserMistake
-from gencode.places import database
-from gencode.settings import load
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json
+from gencode.places import database
+from gencode.settings import load
 
 LONGEST_URL = 4_096
 

@@ -6,17 +6,17 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+from gencode.agent.trace_settings import standing
 from gencode.app import SCREEN_WAIT as SCREEN_WAIT
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
+from gencode.core.questions import Asker
 from gencode.core.spec import AgentSpec
 from gencode.core.visible import visible_line
-from gencode.permissions.project_files import SERVERS
-from gencode.core.questions import Asker
-from gencode.journal.store import Store
-from gencode.agent.trace_settings import standing
-from gencode.settings import waiting
 from gencode.interfaces.render.plain_text import note
+from gencode.journal.store import Store
+from gencode.permissions.project_files import SERVERS
+from gencode.settings import waiting
 
 FLAGS = (
     *("model", "permission_mode", "allow", "ask", "deny", "max_turns", "max_seconds"),

@@ -7,12 +7,10 @@ from typing import NoReturn, cast
 
 from gencode import __version__
 from gencode.core.errors import UserMistake, nearest
+from gencode.interfaces.cli.claude_code_options import SEVERAL, add_agents, add_tool_lists, are_rules
 from gencode.interfaces.cli.cron_options import add_cron
 from gencode.interfaces.cli.examples import show_examples
-from gencode.interfaces.cli.worker_options import add_migrate, add_worker
-from gencode.interfaces.cli.claude_code_options import SEVERAL, add_agents, add_tool_lists, are_rules
 from gencode.interfaces.cli.mcp_options import add_mcp
-from gencode.interfaces.cli.task_options import add_task
 from gencode.interfaces.cli.option_types import (
     Commands,
     add,
@@ -24,6 +22,8 @@ from gencode.interfaces.cli.option_types import (
     port,
     turns,
 )
+from gencode.interfaces.cli.task_options import add_task
+from gencode.interfaces.cli.worker_options import add_migrate, add_worker
 
 FORMATS = ("text", "json", "stream-json")
 

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, cast
 import msgspec
 from msgspec import Struct
 
+from gencode.agent.toolbox import MCP
 from gencode.app import GenCode, forgetful
 from gencode.core.errors import UserMistake
 from gencode.core.events import unicode_text
@@ -19,13 +20,12 @@ from gencode.core.outcome import as_json
 from gencode.core.rules import Action
 from gencode.core.spec import same_name
 from gencode.core.visible import exact_line
-from gencode.permissions.cases import CaseResult, judge_file
-from gencode.permissions.decision import check_tool
-from gencode.permissions.explanation import Explanation
-from gencode.agent.toolbox import MCP
 from gencode.interfaces.cli.open_session import flags, servers_tried
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, answer_raw, note, table
+from gencode.permissions.cases import CaseResult, judge_file
+from gencode.permissions.decision import check_tool
+from gencode.permissions.explanation import Explanation
 
 BATCH = 100
 """How many lines are written at once."""

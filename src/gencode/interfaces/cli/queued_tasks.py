@@ -14,10 +14,10 @@ from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
+from gencode.interfaces.render.plain_text import Notes, note
+from gencode.journal.dispatch import Dispatching, NoWorker, Outlook
 from gencode.tasks.crash_recovery import close_unclaimed
 from gencode.tasks.watch import Tell, WorkerWait, tell_nobody
-from gencode.journal.dispatch import Dispatching, NoWorker, Outlook
-from gencode.interfaces.render.plain_text import Notes, note
 
 T = TypeVar("T")
 

@@ -13,11 +13,11 @@ from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome, refusals
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
-from gencode.journal.store import TaskQuery
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.cli.task_transcript import transcript_text
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note, table, turns
+from gencode.journal.store import TaskQuery
 
 
 def listed(args: argparse.Namespace) -> int:

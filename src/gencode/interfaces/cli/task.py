@@ -7,24 +7,24 @@ from functools import partial
 
 from msgspec import UNSET
 
+from gencode.agent.models import elsewhere
 from gencode.app import GenCode
 from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome, refusals, titled
 from gencode.core.spec import TaskRequest
 from gencode.core.visible import visible_line
-from gencode.agent.models import elsewhere
-from gencode.journal.store import TaskQuery
-from gencode.interfaces.cli.queued_tasks import all_awaited, awaited, handing_over
-from gencode.interfaces.cli.silent_tasks import ways_out
-from gencode.interfaces.cli.task_life import go_on, leaving, tell_begun, tell_outcome
+from gencode.interfaces.cli.foreground_run import follow, painter_for
 from gencode.interfaces.cli.open_session import check, opened
 from gencode.interfaces.cli.piped_input import whole_input
+from gencode.interfaces.cli.queued_tasks import all_awaited, awaited, handing_over
 from gencode.interfaces.cli.schema_file import schema
+from gencode.interfaces.cli.silent_tasks import ways_out
+from gencode.interfaces.cli.task_life import go_on, leaving, tell_begun, tell_outcome
 from gencode.interfaces.cli.task_transcript import transcript_text
-from gencode.interfaces.cli.foreground_run import follow, painter_for
-from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.cli.terminal_questions import asker_for
+from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note, seconds, table, turns
+from gencode.journal.store import TaskQuery
 
 RECENT = timedelta(hours=24)
 

@@ -10,12 +10,14 @@ from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
-from gencode.tasks.fork import Fork
-from gencode.tasks.service import Kept
-from gencode.journal.dispatch import Dispatching
-from gencode.journal.store import Store
 from gencode.interfaces.chat.budget_input import bounded
+from gencode.interfaces.chat.notices import all_named
+from gencode.interfaces.chat.task_actions import INTERRUPTED, with_ids
+from gencode.interfaces.cli.foreground_run import follow, painter_for
+from gencode.interfaces.cli.open_session import check, opened
+from gencode.interfaces.cli.piped_input import whole_input
 from gencode.interfaces.cli.queued_tasks import awaited, handing_over
+from gencode.interfaces.cli.schema_file import schema
 from gencode.interfaces.cli.task_life import (
     announce,
     in_clone,
@@ -25,15 +27,13 @@ from gencode.interfaces.cli.task_life import (
     tell_outcome,
     with_news,
 )
-from gencode.interfaces.cli.open_session import check, opened
-from gencode.interfaces.cli.piped_input import whole_input
-from gencode.interfaces.cli.schema_file import schema
-from gencode.interfaces.cli.foreground_run import follow, painter_for
-from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.chat.notices import all_named
 from gencode.interfaces.cli.terminal_questions import asker_for
+from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note
-from gencode.interfaces.chat.task_actions import INTERRUPTED, with_ids
+from gencode.journal.dispatch import Dispatching
+from gencode.journal.store import Store
+from gencode.tasks.fork import Fork
+from gencode.tasks.service import Kept
 
 
 def send(args: argparse.Namespace) -> int:

@@ -5,11 +5,11 @@ import argparse
 import msgspec
 
 from gencode.core.visible import visible_line
-from gencode.tasks.task_queries import spent_by
 from gencode.interfaces.chat.budget_input import bounded, bounds_page
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json
+from gencode.tasks.task_queries import spent_by
 
 
 def budget(args: argparse.Namespace) -> int:

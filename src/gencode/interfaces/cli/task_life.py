@@ -17,22 +17,22 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.core.wire import wire, wire_line
-from gencode.tasks.resume_messages import is_here
-from gencode.tasks.running_task import Live
-from gencode.tasks.control import SENT_BACK, STOP_SECONDS, Verb
-from gencode.tasks.supervisor import REPORT_SECONDS
-from gencode.tasks.task_folders import told_now
-from gencode.tasks.actions import StruckTask
-from gencode.interfaces.cli.queued_tasks import aloud, awaited, handing_over
+from gencode.interfaces.chat.notices import all_named
+from gencode.interfaces.chat.task_actions import STOPPED, with_ids
+from gencode.interfaces.cli.foreground_run import follow, painter_for, refused_of, tell_ending, tell_refused
 from gencode.interfaces.cli.open_session import check, not_trusted, opened
 from gencode.interfaces.cli.piped_input import whole_input
+from gencode.interfaces.cli.queued_tasks import aloud, awaited, handing_over
 from gencode.interfaces.cli.schema_file import schema
-from gencode.interfaces.cli.foreground_run import follow, painter_for, refused_of, tell_ending, tell_refused
-from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.chat.notices import all_named
 from gencode.interfaces.cli.terminal_questions import asker_for
+from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, answer_raw, note, turns
-from gencode.interfaces.chat.task_actions import STOPPED, with_ids
+from gencode.tasks.actions import StruckTask
+from gencode.tasks.control import SENT_BACK, STOP_SECONDS, Verb
+from gencode.tasks.resume_messages import is_here
+from gencode.tasks.running_task import Live
+from gencode.tasks.supervisor import REPORT_SECONDS
+from gencode.tasks.task_folders import told_now
 
 USUAL_MS = 30_000
 LONGEST_MS = 600_000

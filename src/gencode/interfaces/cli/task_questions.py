@@ -7,11 +7,10 @@ import msgspec
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
-from gencode.questions.question_desk import Audience, shown_from, who_answers
 from gencode.core.questions import ALL, Answer, QuestionRow, check_answer, reaches_of
-from gencode.interfaces.cli.open_session import opened
+from gencode.interfaces.chat.question_text import allows
 from gencode.interfaces.cli.foreground_run import painter_for
-from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.cli.terminal_questions import (
     Keyboard,
     TerminalDesk,
@@ -21,8 +20,9 @@ from gencode.interfaces.cli.terminal_questions import (
     shown,
     somebody_is_there,
 )
+from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note, seconds
-from gencode.interfaces.chat.question_text import allows
+from gencode.questions.question_desk import Audience, shown_from, who_answers
 
 WAITING = (
     "Waiting for questions of agents in {where}, also of those in the background; "

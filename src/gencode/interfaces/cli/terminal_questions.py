@@ -7,13 +7,9 @@ import termios
 from collections.abc import Callable
 from contextlib import suppress
 
-from gencode.core.visible import exact, exact_line, visible, visible_line
-from gencode.questions.question_desk import EVERYBODY, Audience, QuestionDesk
 from gencode.core.questions import NOBODY, Answer, Asker, Inquiry, Question
-from gencode.settings import remember
+from gencode.core.visible import exact, exact_line, visible, visible_line
 from gencode.interfaces.chat.question_outcome import Farewell
-from gencode.interfaces.cli.foreground_run import Painter
-from gencode.interfaces.render.plain_text import note
 from gencode.interfaces.chat.question_text import (
     REACHES,
     RUNS_COMMANDS,
@@ -26,6 +22,10 @@ from gencode.interfaces.chat.question_text import (
     where,
     who,
 )
+from gencode.interfaces.cli.foreground_run import Painter
+from gencode.interfaces.render.plain_text import note
+from gencode.questions.question_desk import EVERYBODY, Audience, QuestionDesk
+from gencode.settings import remember
 
 PATIENCE = 600.0
 """Seconds after which a question that nobody answers is a no."""

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agent.hook_settings import EVENTS, parse_hooks
 from gencode.app import Change as ToolChange
 from gencode.app import ServerState, agents_if_trusted, describe_servers, forgetful, started_if_trusted
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, same_name
 from gencode.core.visible import exact, exact_line
+from gencode.interfaces.cli.open_session import opened, servers_tried
+from gencode.interfaces.cli.terminal_questions import somebody_is_there
+from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.render.plain_text import answer, answer_json, note, table
 from gencode.permissions.project_files import SERVERS, SETTINGS
 from gencode.permissions.started_files import StartedFiles, digests
 from gencode.permissions.trust import FolderTrust, TrustChange, revoke, standing, trust, trusted_folders
 from gencode.places import workspace_at
-from gencode.agent.hook_settings import EVENTS, parse_hooks
 from gencode.sandbox.processes.environment import MARK
 from gencode.settings import LISTS, NARROWING, OF_PROJECTS, gen_home, project_values
-from gencode.interfaces.cli.open_session import opened, servers_tried
-from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.cli.terminal_questions import somebody_is_there
-from gencode.interfaces.render.plain_text import answer, answer_json, note, table
 
 if TYPE_CHECKING:
     from gencode.app import ServerCandidate

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from gencode.core.receipts import receipt
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.tasks.delivery import as_sent, undelivered
-from gencode.interfaces.render.number_format import name_of
 from gencode.interfaces.render.agent_view import CUT_SHORT, AgentView, View, seen
+from gencode.interfaces.render.number_format import name_of
+from gencode.tasks.delivery import as_sent, undelivered
 
 NOT_SUMMED_UP = "This was not summed up any more. What agents handed back:"
 STOPPED = frozenset({Status.CANCELLED, Status.TIMED_OUT, Status.INTERRUPTED})

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
-from gencode.places import workspace_at
-from gencode.settings import Settings, gen_home, load
 from gencode.interfaces.cli.worker_health import Health
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer_json, note
+from gencode.places import workspace_at
+from gencode.settings import Settings, gen_home, load
 
 if TYPE_CHECKING:
     from gencode.fleet.worker import Shape, Worker

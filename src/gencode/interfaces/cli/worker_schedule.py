@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from gencode.app import GenCode
-from gencode.tasks.scheduler import Scheduler
-from gencode.schedule.appointments import Appointment
-from gencode.journal.store import Store
-from gencode.interfaces.render.plain_text import note
 from gencode.interfaces.chat.schedule_runner import scheduler_of
+from gencode.interfaces.render.plain_text import note
+from gencode.journal.store import Store
+from gencode.schedule.appointments import Appointment
+from gencode.tasks.scheduler import Scheduler
 
 LOOK_SECONDS = 1.0
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from gencode.core.outcome import Outcome
 from gencode.core.task import Task
-from gencode.tasks.fork import Fork
-from gencode.tasks.task_queries import spent_by
+from gencode.interfaces.chat.task_actions import INTERRUPTED, STOPPED
 from gencode.interfaces.http.endpoints import Asked, Nothing, endpoint
+from gencode.interfaces.http.server_state import Site
 from gencode.interfaces.http.task_lookup import about_task
 from gencode.interfaces.http.task_schemas import (
     Bounds,
@@ -22,8 +22,8 @@ from gencode.interfaces.http.task_schemas import (
     StoppedTask,
     widened,
 )
-from gencode.interfaces.http.server_state import Site
-from gencode.interfaces.chat.task_actions import INTERRUPTED, STOPPED
+from gencode.tasks.fork import Fork
+from gencode.tasks.task_queries import spent_by
 
 
 @endpoint("POST /api/tasks", "act", "Send one agent", body=NewTask, answer=Outcome, status=201)

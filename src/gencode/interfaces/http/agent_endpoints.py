@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from gencode.app import Registry
 from gencode.core.errors import UserMistake
-from gencode.settings import gen_home
 from gencode.interfaces.chat.agent_info import (
     AgentLine,
     AgentPage,
@@ -22,8 +21,9 @@ from gencode.interfaces.chat.agent_info import (
     own_files,
 )
 from gencode.interfaces.http.endpoints import Asked, Name, Nothing, endpoint
-from gencode.interfaces.http.task_schemas import Turns
 from gencode.interfaces.http.server_state import Site
+from gencode.interfaces.http.task_schemas import Turns
+from gencode.settings import gen_home
 
 FILE = "agent.md"
 _LINTERS = ThreadPoolExecutor(2, "gencode-lint")

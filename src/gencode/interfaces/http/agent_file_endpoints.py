@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from gencode.app import AgentEntry
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.spec import same_name
-from gencode.settings import gen_home
 from gencode.interfaces.chat.agent_info import LintedFile, linted_file
 from gencode.interfaces.http.agent_endpoints import lint_text
 from gencode.interfaces.http.endpoints import Asked, Nothing, endpoint
 from gencode.interfaces.http.guard import Refused
 from gencode.interfaces.http.server_state import Site
+from gencode.settings import gen_home
 
 LARGEST = 200_000
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

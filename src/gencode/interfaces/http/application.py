@@ -8,26 +8,28 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 
-from gencode.interfaces.http import status_endpoints as about
-from gencode.interfaces.http import agent_file_endpoints as agent_files
-from gencode.interfaces.http import agent_endpoints as agents
-from gencode.interfaces.http import conversation_endpoints as conversations
-from gencode.interfaces.http import question_endpoints as questions
-from gencode.interfaces.http import task_endpoints as tasks
-from gencode.interfaces.http import action_endpoints as verbs
+from gencode.interfaces.http import (
+    action_endpoints,
+    agent_endpoints,
+    agent_file_endpoints,
+    conversation_endpoints,
+    question_endpoints,
+    status_endpoints,
+    task_endpoints,
+)
 from gencode.interfaces.http.endpoints import Endpoint
 from gencode.interfaces.http.openapi import document
 from gencode.interfaces.http.server_state import Site
 from gencode.interfaces.http.static_files import StaticFiles
 
 ENDPOINTS: Sequence[Endpoint] = (
-    *about.ENDPOINTS,
-    *conversations.ENDPOINTS,
-    *tasks.ENDPOINTS,
-    *verbs.ENDPOINTS,
-    *agents.ENDPOINTS,
-    *agent_files.ENDPOINTS,
-    *questions.ENDPOINTS,
+    *status_endpoints.ENDPOINTS,
+    *conversation_endpoints.ENDPOINTS,
+    *task_endpoints.ENDPOINTS,
+    *action_endpoints.ENDPOINTS,
+    *agent_endpoints.ENDPOINTS,
+    *agent_file_endpoints.ENDPOINTS,
+    *question_endpoints.ENDPOINTS,
 )
 
 Answering = Callable[[Request], Awaitable[Response]]

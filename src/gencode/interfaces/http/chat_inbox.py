@@ -12,6 +12,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from gencode.app import GenCode
+from gencode.channels.outbox import LONGEST, Draft, Outbox
 from gencode.core.address import Address, parse_address
 from gencode.core.errors import GenCodeError, UnknownName, UserMistake
 from gencode.core.events import CommandEnded, Event, MessageAdded, TaskEnded
@@ -20,15 +21,14 @@ from gencode.core.reasons import Cause
 from gencode.core.spec import AgentSpec
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.tasks.delivery import worth_a_turn
-from gencode.tasks.control import STOP_SECONDS, Stops
-from gencode.tasks.actions import StruckTask
-from gencode.channels.outbox import LONGEST, Draft, Outbox
-from gencode.journal.store import TaskQuery
 from gencode.interfaces.http.chat_addresses import SESSION, Chats, Line
 from gencode.interfaces.http.hub import Hub
 from gencode.interfaces.http.leader_lock import turn_at
 from gencode.interfaces.http.web_channel import WEB
+from gencode.journal.store import TaskQuery
+from gencode.tasks.actions import StruckTask
+from gencode.tasks.control import STOP_SECONDS, Stops
+from gencode.tasks.delivery import worth_a_turn
 
 log = logging.getLogger(__name__)
 

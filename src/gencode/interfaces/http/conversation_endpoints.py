@@ -4,11 +4,11 @@ from msgspec import Struct
 
 from gencode.core.address import address
 from gencode.core.outcome import Outcome
-from gencode.journal.store import TaskQuery
 from gencode.interfaces.http.endpoints import Asked, Name, Nothing, Text, endpoint
+from gencode.interfaces.http.server_state import Site
 from gencode.interfaces.http.task_lookup import page_of
 from gencode.interfaces.http.task_schemas import Limit
-from gencode.interfaces.http.server_state import Site
+from gencode.journal.store import TaskQuery
 
 
 class Chat(Struct, frozen=True):

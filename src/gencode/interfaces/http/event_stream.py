@@ -9,12 +9,12 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gencode.core.errors import GenCodeError
-from gencode.journal.global_log import Chronicle, Found, Mark
 from gencode.interfaces.http.endpoints import refusal
 from gencode.interfaces.http.event_frames import FIRST, Cursor, frame, notice
 from gencode.interfaces.http.guard import Refused
 from gencode.interfaces.http.hub import MOST_CLIENTS, Client, Hub, cursor_of
 from gencode.interfaces.http.protocol import MOST_AT_ONCE, WIRE, Wire
+from gencode.journal.global_log import Chronicle, Found, Mark
 
 log = logging.getLogger(__name__)
 

@@ -17,12 +17,12 @@ from contextlib import suppress
 from gencode.core.errors import GenCodeError
 from gencode.core.events import CommandEnded, Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage
+from gencode.interfaces.http.event_frames import ALIVE, Cursor, Framed, frame, framed, notice
+from gencode.interfaces.http.protocol import Wire
+from gencode.interfaces.http.task_parents import Parents
 from gencode.journal.event_bus import Bus
 from gencode.journal.global_log import Mark
 from gencode.journal.store import Store
-from gencode.interfaces.http.event_frames import ALIVE, Cursor, Framed, frame, framed, notice
-from gencode.interfaces.http.task_parents import Parents
-from gencode.interfaces.http.protocol import Wire
 
 log = logging.getLogger(__name__)
 

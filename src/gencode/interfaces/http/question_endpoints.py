@@ -7,12 +7,12 @@ from msgspec import Struct
 
 from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
-from gencode.core.rules import Decision
-from gencode.questions.question_desk import PendingQuestion
 from gencode.core.questions import RUNS_COMMANDS, Answer, Inquiry, Reach, check_answer, reaches_of
+from gencode.core.rules import Decision
 from gencode.interfaces.http.endpoints import Asked, Name, Nothing, Text, endpoint
 from gencode.interfaces.http.guard import Refused
 from gencode.interfaces.http.server_state import Site
+from gencode.questions.question_desk import PendingQuestion
 
 GONE = (
     "This question waits no more: it was answered, or its agent has ended. Your answer does not count; "

@@ -14,10 +14,10 @@ from gencode.core.reasons import Cause, EndReason
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
-from gencode.tasks.resume_messages import told_last
-from gencode.tasks.queue_position import as_they_stood
-from gencode.journal.store import TaskQuery
 from gencode.interfaces.http.leader_lock import turn_at
+from gencode.journal.store import TaskQuery
+from gencode.tasks.queue_position import as_they_stood
+from gencode.tasks.resume_messages import told_last
 
 log = logging.getLogger(__name__)
 

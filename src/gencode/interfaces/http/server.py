@@ -8,25 +8,25 @@ from contextlib import contextmanager
 from typing import Any
 
 from gencode.app import GenCode
-from gencode.core.visible import visible_line
-from gencode.tasks.crash_recovery import recover_folder
-from gencode.tasks.liveness import FolderLiveness
-from gencode.questions.question_desk import Audience, PendingQuestion, QuestionDesk
 from gencode.core.questions import ALL
-from gencode.settings import gen_home, remember
+from gencode.core.visible import visible_line
+from gencode.interfaces.chat.schedule_runner import scheduler_of
 from gencode.interfaces.cli.foreground_run import tell_stopped
+from gencode.interfaces.http.application import web_app
 from gencode.interfaces.http.chat_addresses import Chats
-from gencode.interfaces.http.resume_after_restart import go_on, shut_down
+from gencode.interfaces.http.chat_inbox import Inbox
 from gencode.interfaces.http.guard import Guard
 from gencode.interfaces.http.hub import Hub
-from gencode.interfaces.http.chat_inbox import Inbox
-from gencode.interfaces.http.listener import Wish, listening, server_of
-from gencode.interfaces.http.server_state import Site
 from gencode.interfaces.http.leader_lock import lock_of
-from gencode.interfaces.http.application import web_app
+from gencode.interfaces.http.listener import Wish, listening, server_of
+from gencode.interfaces.http.resume_after_restart import go_on, shut_down
+from gencode.interfaces.http.server_state import Site
 from gencode.interfaces.http.web_channel import WEB, WebChannel, unreachable
 from gencode.interfaces.render.plain_text import answer, answer_json, note
-from gencode.interfaces.chat.schedule_runner import scheduler_of
+from gencode.questions.question_desk import Audience, PendingQuestion, QuestionDesk
+from gencode.settings import gen_home, remember
+from gencode.tasks.crash_recovery import recover_folder
+from gencode.tasks.liveness import FolderLiveness
 
 PATIENCE = 3600.0
 """Seconds after which a question that nobody answers is a no."""

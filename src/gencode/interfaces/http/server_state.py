@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from gencode.app import GenCode
-from gencode.questions.question_desk import QuestionDesk
 from gencode.interfaces.http.chat_addresses import Chats
-from gencode.interfaces.http.hub import Hub
 from gencode.interfaces.http.chat_inbox import Inbox
+from gencode.interfaces.http.hub import Hub
+from gencode.questions.question_desk import QuestionDesk
 
 
 @dataclass(frozen=True)

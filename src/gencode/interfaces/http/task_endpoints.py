@@ -9,12 +9,12 @@ from gencode.core.errors import UserMistake
 from gencode.core.outcome import PAGE, Outcome
 from gencode.core.task import Task
 from gencode.core.wire import wire
-from gencode.journal.global_log import Found
-from gencode.journal.store import TaskQuery
 from gencode.interfaces.http.endpoints import Asked, Nothing, endpoint
 from gencode.interfaces.http.event_frames import Cursor, read_cursor
+from gencode.interfaces.http.event_stream import EventStream
 from gencode.interfaces.http.guard import Refused
 from gencode.interfaces.http.hub import cursor_of
+from gencode.interfaces.http.server_state import Site
 from gencode.interfaces.http.task_lookup import about_task, below, page_of
 from gencode.interfaces.http.task_schemas import (
     AllFacts,
@@ -36,8 +36,8 @@ from gencode.interfaces.http.task_schemas import (
     Window,
     widened,
 )
-from gencode.interfaces.http.server_state import Site
-from gencode.interfaces.http.event_stream import EventStream
+from gencode.journal.global_log import Found
+from gencode.journal.store import TaskQuery
 
 
 @endpoint(

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from gencode.core.outcome import Outcome
 from gencode.core.task import Task
-from gencode.journal.store import TaskQuery
 from gencode.interfaces.http.endpoints import Asked, B, Endpoint, Nothing, Q, endpoint
 from gencode.interfaces.http.server_state import Site
 from gencode.interfaces.http.tokens import Right
+from gencode.journal.store import TaskQuery
 
 MOST_IN_TREE = 1000
 

@@ -10,8 +10,8 @@ from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.tasks.compare_runs import Comparison
 from gencode.interfaces.http.endpoints import Name, Text
+from gencode.tasks.compare_runs import Comparison
 
 Number = Annotated[int, Meta(ge=0, le=2**53)]
 Limit = Annotated[int, Meta(ge=1, le=500)]

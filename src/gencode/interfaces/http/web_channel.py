@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gencode.core.errors import ToolError
-from gencode.permissions.urls import UrlRefused, judge_url
 from gencode.interfaces.http.hub import Hub
+from gencode.permissions.urls import UrlRefused, judge_url
 
 WEB = "web"
 

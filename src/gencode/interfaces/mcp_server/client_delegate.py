@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 
+from gencode.agent.ports import Sent, Struck, Verb
 from gencode.app import GenCode
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
+from gencode.core.questions import Hearing, Inquiry, Reply
 from gencode.core.reasons import Cause, EndReason, stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.task import Task
-from gencode.core.questions import Hearing, Inquiry, Reply
-from gencode.journal.store import Sent, Struck, TaskQuery, Verb
+from gencode.journal.store import TaskQuery
 
 INTERRUPTED = Cause(EndReason.INTERRUPTED, "the client interrupted it")
 STOPPED = stop_cause("the client stopped it")

@@ -18,9 +18,9 @@ from mcp.shared.message import ServerMessageMetadata
 from msgspec.structs import replace
 from pydantic import ValidationError
 
+from gencode.core.questions import Answer, Inquiry, Question, silence
 from gencode.core.rules import DecidedBy
 from gencode.core.visible import exact_line, visible
-from gencode.core.questions import Answer, Inquiry, Question, silence
 from gencode.interfaces.chat.question_text import (
     NOT_ANSWERED,
     Choice,

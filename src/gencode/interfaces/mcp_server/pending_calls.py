@@ -12,8 +12,8 @@ from gencode.app import GenCode
 from gencode.core.errors import GenCodeError
 from gencode.core.outcome import Outcome
 from gencode.core.reasons import Cause, EndReason
-from gencode.tasks.running_task import Live
 from gencode.interfaces.mcp_server.elicitation import PATIENCE, InRounds
+from gencode.tasks.running_task import Live
 
 log = logging.getLogger(__name__)
 

@@ -18,12 +18,12 @@ from gencode import __version__
 from gencode.app import GenCode
 from gencode.core.errors import GenCodeError
 from gencode.interfaces.log_file import logged_fault
-from gencode.interfaces.mcp_server import catalogue as offers
+from gencode.interfaces.mcp_server import catalogue
 from gencode.interfaces.mcp_server.elicitation import AtOnce, InRounds, Line, can_elicit
 from gencode.interfaces.mcp_server.pending_calls import Errands, MoreNeeded
-from gencode.interfaces.mcp_server.workspaces import Rooms
 from gencode.interfaces.mcp_server.roots import bounded
 from gencode.interfaces.mcp_server.tool_handlers import Requested, Said, Verbs
+from gencode.interfaces.mcp_server.workspaces import Rooms
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class Reception:
             "gencode",
             version=__version__,
             title="GenCode",
-            instructions=offers.INSTRUCTIONS,
+            instructions=catalogue.INSTRUCTIONS,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             on_list_prompts=self._list_prompts,
@@ -102,13 +102,13 @@ class Reception:
     async def _list_tools(
         self, ctx: Requested, _: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=offers.tools(await self._room_or_base(ctx)))
+        return types.ListToolsResult(tools=catalogue.tools(await self._room_or_base(ctx)))
 
     @answered
     async def _list_prompts(
         self, ctx: Requested, _: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=offers.prompts(await self._room_or_base(ctx)))
+        return types.ListPromptsResult(prompts=catalogue.prompts(await self._room_or_base(ctx)))
 
     @answered
     async def _get_prompt(
@@ -118,7 +118,7 @@ class Reception:
             gen = await self._room(ctx, params.input_responses)
         except MoreNeeded as more:
             return _asked_back(more)
-        return offers.prompt(gen, params.name, params.arguments or {})
+        return catalogue.prompt(gen, params.name, params.arguments or {})
 
     @answered
     async def _list_resources(
@@ -128,13 +128,13 @@ class Reception:
             gen = await self._room(ctx, None, listing=True)
         except MoreNeeded:  # a list cannot ask back, and whose tasks to show is not known yet
             return types.ListResourcesResult(resources=[])
-        return await offers.resources(gen, params.cursor if params else None)
+        return await catalogue.resources(gen, params.cursor if params else None)
 
     @answered
     async def _list_templates(
         self, _: Requested, __: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=offers.templates())
+        return types.ListResourceTemplatesResult(resource_templates=catalogue.templates())
 
     @answered
     async def _read_resource(
@@ -144,13 +144,13 @@ class Reception:
             gen = await self._room(ctx, params.input_responses)
         except MoreNeeded as more:
             return _asked_back(more)
-        return await offers.resource(gen, params.uri)
+        return await catalogue.resource(gen, params.uri)
 
     @answered
     async def _call_tool(
         self, ctx: Requested, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        offers.check_name(params.name)
+        catalogue.check_name(params.name)
         if self._calls >= MOST_CALLS:
             return Said(f"{MOST_CALLS} calls are being answered; try again later.", error=True).result()
         self._calls += 1

@@ -9,6 +9,7 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from msgspec import Struct
 
+from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
 from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import ToolError, UnknownName, UserMistake
@@ -16,13 +17,12 @@ from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.task import Task
-from gencode.tasks.running_task import Live
-from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
-from gencode.interfaces.mcp_server.elicitation import LINE, InRounds, Line
-from gencode.interfaces.mcp_server.client_delegate import FILES, ClientDelegate, checked, reached, steerable
-from gencode.interfaces.mcp_server.pending_calls import Errand, Errands, MoreNeeded
 from gencode.interfaces.mcp_server.catalogue import OURS, READ_ONLY_TASK, check_read_only, sound
+from gencode.interfaces.mcp_server.client_delegate import FILES, ClientDelegate, checked, reached, steerable
+from gencode.interfaces.mcp_server.elicitation import LINE, InRounds, Line
+from gencode.interfaces.mcp_server.pending_calls import Errand, Errands, MoreNeeded
 from gencode.interfaces.mcp_server.progress import told
+from gencode.tasks.running_task import Live
 
 LONGEST_MS = 600_000
 Requested = ServerRequestContext[Any, Any]

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from gencode.core.messages import Usage
-from gencode.interfaces.render.number_format import Bar, bars
 from gencode.interfaces.render.agent_view import AgentView, View
+from gencode.interfaces.render.number_format import Bar, bars
 
 
 class Row(Struct, frozen=True):

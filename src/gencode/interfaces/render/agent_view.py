@@ -3,6 +3,7 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agent.tool_calls import summary
 from gencode.core.budget import Budget
 from gencode.core.events import (
     BudgetSet,
@@ -30,7 +31,6 @@ from gencode.core.outcome import title_of, titled
 from gencode.core.receipts import handed_over
 from gencode.core.status import Status
 from gencode.core.task import Refused, Task, with_refusal
-from gencode.agent.tool_calls import summary
 
 STEP_ROOM = 200
 MOST_ENDS = 8

@@ -9,6 +9,8 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agent.models import OFFLINE
+from gencode.agent.tool_calls import summary
 from gencode.core.events import (
     CallDecided,
     CallFinished,
@@ -28,8 +30,6 @@ from gencode.core.events import (
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
 from gencode.core.rules import Action
 from gencode.core.status import Status
-from gencode.agent.tool_calls import summary
-from gencode.agent.models import OFFLINE
 from gencode.interfaces.render.agent_view import CUT_SHORT, unanswered_after
 
 MOST_KEPT = 500

@@ -18,31 +18,31 @@ from textual.filter import LineFilter
 from textual.screen import Screen
 
 from gencode.core.events import Event
+from gencode.core.questions import Asker
 from gencode.core.rules import Mode
 from gencode.core.visible import visible
-from gencode.tasks.control import Verb
-from gencode.questions.question_desk import Audience, QuestionDesk
-from gencode.core.questions import Asker
-from gencode.settings import remember
-from gencode.interfaces.chat.command_results import act, strike
-from gencode.interfaces.chat.input_completion import Offer, Words, files_below, offers
-from gencode.interfaces.chat.prompt_history import History
-from gencode.interfaces.log_file import fault_line
-from gencode.interfaces.chat.notices import Notice, guarded, named
-from gencode.interfaces.chat.info_pages import MODES, next_mode
-from gencode.interfaces.chat.slash_commands import is_command, parse
 from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.command_results import act, strike
+from gencode.interfaces.chat.info_pages import MODES, next_mode
+from gencode.interfaces.chat.input_completion import Offer, Words, files_below, offers
+from gencode.interfaces.chat.notices import Notice, guarded, named
+from gencode.interfaces.chat.prompt_history import History
+from gencode.interfaces.chat.slash_commands import is_command, parse
+from gencode.interfaces.log_file import fault_line
 from gencode.interfaces.render.transcript import Transcript
 from gencode.interfaces.tui.agent_screen import AgentScreen
+from gencode.interfaces.tui.colours import NO_COLOURS, shortened
+from gencode.interfaces.tui.dialogs import ConfirmScreen, Dialog, LeaveScreen, PageScreen, PickScreen
 from gencode.interfaces.tui.key_order import AttentiveApp
 from gencode.interfaces.tui.notifications import Board
-from gencode.interfaces.tui.show_result import perform
-from gencode.interfaces.tui.dialogs import ConfirmScreen, Dialog, LeaveScreen, PageScreen, PickScreen
-from gencode.interfaces.tui.terminal_driver import CarefulDriver
-from gencode.interfaces.tui.colours import NO_COLOURS, shortened
 from gencode.interfaces.tui.rich_renderer import Paper
 from gencode.interfaces.tui.screen_questions import ScreenPerson
 from gencode.interfaces.tui.screens import ConversationScreen, TranscriptScreen
+from gencode.interfaces.tui.show_result import perform
+from gencode.interfaces.tui.terminal_driver import CarefulDriver
+from gencode.questions.question_desk import Audience, QuestionDesk
+from gencode.settings import remember
+from gencode.tasks.control import Verb
 
 if TYPE_CHECKING:
     from gencode.app import GenCode

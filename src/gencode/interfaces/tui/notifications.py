@@ -7,9 +7,9 @@ from textwrap import wrap
 from rich.text import Text
 
 from gencode.core.visible import visible_line
-from gencode.questions.question_desk import PendingQuestion
-from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.notices import Notice
+from gencode.questions.question_desk import PendingQuestion
 
 SECONDS = 15.0
 MOST = 4

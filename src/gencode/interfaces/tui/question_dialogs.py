@@ -15,13 +15,13 @@ from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from gencode.core.visible import visible
 from gencode.core.questions import NOBODY, Answer, Inquiry, Question
-from gencode.interfaces.chat import question_text as questions
+from gencode.core.visible import visible
+from gencode.interfaces.chat import question_text
 from gencode.interfaces.chat.question_outcome import unanswered
-from gencode.interfaces.tui.key_order import GuardedDialog
 from gencode.interfaces.tui.dialogs import Below, Dialog, Sheet, fit, scrolled
 from gencode.interfaces.tui.entry_renderers import diff_lines
+from gencode.interfaces.tui.key_order import GuardedDialog
 from gencode.interfaces.tui.rich_renderer import Paper
 
 NO = Answer(False)
@@ -142,23 +142,25 @@ class AskScreen(QuestionScreen):
         super().__init__(question, paper, waiting)
         self._choices = [
             each
-            for each in questions.choices(question)
+            for each in question_text.choices(question)
             if not (
                 self.far and each.answer.reach == "session"
             )  # which would be for the agent and those below
         ]
 
     def _head_text(self) -> Text:
-        head = Text(questions.headline(self.question), "bold")
+        head = Text(question_text.headline(self.question), "bold")
         return head.append(f"  task {self.question.task}{self.more}", "faint")
 
     def compose(self) -> ComposeResult:
         """The question above its answers."""
-        parts: list[RenderableType] = [Text(questions.exactly(self.question), "warn")]
-        if preview := questions.preview_lines(self.question):
+        parts: list[RenderableType] = [Text(question_text.exactly(self.question), "warn")]
+        if preview := question_text.preview_lines(self.question):
             parts += [Text(""), diff_lines(preview)]
-        why = Text("\n".join((*questions.where(self.question), questions.reason(self.question))), "faint")
-        if allowed := questions.allows(self.question):
+        why = Text(
+            "\n".join((*question_text.where(self.question), question_text.reason(self.question))), "faint"
+        )
+        if allowed := question_text.allows(self.question):
             why.append(f"\nA yes for more than this call allows: {allowed}")
         reasons = VerticalScroll(Sheet(why, self._paper), classes="body why")
         with Vertical(classes="dialog"):
@@ -197,7 +199,7 @@ class AskScreen(QuestionScreen):
 class InquiryScreen(QuestionScreen):
     """What an agent wants to know, one thing after the other: an option, several, or words of one's own."""
 
-    no = Answer(False, why=questions.NOT_ANSWERED)
+    no = Answer(False, why=question_text.NOT_ANSWERED)
 
     def __init__(self, question: Question, paper: Paper, waiting: Callable[[], int] = alone) -> None:
         self.stay: Callable[[Question], Question] = lambda asked: asked
@@ -229,9 +231,9 @@ class InquiryScreen(QuestionScreen):
     def _head_text(self) -> Text:
         every = len(self.question.inquiries)
         several = f" ({min(len(self._words) + 1, every)} of {every})" if every > 1 else ""
-        head = Text(f"{questions.who(self.question)} asks{several}:", "bold")
+        head = Text(f"{question_text.who(self.question)} asks{several}:", "bold")
         head.append(self.more, "faint")
-        end = questions.due(self.question, self._inquiry)
+        end = question_text.due(self.question, self._inquiry)
         return head.append(f"\n{end}" if end else "", "faint")
 
     def takes(self, at: float, before: float) -> bool:
@@ -262,7 +264,7 @@ class InquiryScreen(QuestionScreen):
         self._asked_at = time.monotonic()
         inquiry = self._inquiry
         asked = Text(visible(inquiry.question))
-        for line in questions.where(self.question):
+        for line in question_text.where(self.question):
             asked.append(f"\n{line}", "dim")
         if inquiry.many:
             asked.append("\n(Space marks several, Enter sends them)", "dim")
@@ -277,7 +279,7 @@ class InquiryScreen(QuestionScreen):
         listing = self.query_one(OptionList)
         at = listing.highlighted
         listing.clear_options()
-        for number, (label, says) in enumerate(questions.inquiry_choices(self._inquiry)):
+        for number, (label, says) in enumerate(question_text.inquiry_choices(self._inquiry)):
             mark = ("☑ " if number in self._marked else "☐ ") if self._inquiry.many else ""
             line = Text(f"{mark}{label}")
             line.append(f"  {says}" if says else "", "dim")
@@ -320,7 +322,7 @@ class InquiryScreen(QuestionScreen):
             return
         self._words.append(words)
         if len(self._words) == len(self.question.inquiries):
-            self.give(questions.answered(self._words))
+            self.give(question_text.answered(self._words))
         else:
             self._ask()
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from gencode.core.errors import GenCodeError
 from gencode.core.questions import Answer, Question
-from gencode.interfaces.chat.question_outcome import ended_question, told
 from gencode.interfaces.chat.notices import Notice
-from gencode.interfaces.tui import question_dialogs as asking
+from gencode.interfaces.chat.question_outcome import ended_question, told
+from gencode.interfaces.tui import question_dialogs
 from gencode.interfaces.tui.question_dialogs import NO, AskScreen, InquiryScreen
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class ScreenPerson:
         """Show one question and wait; it goes away when somebody else answers it."""
         app = self._app
         with suppress(TimeoutError):  # what lies on the last one may be read for long
-            async with asyncio.timeout(2 * asking.PARTING_SECONDS):
+            async with asyncio.timeout(2 * question_dialogs.PARTING_SECONDS):
                 await self._parted.wait()
         shown = InquiryScreen if question.inquiries else AskScreen
         screen = shown(question, app.paper, lambda: len(app.desk.waiting()))

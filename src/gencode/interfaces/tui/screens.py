@@ -11,21 +11,21 @@ from textual.screen import Screen
 from gencode.core.events import Event
 from gencode.core.ids import stamp
 from gencode.core.visible import visible_line
-from gencode.interfaces.render.agent_tree import busy, spent
-from gencode.interfaces.render.number_format import money, tokens
-from gencode.interfaces.chat.info_pages import MODES
 from gencode.interfaces.chat.chat_session import ANSWER_THERE
+from gencode.interfaces.chat.info_pages import MODES
+from gencode.interfaces.render.agent_tree import busy, spent
+from gencode.interfaces.render.agent_view import AgentView, View
+from gencode.interfaces.render.number_format import money, tokens
 from gencode.interfaces.render.transcript import Transcript, hear
-from gencode.interfaces.tui.question_dialogs import asked_line
-from gencode.interfaces.tui.bars import Bar
-from gencode.interfaces.tui.error_border import ActionBorder
 from gencode.interfaces.tui.agent_panels import line
+from gencode.interfaces.tui.bars import Bar
 from gencode.interfaces.tui.composer import Composer
-from gencode.interfaces.tui.show_result import sent_back
+from gencode.interfaces.tui.error_border import ActionBorder
+from gencode.interfaces.tui.question_dialogs import asked_line
 from gencode.interfaces.tui.rich_renderer import Paper
+from gencode.interfaces.tui.show_result import sent_back
 from gencode.interfaces.tui.transcript_view import TranscriptView
 from gencode.interfaces.tui.tree import TreePanel
-from gencode.interfaces.render.agent_view import AgentView, View
 
 if TYPE_CHECKING:
     from gencode.interfaces.tui.app import TerminalApp

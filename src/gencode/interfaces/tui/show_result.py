@@ -9,17 +9,17 @@ from textual.app import SuspendNotSupported
 
 from gencode.core.errors import UserMistake
 from gencode.core.visible import visible_line
+from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.command_results import Confirm, Deed, Page, Show, Word
+from gencode.interfaces.chat.notices import Notice
+from gencode.interfaces.render.number_format import name_of
+from gencode.interfaces.render.plain_text import turns
+from gencode.interfaces.tui.dialogs import ConfirmScreen, PageScreen, PickScreen
+from gencode.journal.store import TaskQuery
 from gencode.permissions.started_files import digests
 from gencode.permissions.trust import standing, trust
-from gencode.journal.store import TaskQuery
 from gencode.sandbox.processes.environment import MARK
 from gencode.settings import gen_home
-from gencode.interfaces.chat.command_results import Confirm, Deed, Page, Show, Word
-from gencode.interfaces.render.number_format import name_of
-from gencode.interfaces.chat.notices import Notice
-from gencode.interfaces.render.plain_text import turns
-from gencode.interfaces.chat.chat_session import Talk
-from gencode.interfaces.tui.dialogs import ConfirmScreen, PageScreen, PickScreen
 
 if TYPE_CHECKING:
     from gencode.interfaces.tui.app import TerminalApp

@@ -11,14 +11,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gencode.places import workspace_at
 from gencode.core.questions import Asker
-from gencode.settings import gen_home
+from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.chat.prompt_history import History
 from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.chat.notices import Notice
-from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.tui.app import TerminalApp
+from gencode.places import workspace_at
+from gencode.settings import gen_home
 
 if TYPE_CHECKING:
     from gencode.app import GenCode

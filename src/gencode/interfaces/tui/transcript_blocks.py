@@ -8,12 +8,20 @@ from rich.text import Text
 from textual.strip import Strip
 
 from gencode.interfaces.cli.unsummarised_results import NOT_SUMMED_UP, results_of, tasks_of
-from gencode.interfaces.render.markdown_chunks import code_parts, cut
-from gencode.interfaces.render.transcript import Call, Entry, HandedBack, Remark, Reply, Said, Thought, Transcript
-from gencode.interfaces.tui import agent_panels as cards
-from gencode.interfaces.tui import entry_renderers as painting
-from gencode.interfaces.tui.rich_renderer import Paper
 from gencode.interfaces.render.agent_view import AgentView
+from gencode.interfaces.render.markdown_chunks import code_parts, cut
+from gencode.interfaces.render.transcript import (
+    Call,
+    Entry,
+    HandedBack,
+    Remark,
+    Reply,
+    Said,
+    Thought,
+    Transcript,
+)
+from gencode.interfaces.tui import agent_panels, entry_renderers
+from gencode.interfaces.tui.rich_renderer import Paper
 
 Agents = Mapping[str, AgentView]
 HANDED_LINES = 40
@@ -103,31 +111,31 @@ class Drawing:
         for number, piece in enumerate(cut(entry.text.strip("\n"))):
             known = self._pieces.get(self._key(number, piece, width))
             strips += known or self._piece(piece, width, first=number == 0)
-        return [*strips, *self.paper.lines(painting.CUT, width)] if entry.partial else strips
+        return [*strips, *self.paper.lines(entry_renderers.CUT, width)] if entry.partial else strips
 
     def _drawn(self, block: Block, width: int, agents: Agents, now: str, *, opened: bool) -> RenderableType:
         names = {task: agent.agent for task, agent in agents.items()} if _from_agent(block) else {}
         match block.entries[0]:
             case Said() as entry if entry.sender == "user" or not opened:
-                return Group(Text(""), painting.said(entry, names))
+                return Group(Text(""), entry_renderers.said(entry, names))
             case Said() as entry:
-                return painting.said_open(entry, names)
+                return entry_renderers.said_open(entry, names)
             case Thought() as entry:
-                return painting.thought(entry, opened=opened)
+                return entry_renderers.thought(entry, opened=opened)
             case Reply() as entry:
-                return Group(Text(""), painting.reply(entry))
+                return Group(Text(""), entry_renderers.reply(entry))
             case Remark() as entry:
-                return painting.remark(entry)
+                return entry_renderers.remark(entry)
             case HandedBack(receipts):
                 found = results_of(receipts, agents)
-                panels = (cards.result_panel(each, now, width, HANDED_LINES) for each in found)
+                panels = (agent_panels.result_panel(each, now, width, HANDED_LINES) for each in found)
                 return Group(Text(NOT_SUMMED_UP if found else "", "warn"), *panels)
             case Call() as entry if not entry.sends or (opened and len(block.entries) == 1):
-                return painting.call(entry, opened=opened)
+                return entry_renderers.call(entry, opened=opened)
             case Call():
                 calls = [each for each in block.entries if isinstance(each, Call)]
                 found = [agents.get(each.child) for each in calls]
-                return Group(Text(""), cards.sent(calls, found, now, width))
+                return Group(Text(""), agent_panels.sent(calls, found, now, width))
 
     def live(self, transcript: Transcript, queued: Sequence[str], width: int) -> Iterator[Strip]:
         """What is just being thought and said, and what waits to be heard."""
@@ -140,13 +148,13 @@ class Drawing:
         else:
             self._pieces = {}
         for text in queued:
-            yield from self.paper.lines(painting.waits(text), width)
+            yield from self.paper.lines(entry_renderers.waits(text), width)
 
     def _streamed(self, transcript: Transcript, width: int) -> Iterator[Strip]:
         """Markdown that still grows: only its last piece is drawn again."""
         kept: dict[str, Sequence[Strip]] = {}
         if transcript.verbatim:
-            yield from self.paper.lines(painting.markdown(transcript.text, "", verbatim=True), width)
+            yield from self.paper.lines(entry_renderers.markdown(transcript.text, "", verbatim=True), width)
             return
         *whole, last = cut(transcript.text)
         for number, piece in enumerate(whole):
@@ -166,7 +174,7 @@ class Drawing:
         if parts:
             lines = self._code(parts, width)
         else:
-            lines = self.paper.lines(painting.markdown(text, self.paper.code), width)
+            lines = self.paper.lines(entry_renderers.markdown(text, self.paper.code), width)
         lines = _trimmed(lines)
         return lines if first else [Strip([]), *lines]
 
@@ -177,7 +185,7 @@ class Drawing:
             key = f"{id(self.paper)} {width} {part}"
             drawn = self._parts.pop(key, None)
             if drawn is None:
-                drawn = self.paper.lines(painting.markdown(part, self.paper.code), width)
+                drawn = self.paper.lines(entry_renderers.markdown(part, self.paper.code), width)
             self._parts[key] = drawn
             last = number == len(parts) - 1
             strips += drawn[1 if number else 0 : None if last else -1]

@@ -16,9 +16,9 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from gencode.interfaces.render.transcript import Transcript
-from gencode.interfaces.tui.transcript_blocks import Agents, Block, Drawing, grouped
 from gencode.interfaces.tui.error_border import ActionBorder
 from gencode.interfaces.tui.rich_renderer import Paper
+from gencode.interfaces.tui.transcript_blocks import Agents, Block, Drawing, grouped
 
 SCREENS = 3
 """So many screens are drawn at the end of a transcript."""

@@ -7,11 +7,11 @@ listed is not read-only, and neither is a word that could turn into an option wh
 import re
 from collections.abc import Callable, Sequence
 
-from gencode.permissions.bash import readonly_tables as tables
+from gencode.permissions.bash import readonly_tables
 from gencode.permissions.bash.options import NotReadOnly, OptionTable, read, text_of, unlisted
 from gencode.permissions.bash.parts import ShellWord
 
-_HARMLESS = re.compile(tables.HARMLESS_NAME)
+_HARMLESS = re.compile(readonly_tables.HARMLESS_NAME)
 _SED_SCRIPT = re.compile(r"(?:[0-9]+|\$)(?:,(?:[0-9]+|\$))?p")
 # bash lets flags, a width, a precision and a size stand between `%` and its letter.
 _PRINTF_ASSIGNS = re.compile(r"%[-+ #0-9.*'$]*[hjlLtzqI]*n")
@@ -25,7 +25,7 @@ _Words = Sequence[ShellWord]
 
 def safe_name(name: str) -> bool:
     """Whether a variable of this name may be set for any command."""
-    return name in tables.SAFE_NAMES or name.startswith(tables.SAFE_NAME_START)
+    return name in readonly_tables.SAFE_NAMES or name.startswith(readonly_tables.SAFE_NAME_START)
 
 
 def harmless_assignment(name: str) -> bool:
@@ -34,7 +34,7 @@ def harmless_assignment(name: str) -> bool:
 
 
 def _harmless(name: str) -> bool:
-    if name in tables.HARMFUL_NAMES or name.endswith(tables.HARMFUL_NAME_END):
+    if name in readonly_tables.HARMFUL_NAMES or name.endswith(readonly_tables.HARMFUL_NAME_END):
         return False
     return _HARMLESS.fullmatch(name) is not None
 
@@ -59,7 +59,7 @@ def _judge(words: _Words, *, behind_xargs: bool) -> None:
             if piece.kind == "brace":
                 raise NotReadOnly(f"the braces of {word.source} can turn into any words")
     name = _command_name(words[0])
-    if name in tables.ANY_ARGUMENTS:
+    if name in readonly_tables.ANY_ARGUMENTS:
         if name == "arch" and (behind_xargs or len(words) > 1):
             raise NotReadOnly("arch with arguments runs a program on some systems")
         return
@@ -125,13 +125,13 @@ def _find(words: _Words) -> None:
     while position < len(words):
         text = text_of(words[position])
         position += 1
-        if text in tables.FIND_VALUED:
+        if text in readonly_tables.FIND_VALUED:
             if position == len(words):
                 raise NotReadOnly(f"find {text} lacks its value")
             position += 1
             in_expression = True
-        elif text in tables.FIND_PLAIN:
-            in_expression = in_expression or text not in tables.FIND_BEFORE_PATHS
+        elif text in readonly_tables.FIND_PLAIN:
+            in_expression = in_expression or text not in readonly_tables.FIND_BEFORE_PATHS
         elif text.startswith("-"):
             raise unlisted("find", text)
         elif in_expression:
@@ -141,7 +141,7 @@ def _find(words: _Words) -> None:
 def _uniq(words: _Words) -> None:
     # A pattern can turn into several words, and the second operand is written.
     _check_literal(words)
-    operands = read("uniq", tables.UNIQ, words).operands
+    operands = read("uniq", readonly_tables.UNIQ, words).operands
     if len(operands) > 1:
         raise NotReadOnly("uniq writes its second operand")
     if operands and words[-1] is not operands[0]:
@@ -160,7 +160,7 @@ def _sed(words: _Words) -> None:
 
 def _date(words: _Words) -> None:
     _check_literal(words)
-    for operand in read("date", tables.DATE, words).operands:
+    for operand in read("date", readonly_tables.DATE, words).operands:
         if not text_of(operand).startswith("+"):
             raise NotReadOnly(f"date {text_of(operand)} may set the clock")
 
@@ -195,9 +195,9 @@ def _test(words: _Words) -> None:
 def _is_condition(known: Sequence[str | None]) -> bool:
     match known:
         case [str(operator), _]:
-            return operator in tables.TEST_UNARY
+            return operator in readonly_tables.TEST_UNARY
         case [_, str(operator), _]:
-            return operator in tables.TEST_BINARY
+            return operator in readonly_tables.TEST_BINARY
         case _:
             return False
 
@@ -232,14 +232,14 @@ def _jq(words: _Words) -> None:
             raise NotReadOnly(f"jq {text_of(word)} loads a module, which may print the environment")
         if text_of(word) == "--":
             raise unlisted("jq", "--")
-    reading = read("jq", tables.JQ, words)
+    reading = read("jq", readonly_tables.JQ, words)
     # Only the files after the filter may be patterns: other words would move to another place.
     _check_literal([*reading.value_words, *reading.operands[:1]])
 
 
 def _base64(words: _Words) -> None:
     _check_known(words)
-    for value in read("base64", tables.BASE64, words).values:
+    for value in read("base64", readonly_tables.BASE64, words).values:
         if not (value.isascii() and value.isdigit()):
             raise NotReadOnly(f"base64 cannot wrap lines at {value}")
 
@@ -266,7 +266,7 @@ def _git(words: _Words) -> None:
         if text_of(words[position]) == "-C":
             _check_literal(words[position : position + 2])
             position += 2
-        elif text_of(words[position]) in tables.GIT_BEFORE:
+        elif text_of(words[position]) in readonly_tables.GIT_BEFORE:
             position += 1
         else:
             break
@@ -274,7 +274,7 @@ def _git(words: _Words) -> None:
         raise NotReadOnly("git lacks a subcommand")
     name, rest = text_of(words[position]), words[position + 1 :]
     _check_literal(words[position : position + 1])
-    if name in tables.GIT_READERS:
+    if name in readonly_tables.GIT_READERS:
         _git_reader(name, [text_of(word) for word in rest])
     elif condition := _GIT_CONDITIONS.get(name):
         condition(rest)
@@ -291,7 +291,7 @@ def _git_reader(name: str, values: Sequence[str]) -> None:
             return
         if text.startswith("--"):
             _git_long(name, text, following)
-        elif text in tables.GIT_SEARCHES:
+        elif text in readonly_tables.GIT_SEARCHES:
             if following is None or following.startswith("-"):
                 raise NotReadOnly(f"git {name} {text} lacks its value")
         elif text.startswith("-") and not _is_git_short(text):
@@ -299,25 +299,25 @@ def _git_reader(name: str, values: Sequence[str]) -> None:
 
 
 def _is_git_short(text: str) -> bool:
-    if text[:2] in tables.GIT_SEARCHES or _GIT_COUNT.fullmatch(text):
+    if text[:2] in readonly_tables.GIT_SEARCHES or _GIT_COUNT.fullmatch(text):
         return True
-    return len(text) > 1 and tables.GIT_CLUSTER.issuperset(text[1:])
+    return len(text) > 1 and readonly_tables.GIT_CLUSTER.issuperset(text[1:])
 
 
 def _git_long(name: str, text: str, following: str | None) -> None:
     option, equals, value = text[2:].partition("=")
-    if option not in tables.GIT_LONG_VALUED and (equals or option not in tables.GIT_LONG):
+    if option not in readonly_tables.GIT_LONG_VALUED and (equals or option not in readonly_tables.GIT_LONG):
         raise unlisted(f"git {name}", text)
     if option in ("pretty", "format") and "%G" in value:
         raise NotReadOnly(f"git {name} {text} runs a program that checks signatures")
     if option == "dirty" and name == "describe":
         raise NotReadOnly("git describe --dirty rewrites the index")
-    if not equals and option in tables.GIT_HUNGRY and following == "--":
+    if not equals and option in readonly_tables.GIT_HUNGRY and following == "--":
         raise NotReadOnly(f"git {name} {text} takes -- for its value")
 
 
 def _git_branch(words: _Words) -> None:
-    operands = read("git branch", tables.GIT_BRANCH, words).operands
+    operands = read("git branch", readonly_tables.GIT_BRANCH, words).operands
     if not operands:
         return
     for word in words:
@@ -358,8 +358,8 @@ def _git_reflog(words: _Words) -> None:
 
 _CONDITIONS: dict[str, Callable[[_Words], None]] = {
     "find": _find,
-    "rg": _by_table("rg", tables.RG),
-    "sort": _by_table("sort", tables.SORT),
+    "rg": _by_table("rg", readonly_tables.RG),
+    "sort": _by_table("sort", readonly_tables.SORT),
     "uniq": _uniq,
     "sed": _sed,
     "date": _date,
@@ -367,7 +367,7 @@ _CONDITIONS: dict[str, Callable[[_Words], None]] = {
     "test": _test,
     "[": _bracket,
     "read": _read,
-    "file": _by_table("file", tables.FILE),
+    "file": _by_table("file", readonly_tables.FILE),
     "jq": _jq,
     "base64": _base64,
     "command": _command,

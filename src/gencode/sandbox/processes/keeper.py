@@ -13,8 +13,7 @@ import sys
 import time
 from contextlib import suppress
 
-from gencode.sandbox.processes import kernel
-from gencode.sandbox.processes import tree
+from gencode.sandbox.processes import kernel, tree
 from gencode.sandbox.processes.order import CLEARED, RUN
 from gencode.sandbox.processes.warden import guard
 from gencode.sandbox.processes.watching import Watch, reap

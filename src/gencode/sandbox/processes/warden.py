@@ -11,8 +11,7 @@ import socket
 import time
 from contextlib import suppress
 
-from gencode.sandbox.processes import kernel
-from gencode.sandbox.processes import tree
+from gencode.sandbox.processes import kernel, tree
 from gencode.sandbox.processes.launch import NotStarted, launch
 from gencode.sandbox.processes.order import LENGTH, NO_STATUS, Order, unpacked
 from gencode.sandbox.processes.watching import PARENT_DIED, Watch, reap, remaining

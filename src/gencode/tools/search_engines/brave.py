@@ -5,7 +5,6 @@ from urllib.parse import urlencode
 
 from msgspec import Struct, field
 
-from gencode.web.client import INTERNET, Internet, WebRequest
 from gencode.tools.search_engines.engine import (
     WebQuery,
     WebResult,
@@ -14,6 +13,7 @@ from gencode.tools.search_engines.engine import (
     request_engine,
     web_results,
 )
+from gencode.web.client import INTERNET, Internet, WebRequest
 
 VARIABLE = "BRAVE_API_KEY"
 URL = "https://api.search.brave.com/res/v1/web/search"

@@ -6,7 +6,6 @@ from itertools import islice
 from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
 from gencode.core.errors import ToolError
-from gencode.web.client import INTERNET, Internet, WebRequest
 from gencode.tools.search_engines.engine import (
     GO_ON,
     MOST_HITS,
@@ -16,6 +15,7 @@ from gencode.tools.search_engines.engine import (
     request_engine,
     web_result,
 )
+from gencode.web.client import INTERNET, Internet, WebRequest
 from gencode.web.html import EndTag, StartTag, tokens
 
 URL = "https://html.duckduckgo.com/html/"

@@ -6,7 +6,6 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from gencode.core.errors import ToolError
-from gencode.web.user_endpoint import ask_endpoint
 from gencode.tools.search_engines.engine import (
     LIMITS,
     WebQuery,
@@ -15,6 +14,7 @@ from gencode.tools.search_engines.engine import (
     decode_answer,
     web_results,
 )
+from gencode.web.user_endpoint import ask_endpoint
 
 VARIABLE = "SEARXNG_URL"
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gencode.web.client import INTERNET, Internet, WebRequest
 from gencode.tools.search_engines.engine import (
     WebQuery,
     WebResult,
@@ -13,6 +12,7 @@ from gencode.tools.search_engines.engine import (
     request_engine,
     web_results,
 )
+from gencode.web.client import INTERNET, Internet, WebRequest
 
 VARIABLE = "TAVILY_API_KEY"
 URL = "https://api.tavily.com/search"

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from gencode.core.changes import ChangedFile
 from gencode.core.errors import UserMistake
+from gencode.journal.folder_snapshot import Parcels, Returned, checked
 from gencode.workspaces.transfer.checkout import (
     Checkout,
     apart,
@@ -26,10 +27,9 @@ from gencode.workspaces.transfer.checkout import (
     tree_of,
     unpacked,
 )
-from gencode.workspaces.transfer.folder_snapshot import Parcels, Returned, checked
 from gencode.workspaces.worktrees.commit_differences import changed_files, diff_text
-from gencode.workspaces.worktrees.git import Git, trouble, unbroken
 from gencode.workspaces.worktrees.create import locked, shown
+from gencode.workspaces.worktrees.git import Git, trouble, unbroken
 from gencode.workspaces.worktrees.merge_preview import Preview, preview
 from gencode.workspaces.worktrees.worktree import BRANCHES, Worktree, checked_name
 

@@ -8,10 +8,10 @@ from gencode.core.changes import LostChanges, MergedChanges, Superseded
 from gencode.core.errors import Fenced, UserMistake
 from gencode.core.events import ChangesMoved
 from gencode.core.task import Task
-from gencode.workspaces.transfer.apply_changes import Arrival
-from gencode.workspaces.transfer.folder_snapshot import Parcels, as_reason, begins_behind, mark_of
+from gencode.journal.folder_snapshot import Parcels, as_reason, begins_behind, mark_of
 from gencode.journal.owner import new_owner
 from gencode.journal.store import Journal
+from gencode.workspaces.transfer.apply_changes import Arrival
 
 log = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
-from gencode.workspaces.transfer.folder_snapshot import MOST_PACK, Unfit, repository_around
+from gencode.journal.folder_snapshot import MOST_PACK, Unfit, repository_around
 from gencode.workspaces.transfer.held_back_secrets import withhold
-from gencode.workspaces.worktrees.git import Git, is_full, quiet_git, trouble
 from gencode.workspaces.worktrees.agent_work import add_all
+from gencode.workspaces.worktrees.git import Git, is_full, quiet_git, trouble
 
 PACK_SECONDS = 120.0
 _DATE = "2000-01-01T00:00:00Z"

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from gencode.core.errors import UserMistake
 from gencode.core.folder_copy import FolderCopy
+from gencode.journal.folder_snapshot import MOST_COMMITS, Parcel, safe_remote
 from gencode.workspaces.transfer.checkout import Checkout, checkout_at, has, key_at
-from gencode.workspaces.transfer.folder_snapshot import MOST_COMMITS, Parcel, safe_remote
 from gencode.workspaces.worktrees.git import Git
 
 _MOST_ROOTS = 64 * 1024

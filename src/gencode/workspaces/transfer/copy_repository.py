@@ -17,8 +17,8 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.workspaces.transfer.checkout import quoted
 from gencode.sandbox.standins import ITSELF
+from gencode.workspaces.transfer.checkout import quoted
 from gencode.workspaces.worktrees.git import Git, trouble
 from gencode.workspaces.worktrees.worktree import Worktree
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequ
 
 from gencode.workspaces.transfer.file_differences import NONE, RAW, Change, changes, put_back
 from gencode.workspaces.transfer.secret_files import LARGEST_KEY, has_key, is_key
-from gencode.workspaces.worktrees.git import Git, trouble
 from gencode.workspaces.worktrees.agent_work import some
+from gencode.workspaces.worktrees.git import Git, trouble
 
 _SIZES = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
 _MOST_NAMED = 50_000

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from gencode.journal.folder_snapshot import MOST_PACK
 from gencode.workspaces.transfer.file_differences import RAW, Change, changes, put_back
-from gencode.workspaces.transfer.folder_snapshot import MOST_PACK
 from gencode.workspaces.worktrees.git import Git, trouble
 
 _SIZE = "--batch-check=%(objectsize:disk)"

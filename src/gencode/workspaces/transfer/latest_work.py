@@ -10,14 +10,14 @@ from msgspec import Struct
 from gencode.core.errors import GenCodeError
 from gencode.core.place import WorkerCopy, WorktreePlace
 from gencode.core.task import Task
-from gencode.workspaces.transfer.checkout import checkout_at
-from gencode.workspaces.transfer.apply_changes import Homecoming
-from gencode.workspaces.transfer.folder_snapshot import Missing, Parcel, Parcels, Returned, as_reason
 from gencode.journal.dispatch import Dispatching
+from gencode.journal.folder_snapshot import Missing, Parcel, Parcels, Returned, as_reason
 from gencode.journal.store import Store
+from gencode.workspaces.transfer.apply_changes import Homecoming
+from gencode.workspaces.transfer.checkout import checkout_at
+from gencode.workspaces.worktrees.agent_work import state_of
 from gencode.workspaces.worktrees.merge_preview import is_merged
 from gencode.workspaces.worktrees.worktree import BRANCHES, Worktree, tree_here, tree_name
-from gencode.workspaces.worktrees.agent_work import state_of
 
 
 class Own(Struct, frozen=True):

@@ -10,6 +10,15 @@ from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.folder_copy import FolderCopy
+from gencode.journal.folder_snapshot import (
+    MOST_COMMITS,
+    MOST_ORIGINALS,
+    MOST_PACK,
+    Parcel,
+    Parcels,
+    repository_around,
+    safe_remote,
+)
 from gencode.permissions.trust import standing
 from gencode.workspaces.transfer.checkout import (
     Checkout,
@@ -21,19 +30,10 @@ from gencode.workspaces.transfer.checkout import (
     tree_at,
     tree_of,
 )
-from gencode.workspaces.transfer.large_files import heaviest
-from gencode.workspaces.transfer.folder_snapshot import (
-    MOST_COMMITS,
-    MOST_ORIGINALS,
-    MOST_PACK,
-    Parcel,
-    Parcels,
-    repository_around,
-    safe_remote,
-)
 from gencode.workspaces.transfer.held_back_secrets import brought_keys
-from gencode.workspaces.worktrees.git import Git, trouble
+from gencode.workspaces.transfer.large_files import heaviest
 from gencode.workspaces.worktrees.create import shown
+from gencode.workspaces.worktrees.git import Git, trouble
 from gencode.workspaces.worktrees.worktree import recorded
 
 MOST_CHANGED = 256 << 20

@@ -14,15 +14,17 @@ from msgspec.structs import replace
 
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.spec import Workspace
+from gencode.journal.folder_snapshot import Parcel, Parcels, Returned, Unfit, as_reason, checked
 from gencode.permissions.started_files import digests
 from gencode.permissions.trust import revoke, standing, trust
 from gencode.workspaces.transfer.checkout import is_whole, unpacked
-from gencode.workspaces.transfer.mirror import Mirror, Unreachable, take_in
-from gencode.workspaces.transfer.folder_snapshot import Parcel, Parcels, Returned, Unfit, as_reason, checked
 from gencode.workspaces.transfer.copy_repository import furnish, give_back, is_own
+from gencode.workspaces.transfer.mirror import Mirror, Unreachable, take_in
 from gencode.workspaces.transfer.work_commit import summed
-from gencode.workspaces.worktrees.git import Git
+from gencode.workspaces.worktrees.agent_work import Work
+from gencode.workspaces.worktrees.cleanup import sweep
 from gencode.workspaces.worktrees.create import Source, make_of, turn
+from gencode.workspaces.worktrees.git import Git
 from gencode.workspaces.worktrees.worktree import (
     BRANCHES,
     Worktree,
@@ -32,8 +34,6 @@ from gencode.workspaces.worktrees.worktree import (
     repository_folder,
     write_record,
 )
-from gencode.workspaces.worktrees.cleanup import sweep
-from gencode.workspaces.worktrees.agent_work import Work
 
 RETURNED = "refs/gencode/returned/"
 _NAMES = 9

@@ -1,8 +1,8 @@
 """worktrees: the difference of two commits, as a list of files and as text, both bounded."""
 
 from gencode.core.changes import ChangedFile, FileStatus
-from gencode.workspaces.worktrees.git import Git, trouble
 from gencode.workspaces.worktrees.create import shown
+from gencode.workspaces.worktrees.git import Git, trouble
 
 MOST_FILES = 500
 MOST_DIFF = 100_000

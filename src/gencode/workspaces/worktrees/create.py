@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.spec import Workspace
+from gencode.workspaces.worktrees.cleanup import begins, sweep
 from gencode.workspaces.worktrees.git import Git, quiet_git, trouble, unbroken
 from gencode.workspaces.worktrees.worktree import (
     BRANCHES,
@@ -24,7 +25,6 @@ from gencode.workspaces.worktrees.worktree import (
     repository_folder,
     write_record,
 )
-from gencode.workspaces.worktrees.cleanup import begins, sweep
 
 CHECKOUT_SECONDS = 300.0
 LOCK_SECONDS = 120.0

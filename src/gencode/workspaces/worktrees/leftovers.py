@@ -8,13 +8,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
+from gencode.workspaces.worktrees.agent_work import begin_index, ignored_files, is_astray, noted_commits
+from gencode.workspaces.worktrees.create import shown
 from gencode.workspaces.worktrees.git import Git, quiet_git
 from gencode.workspaces.worktrees.leftover import Leftover
-from gencode.workspaces.worktrees.create import shown
 from gencode.workspaces.worktrees.merge_preview import Dirty, dirty_files, is_merged
 from gencode.workspaces.worktrees.unmerged_work import OnlyThere, filters_of, only_there
 from gencode.workspaces.worktrees.worktree import BRANCHES, Worktree, all_paths, made_from, recorded
-from gencode.workspaces.worktrees.agent_work import begin_index, ignored_files, is_astray, noted_commits
 
 MOST = 200
 REPOSITORY = ".git"

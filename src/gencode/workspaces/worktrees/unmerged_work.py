@@ -5,10 +5,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gencode.workspaces.worktrees.git import Git
-from gencode.workspaces.worktrees.create import MOST_ENTRIES, filtered_files, shown
-from gencode.workspaces.worktrees.worktree import Worktree
 from gencode.workspaces.worktrees.agent_work import ignored_files, is_filled, submodules_of
+from gencode.workspaces.worktrees.create import MOST_ENTRIES, filtered_files, shown
+from gencode.workspaces.worktrees.git import Git
+from gencode.workspaces.worktrees.worktree import Worktree
 
 _FILTER = re.compile(r"filter\.(?P<name>.+)\.(?:clean|process)", re.IGNORECASE | re.DOTALL)
 _MODULES = "modules"

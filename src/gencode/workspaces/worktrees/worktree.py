@@ -12,11 +12,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from gencode.core.changes import BRANCHES as BRANCHES
+from gencode.core.changes import BRANCHES
 from gencode.core.errors import UserMistake
 from gencode.core.spec import Workspace
-from gencode.permissions.agent_folders import WORKTREES as _ALL
-from gencode.permissions.secrets import holds_own_settings
+from gencode.permissions.agent_folders import WORKTREES, worktrees_folder
 
 MIRRORS = ".mirrors"
 """The folder, beside those of the worktrees, of repositories that were sent here."""
@@ -74,15 +73,6 @@ class Worktree(Struct, frozen=True):
         return self.git_dir / "gencode-index"
 
 
-def worktrees_folder(home: Path) -> Path:
-    """The folder of all worktrees: in our home, or beside it where no agent may ever write in there."""
-    parts = Path(os.path.realpath(home)).parts
-    for depth, part in enumerate(parts):
-        if holds_own_settings((part.casefold(),)):
-            return Path(*parts[:depth], f"{part}-{_ALL}")
-    return Path(*parts, _ALL)
-
-
 def repository_folder(home: Path, repository: Path) -> Path:
     """The folder of the worktrees of one repository."""
     return _folder_of(worktrees_folder(home), repository)
@@ -136,7 +126,7 @@ def tree_there(path: Path) -> Worktree | None:
 
 def path_around(folder: Path) -> Path | None:
     """The worktree that a folder lies in, by what was noted; mostly there is none."""
-    if _ALL not in str(folder):  # every task asks that when it ends
+    if WORKTREES not in str(folder):  # every task asks that when it ends
         return None
     return next((each for each in (folder, *folder.parents) if record_file(each).is_file()), None)
 
