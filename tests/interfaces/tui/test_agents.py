@@ -8,7 +8,7 @@ from tests.waiting import Gate
 from textual import events
 
 from gencode.core.status import Status
-from gencode.interfaces.tui.agent_screen import AgentScreen
+from gencode.interfaces.tui.screens import AgentScreen
 from gencode.permissions.trust import standing
 from gencode.testing import call, says
 
