@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.waiting import until
 
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
@@ -18,6 +17,7 @@ from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.chat.slash_commands import Confirm, Deed, Page, Show, Word, act, parse
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Turns, call, says, scripted
+from tests.waiting import until
 
 SEND = call("Task", subagent_type="Explore", prompt="look", description="alpha")
 
