@@ -27,7 +27,7 @@ from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage, ToolCall, UserMessage
 from gencode.core.questions import Asker
 from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
-from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.chat_session import ChatSession
 from gencode.interfaces.tui.app import TerminalApp
 from gencode.stores.memory import MemoryStore
 
@@ -61,12 +61,12 @@ async def opener(asker: Asker) -> AsyncGenerator[GenCode, None]:
         yield gen
 
 
-async def speak(talk: Talk) -> None:
+async def speak(chat: ChatSession) -> None:
     """Begin at once."""
-    await talk.say("go")
+    await chat.send("go")
 
 
-def app(begin: Callable[[Talk], object] | None = None) -> TerminalApp:
+def app(begin: Callable[[ChatSession], object] | None = None) -> TerminalApp:
     """The app, which begins with a question to all agents when it is told to."""
     return TerminalApp(opener, folder=Path.cwd(), begin=speak if begin else None)
 
@@ -131,16 +131,16 @@ async def transcript() -> None:
     """A transcript of 10,000 lines: opened, painted again, scrolled to its beginning."""
     screen = app()
     async with screen.run_test(size=SIZE) as pilot:
-        while screen.talk is None:
+        while screen.chat is None:
             await pilot.pause(0.05)
-        talk = screen.talk
-        talk.take(event("m", TaskCreated(agent="main", conversation=True), 1))
+        chat = screen.chat
+        chat.receive(event("m", TaskCreated(agent="main", conversation=True), 1))
         for number in range(200):
-            talk.take(event("m", MessageAdded(UserMessage("and?")), 2 * number + 2))
-            talk.take(event("m", MessageAdded(AssistantMessage(WORDS * 25)), 2 * number + 3))
+            chat.receive(event("m", MessageAdded(UserMessage("and?")), 2 * number + 2))
+            chat.receive(event("m", MessageAdded(AssistantMessage(WORDS * 25)), 2 * number + 3))
         times = [_timed(screen.main.paint) for _ in range(20)]
         print(f"transcript: first paint {times[0]:.1f} ms, again {statistics.median(times[1:]):.1f} ms")
-        reading = screen.main.reading
+        reading = screen.main.transcript_view
         pages: list[float] = []
         for _ in range(400):
             pages.append(_timed(reading.action_page_up))
@@ -148,61 +148,63 @@ async def transcript() -> None:
             if reading.scroll_offset.y == 0:
                 break
         print(f"transcript: {reading.lines:,} lines, {len(pages)} pages up, slowest {max(pages):.1f} ms")
-        await screen.closed()
+        await screen.wait_closed()
 
 
 async def tree() -> None:
     """A tree of 1,000 agents: painted, and walked through."""
     screen = app()
     async with screen.run_test(size=SIZE) as pilot:
-        while screen.talk is None:
+        while screen.chat is None:
             await pilot.pause(0.05)
-        talk = screen.talk
-        talk.take(event("m", TaskCreated(agent="main", conversation=True), 1))
-        born = _timed(lambda: [_born(talk, number) for number in range(1_000)])
+        chat = screen.chat
+        chat.receive(event("m", TaskCreated(agent="main", conversation=True), 1))
+        born = _timed(lambda: [_born(chat, number) for number in range(1_000)])
         screen.main.toggle_tree()
         await pilot.pause(0.1)
         times = [_timed(screen.main.paint) for _ in range(20)]
-        steps = [_timed(lambda: screen.main.branches.move(1)) for _ in range(200)]
+        steps = [_timed(lambda: screen.main.agent_tree.move(1)) for _ in range(200)]
         folded = born / 3
         print(
             f"tree: 1,000 agents, {folded:.0f} us for each event, paint {statistics.median(times):.1f} ms, "
             f"step {statistics.median(steps):.2f} ms"
         )
-        await screen.closed()
+        await screen.wait_closed()
 
 
-def _born(talk: Talk, number: int) -> None:
+def _born(chat: ChatSession, number: int) -> None:
     task = f"{number:08x}"
     parent = "m" if number < 100 else f"{number // 10 - 10:08x}"
-    talk.take(event(task, TaskCreated(agent="Explore", description=f"part {number}", parent=parent), 1))
-    talk.take(event(task, TaskStarted(model="m"), 2))
-    talk.take(event(task, MessageAdded(AssistantMessage("", (ToolCall("1", "Glob", {"pattern": "*"}),))), 3))
+    chat.receive(event(task, TaskCreated(agent="Explore", description=f"part {number}", parent=parent), 1))
+    chat.receive(event(task, TaskStarted(model="m"), 2))
+    chat.receive(
+        event(task, MessageAdded(AssistantMessage("", (ToolCall("1", "Glob", {"pattern": "*"}),))), 3)
+    )
 
 
 async def memory(hours: float = 1.0) -> None:
     """What the app grows by over an hour in which 16 agents speak 50 words a second."""
     screen = app()
     async with screen.run_test(size=SIZE) as pilot:
-        while screen.talk is None:
+        while screen.chat is None:
             await pilot.pause(0.05)
-        talk = screen.talk
-        talk.take(event("m", TaskCreated(agent="main", conversation=True), 1))
+        chat = screen.chat
+        chat.receive(event("m", TaskCreated(agent="main", conversation=True), 1))
         for number in range(AGENTS):
-            talk.take(event(f"a{number}", TaskCreated(agent="Explore", parent="m"), 1))
+            chat.receive(event(f"a{number}", TaskCreated(agent="Explore", parent="m"), 1))
         replies = int(3_600 * hours * 50 / (len(WORDS.split()) * 20))
         warm = 0
         for reply in range(replies):
             for task in ("m", *(f"a{number}" for number in range(AGENTS))):
-                talk.take(event(task, TextArrived(WORDS * 20)))
-                talk.take(event(task, MessageAdded(AssistantMessage(WORDS * 20)), reply + 2))
+                chat.receive(event(task, TextArrived(WORDS * 20)))
+                chat.receive(event(task, MessageAdded(AssistantMessage(WORDS * 20)), reply + 2))
             screen.main.paint()
             await pilot.pause(0)
             if reply == replies // 5:
                 warm = _resident()
         grown = (_resident() - warm) / warm
         print(f"memory: {_resident() / 2**20:.0f} MiB, {grown:+.1%} after the first fifth of an hour")
-        await screen.closed()
+        await screen.wait_closed()
 
 
 def _resident() -> int:

@@ -14,7 +14,7 @@ from gencode.core.messages import Image, Message, UserMessage, pictures_in
 from gencode.core.reply_parts import Part
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.chat_session import ChatSession
 from gencode.interfaces.chat.notices import Notice
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
@@ -63,13 +63,13 @@ async def conversation(
     told: list[Notice] = []
     ends: list[str] = []
     async with GenCode.open(folder, model=model, store=MemoryStore()) as gen:
-        talk = Talk(gen, told=told.append)
+        chat = ChatSession(gen, on_notice=told.append)
         for text, images in said:
-            await talk.say(text, images)
-            await talk.rest()
-            ends.append((await gen.find(talk.session or "")).status)
-        journal = transcript_of(await gen.store.events(talk.session or ""))
-        await talk.close()
+            await chat.send(text, images)
+            await chat.wait_until_idle()
+            ends.append((await gen.find(chat.session or "")).status)
+        journal = transcript_of(await gen.store.events(chat.session or ""))
+        await chat.close()
     return journal, ends, told
 
 

@@ -21,7 +21,7 @@ from gencode.core.messages import (
 )
 from gencode.core.task import transcript_of
 from gencode.files.images import MOST_PICTURES, MOST_TOGETHER
-from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.chat_session import ChatSession
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, says
@@ -94,12 +94,12 @@ def test_what_a_provider_refused_is_left_out_and_what_came_before_and_after_is_s
 async def test_requests_stay_bounded_however_many_pictures_a_conversation_has(tmp_path: Path) -> None:
     model = Overhearing(ScriptedProvider.of({"main": [says(f"{turn}") for turn in range(4)]}))
     async with GenCode.open(tmp_path, model=model, store=MemoryStore()) as gen:
-        talk = Talk(gen)
+        chat = ChatSession(gen)
         for turn in range(4):
-            await talk.say("look", (shown(turn, WEIGHT), shown(turn, WEIGHT)))
-            await talk.rest()
-        journal = transcript_of(await gen.store.events(talk.session or ""))
-        await talk.close()
+            await chat.send("look", (shown(turn, WEIGHT), shown(turn, WEIGHT)))
+            await chat.wait_until_idle()
+        journal = transcript_of(await gen.store.events(chat.session or ""))
+        await chat.close()
     assert [len(pictures_in(each.messages)) for each in model.requests] == [2, 3, 3, 3]
     assert len(pictures_in(journal)) == 8
 

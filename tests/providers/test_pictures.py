@@ -18,7 +18,7 @@ from gencode.core.messages import (
     ToolResult,
     UserMessage,
 )
-from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.chat_session import ChatSession
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider
 from gencode.stores.memory import MemoryStore
@@ -136,12 +136,12 @@ async def test_a_server_that_cannot_read_a_picture_is_told_without_it_in_every_l
     async with fake_server(act) as server:
         model = provider_at("chat", server.url)
         async with GenCode.open(tmp_path, model=model, store=MemoryStore()) as gen:
-            talk = Talk(gen)
+            session = ChatSession(gen)
             for text, images in (("look", (DOT,)), ("hello", ())):
-                await talk.say(text, images)
-                await talk.rest()
-            ended = (await gen.find(talk.session or "")).status
-            await talk.close()
+                await session.send(text, images)
+                await session.wait_until_idle()
+            ended = (await gen.find(session.session or "")).status
+            await session.close()
     assert ended == "completed"
     assert [len(pictures_of(each.body)) for each in server.asked] == [1, 0, 0]
 
@@ -153,13 +153,13 @@ async def test_a_model_that_takes_text_only_is_told_of_pictures_that_another_one
         monkeypatch.setenv("DEEPSEEK_BASE_URL", server.url)
         model = provider_at("chat", server.url)
         async with GenCode.open(tmp_path, model=model, store=MemoryStore()) as gen:
-            talk = Talk(gen)
-            await talk.say("look", (DOT,))
-            await talk.rest()
+            session = ChatSession(gen)
+            await session.send("look", (DOT,))
+            await session.wait_until_idle()
             gen.session.model.use("deepseek/chat")
-            await talk.say("hello")
-            await talk.rest()
-            await talk.close()
+            await session.send("hello")
+            await session.wait_until_idle()
+            await session.close()
     assert [len(pictures_of(each.body)) for each in server.asked] == [1, 0]
     told = [each["content"] for each in server.last.body["messages"]]
     assert "look\n[1 picture left out here: this model takes text only]" in told

@@ -15,7 +15,7 @@ from gencode import GenCode
 from gencode.core.messages import AssistantMessage, CommandRun, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.chat_session import ChatSession
 from gencode.testing import call, says, scripted
 
 FREE = {"permission_mode": "dontAsk"}
@@ -90,24 +90,24 @@ async def test_a_conversation_at_rest_is_woken_by_it(tmp_path: Path) -> None:
     wait = behind("while [ ! -e go ]; do sleep 0.05; done")
     main = [says("", wait), says("It runs."), says("It has ended, I see.")]
     async with scripted(tmp_path, settings=FREE, main=main) as opened:
-        talk = Talk(opened)
-        await talk.say("start it")
-        await talk.rest()
-        assert talk.session is not None
-        assert (await opened.find(talk.session)).result == "It runs."
-        listening = asyncio.create_task(talk.listen())
+        chat = ChatSession(opened)
+        await chat.send("start it")
+        await chat.wait_until_idle()
+        assert chat.session is not None
+        assert (await opened.find(chat.session)).result == "It runs."
+        listening = asyncio.create_task(chat.listen())
         await asyncio.sleep(0)
         (tmp_path / "go").touch()
 
         async def woken() -> bool:
-            found = await opened.find(talk.session or "")
+            found = await opened.find(chat.session or "")
             return found.status.ended and found.result.endswith("It has ended, I see.")
 
         await until(woken, "the conversation was woken")
-        assert len(await told(opened, talk.session)) == 1
+        assert len(await told(opened, chat.session)) == 1
         listening.cancel()
         await asyncio.wait([listening])
-        await talk.close()
+        await chat.close()
 
 
 async def test_the_app_shows_that_it_ended(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tests.waiting import Gate, wait_until
 
 from gencode.app import GenCode
 from gencode.core.status import Status
-from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.chat_session import ChatSession
 from gencode.journal.store import TaskQuery
 from gencode.tasks.crash_recovery import close_hanging
 from gencode.tasks.liveness import FolderLiveness, Timing
@@ -265,7 +265,7 @@ async def test_a_server_and_an_open_conversation_end_what_hangs_in_their_folder(
                 ended = await site.client.until(f"/api/tasks/{task}", lambda now: now["status"] != "running")
         else:
             async with GenCode.open(tmp_path, settings=waits) as opened:
-                listening = asyncio.create_task(Talk(opened).listen())
+                listening = asyncio.create_task(ChatSession(opened).listen())
                 ended = msgspec.to_builtins(await opened.records.get(await opened.watch.ended(task, SECONDS)))
                 listening.cancel()
         wait_until(lambda: is_gone(process), "its process has ended")

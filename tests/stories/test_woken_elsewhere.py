@@ -18,7 +18,7 @@ from gencode.core.messages import UserMessage
 from gencode.core.quoting import unquoted
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.chat_session import ChatSession
 from gencode.interfaces.chat.notices import Notice
 from gencode.journal.store import TaskQuery
 
@@ -43,35 +43,35 @@ def script(folder: Path) -> str:
 
 
 @asynccontextmanager
-async def terminal(folder: Path, session: str = "") -> AsyncGenerator[tuple[Talk, list[Notice]]]:
+async def terminal(folder: Path, session: str = "") -> AsyncGenerator[tuple[ChatSession, list[Notice]]]:
     """A conversation as an app leads it, on the real database, and the lines that its person reads."""
     told: list[Notice] = []
     async with GenCode.open(folder, model=script(folder)) as gen:
-        talk = Talk(gen, told=told.append)
-        listening = asyncio.create_task(talk.listen())
+        chat = ChatSession(gen, on_notice=told.append)
+        listening = asyncio.create_task(chat.listen())
         try:
             if session:
-                await talk.open(session)
-            yield talk, told
+                await chat.open(session)
+            yield chat, told
         finally:
             listening.cancel()
             await asyncio.wait([listening])
-            await talk.close()
+            await chat.close()
 
 
-async def begun(talk: Talk) -> tuple[str, str]:
+async def begun(chat: ChatSession) -> tuple[str, str]:
     """The conversation and its agent, once the first result was handed over."""
-    await talk.say("go")
-    await talk.rest()
-    session = talk.session or ""
-    (child,) = [each.id for each in await talk.gen.store.tasks(TaskQuery(parent=session))]
-    assert await given(talk, session) == ["finding 1"]
+    await chat.send("go")
+    await chat.wait_until_idle()
+    session = chat.session or ""
+    (child,) = [each.id for each in await chat.gen.store.tasks(TaskQuery(parent=session))]
+    assert await given(chat, session) == ["finding 1"]
     return session, child
 
 
-async def given(talk: Talk, session: str) -> list[str]:
+async def given(chat: ChatSession, session: str) -> list[str]:
     """The results that the main agent was given, in order."""
-    said = transcript_of(await talk.gen.store.events(session))
+    said = transcript_of(await chat.gen.store.events(session))
     return [unquoted(each.text) for each in said if isinstance(each, UserMessage) and each.delivers]
 
 
@@ -80,14 +80,17 @@ async def wake(folder: Path, child: str) -> None:
     assert woken.code == 0, woken.err
 
 
-async def answered(talk: Talk, turns: int) -> None:
+async def answered(chat: ChatSession, turns: int) -> None:
     """Wait until the main agent has said so much, as this terminal sees it."""
-    await until(lambda: bool(talk.lead and talk.lead.turns >= turns and talk.lead.status.ended), "it answers")
+    await until(
+        lambda: bool(chat.main_agent and chat.main_agent.turns >= turns and chat.main_agent.status.ended),
+        "it answers",
+    )
 
 
-async def found(talk: Talk, child: str, result: str) -> None:
+async def found(chat: ChatSession, child: str, result: str) -> None:
     """Wait until this terminal sees what an agent came to."""
-    await until(lambda: talk.view.agents[child].result == result, f"{result} is seen")
+    await until(lambda: chat.view.agents[child].result == result, f"{result} is seen")
 
 
 def ends(told: list[Notice], child: str) -> list[str]:
@@ -104,17 +107,17 @@ async def test_it_is_followed_and_only_who_leads_the_conversation_tells_the_main
         async with terminal(tmp_path, session) as (other, also):
             told.clear()
             await wake(tmp_path, child)
-            for talk in (lead, other):
-                await found(talk, child, "finding 2")
-                await answered(talk, turns + 1)
+            for chat in (lead, other):
+                await found(chat, child, "finding 2")
+                await answered(chat, turns + 1)
             assert await given(lead, session) == ["finding 1", "finding 2"]
-            await other.say("and you?")
-            for talk in (lead, other):
-                await answered(talk, turns + 2)
+            await other.send("and you?")
+            for chat in (lead, other):
+                await answered(chat, turns + 2)
             await wake(tmp_path, child)
-            for talk in (lead, other):
-                await found(talk, child, "finding 3")
-                await answered(talk, turns + 3)
+            for chat in (lead, other):
+                await found(chat, child, "finding 3")
+                await answered(chat, turns + 3)
             assert await given(other, session) == ["finding 1", "finding 2", "finding 3"]
         assert (await lead.gen.find(session)).totals.turns == turns + 3
     name = f"Explore: alpha ({child})"
@@ -127,8 +130,8 @@ async def test_it_is_followed_and_only_who_leads_the_conversation_tells_the_main
 async def test_what_ended_while_the_app_was_closed_is_told_once_when_it_is_opened_again(
     tmp_path: Path,
 ) -> None:
-    async with terminal(tmp_path) as (talk, _):
-        session, child = await begun(talk)
+    async with terminal(tmp_path) as (chat, _):
+        session, child = await begun(chat)
     await wake(tmp_path, child)
     async with GenCode.open(tmp_path) as gen:
 
@@ -137,14 +140,14 @@ async def test_what_ended_while_the_app_was_closed_is_told_once_when_it_is_opene
             return found.status.ended and found.totals.turns == 2
 
         await until(has_ended, "it has ended")
-    async with terminal(tmp_path, session) as (talk, told):
+    async with terminal(tmp_path, session) as (chat, told):
         assert ends(told, child) == ["result"]
-        assert talk.view.agents[child].status is Status.COMPLETED
-        await talk.say("well?")
-        await talk.rest()
-        await talk.say("and?")
-        await talk.rest()
-        assert await given(talk, session) == ["finding 1", "finding 2"]
+        assert chat.view.agents[child].status is Status.COMPLETED
+        await chat.send("well?")
+        await chat.wait_until_idle()
+        await chat.send("and?")
+        await chat.wait_until_idle()
+        assert await given(chat, session) == ["finding 1", "finding 2"]
     async with terminal(tmp_path, session) as (_, told):
         assert ends(told, child) == []
 

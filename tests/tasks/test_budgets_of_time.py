@@ -10,7 +10,7 @@ from gencode.budgets.limits import Spent
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
-from gencode.interfaces.chat.task_controls import bounds_page
+from gencode.interfaces.chat.task_controls import budget_usage_page
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.service import Kept
 from gencode.testing import call, says, scripted
@@ -126,5 +126,5 @@ def test_other_processes_count_the_same_seconds_and_say_how_many_are_spent(
 
 
 def test_the_page_of_a_budget_has_a_bar_for_its_seconds() -> None:
-    page = bounds_page(Budget(turns=4, seconds=3_600.0), Spent(turns=1, seconds=900.5))
+    page = budget_usage_page(Budget(turns=4, seconds=3_600.0), Spent(turns=1, seconds=900.5))
     assert page == f"{'█' * 5}{'░' * 15} 1/4 turns\n{'█' * 5}{'░' * 15} 900.5/3,600 seconds"

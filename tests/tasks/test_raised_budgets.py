@@ -9,7 +9,7 @@ from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
-from gencode.interfaces.chat.task_controls import bounded
+from gencode.interfaces.chat.task_controls import changed_budget
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.contracts.provider import Play
@@ -155,9 +155,9 @@ async def test_dollars_for_a_model_without_a_price_are_refused_at_once_and_nothi
 
 def test_words_that_are_no_budget_are_refused_with_what_would_be_one() -> None:
     now = Budget(tokens=5, usd=1.0)
-    assert bounded(now, ["usd", "2.5", "turns", "3"]) == Budget(tokens=5, usd=2.5, turns=3)
-    assert bounded(now, ["none"]) == Budget()
-    assert bounded(now, ["tokens", "none", "turns", "3"]) == Budget(usd=1.0, turns=3)
+    assert changed_budget(now, ["usd", "2.5", "turns", "3"]) == Budget(tokens=5, usd=2.5, turns=3)
+    assert changed_budget(now, ["none"]) == Budget()
+    assert changed_budget(now, ["tokens", "none", "turns", "3"]) == Budget(usd=1.0, turns=3)
     whole = "a whole number from 1 to 9,007,199,254,740,992"
     for words, why in (
         (["token", "5"], "A budget has no 'token'; it bounds turns, tokens, usd, seconds, spawns."),
@@ -173,5 +173,5 @@ def test_words_that_are_no_budget_are_refused_with_what_would_be_one() -> None:
         ),
     ):
         with pytest.raises(UserMistake) as refused:
-            bounded(now, words)
+            changed_budget(now, words)
         assert str(refused.value) == why

@@ -14,7 +14,7 @@ from gencode.core.task import transcript_of
 from gencode.files.images import LARGEST_PICTURE, MOST_PICTURES, MOST_TOGETHER
 from gencode.interfaces.acp.json_lines import LONGEST_LINE
 from gencode.interfaces.acp.prompts import MOST_IN_ALL, NO_SOUNDS, prompt_pictures, prompt_text
-from gencode.interfaces.chat.chat_session import NO_PICTURES_NOW, Talk
+from gencode.interfaces.chat.chat_session import NO_PICTURES_NOW, ChatSession
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
 from gencode.testing import says
@@ -100,17 +100,17 @@ async def test_a_picture_is_in_the_journal_and_in_every_later_request(tmp_path: 
     picture = Image("image/png", PNG)
     model = ScriptedProvider.of({"main": [says("first"), says("second"), says("slow", delay_ms=60_000)]})
     async with GenCode.open(tmp_path, model=model, store=MemoryStore()) as gen:
-        talk = Talk(gen)
+        chat = ChatSession(gen)
         for text in ("look", "again"):
-            await talk.say(text, (picture,))
-            await talk.rest()
-        said = transcript_of(await gen.store.events(talk.session or ""))
-        await talk.say("go on")
-        await until(lambda: talk.running, "the turn is open")
+            await chat.send(text, (picture,))
+            await chat.wait_until_idle()
+        said = transcript_of(await gen.store.events(chat.session or ""))
+        await chat.send("go on")
+        await until(lambda: chat.running, "the turn is open")
         with pytest.raises(UserMistake) as refused:
-            await talk.say("and this", (picture,))
-        await talk.interrupt()
-        await talk.close()
+            await chat.send("and this", (picture,))
+        await chat.interrupt()
+        await chat.close()
     shown = [each for each in said if isinstance(each, UserMessage)]
     assert shown == [UserMessage("look", images=(picture,)), UserMessage("again", images=(picture,))]
     assert str(refused.value) == NO_PICTURES_NOW

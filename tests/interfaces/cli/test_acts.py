@@ -11,10 +11,18 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Mode
 from gencode.core.status import Status
-from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.chat_session import ChatSession
 from gencode.interfaces.chat.info_pages import next_mode
 from gencode.interfaces.chat.notices import Notice
-from gencode.interfaces.chat.slash_commands import Confirm, Deed, Page, Show, Word, act, parse
+from gencode.interfaces.chat.slash_commands import (
+    CommandResult,
+    ConfirmAction,
+    Page,
+    ShowView,
+    StatusMessage,
+    parse_command,
+    run_command,
+)
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Turns, call, says, scripted
 from tests.waiting import until
@@ -25,77 +33,77 @@ SEND = call("Task", subagent_type="Explore", prompt="look", description="alpha")
 @asynccontextmanager
 async def talking(
     folder: Path, main: Turns, Explore: Turns = (), store: MemoryStore | None = None
-) -> AsyncGenerator[tuple[Talk, list[Notice]], None]:
+) -> AsyncGenerator[tuple[ChatSession, list[Notice]], None]:
     """A conversation that is listened to, and everything that is told."""
     told: list[Notice] = []
     async with scripted(folder, store=store, main=main, Explore=Explore) as gen:
-        talk = Talk(gen, told=told.append)
-        listening = asyncio.create_task(talk.listen())
+        chat = ChatSession(gen, on_notice=told.append)
+        listening = asyncio.create_task(chat.listen())
         await asyncio.sleep(0)
         try:
-            yield talk, told
+            yield chat, told
         finally:
             listening.cancel()
-            await talk.close()
+            await chat.close()
 
 
-async def said(talk: Talk, text: str) -> None:
-    await talk.say(text)
-    await talk.rest()
-    await until(lambda: talk.lead is not None and talk.lead.status.ended)
+async def said(chat: ChatSession, text: str) -> None:
+    await chat.send(text)
+    await chat.wait_until_idle()
+    await until(lambda: chat.main_agent is not None and chat.main_agent.status.ended)
 
 
-async def done(talk: Talk, text: str, here: str = "") -> Deed:
-    return await act(talk, parse(text), here)
+async def done(chat: ChatSession, text: str, here: str = "") -> CommandResult:
+    return await run_command(chat, parse_command(text), here)
 
 
 async def test_a_conversation_has_a_session_and_a_view(tmp_path: Path) -> None:
-    async with talking(tmp_path, main=[says("", SEND), says("ok")], Explore=[says("found")]) as (talk, _):
-        await said(talk, "go")
-        agents = {each.agent: (each.status, each.result) for each in talk.view.agents.values()}
+    async with talking(tmp_path, main=[says("", SEND), says("ok")], Explore=[says("found")]) as (chat, _):
+        await said(chat, "go")
+        agents = {each.agent: (each.status, each.result) for each in chat.view.agents.values()}
         assert agents == {"main": (Status.COMPLETED, "ok"), "Explore": (Status.COMPLETED, "found")}
-        assert not talk.running and not talk.working
+        assert not chat.running and not chat.working
 
 
 async def test_places_are_shown_and_pages_read(tmp_path: Path) -> None:
-    async with talking(tmp_path, main=[says("", SEND), says("ok")], Explore=[says("found")]) as (talk, _):
-        await said(talk, "go")
-        child = next(each.id for each in talk.view.agents.values() if each.parent)
-        assert await done(talk, "/tasks") == Show("tree")
-        assert await done(talk, f"/open {child[:5]}") == Show("agent", child)
-        assert await done(talk, "/sessions") == Show("sessions")
-        status = await done(talk, f"/task-status agent-{child}")
+    async with talking(tmp_path, main=[says("", SEND), says("ok")], Explore=[says("found")]) as (chat, _):
+        await said(chat, "go")
+        child = next(each.id for each in chat.view.agents.values() if each.parent)
+        assert await done(chat, "/tasks") == ShowView("tree")
+        assert await done(chat, f"/open {child[:5]}") == ShowView("agent", child)
+        assert await done(chat, "/sessions") == ShowView("sessions")
+        status = await done(chat, f"/task-status agent-{child}")
         assert isinstance(status, Page) and "What it found:\nfound" in status.text
-        cost = await done(talk, "/cost")
+        cost = await done(chat, "/cost")
         assert isinstance(cost, Page) and f"└─Explore {child}" in cost.text
 
 
 async def test_a_verb_is_confirmed_with_what_it_would_hit(tmp_path: Path) -> None:
-    async with talking(tmp_path, main=[says("ok", delay_ms=60_000)]) as (talk, _):
-        await talk.say("go")
-        session = talk.session or ""
-        found = await done(talk, "/stop")
-        assert isinstance(found, Confirm) and (found.verb, found.task) == ("stop", session)
+    async with talking(tmp_path, main=[says("ok", delay_ms=60_000)]) as (chat, _):
+        await chat.send("go")
+        session = chat.session or ""
+        found = await done(chat, "/stop")
+        assert isinstance(found, ConfirmAction) and (found.verb, found.task) == ("stop", session)
         assert session in found.text
-        await talk.strike(session, "stop")
+        await chat.apply_action(session, "stop")
 
 
 async def test_a_verb_that_would_hit_nothing_says_so_and_asks_nothing(tmp_path: Path) -> None:
-    async with talking(tmp_path, main=[says("ok")]) as (talk, _):
-        await said(talk, "go")
-        session = talk.session or ""
+    async with talking(tmp_path, main=[says("ok")]) as (chat, _):
+        await said(chat, "go")
+        session = chat.session or ""
         expected = f"Abort would hit nothing: {session} has ended already."
-        assert await done(talk, "/stop") == Word(expected)
+        assert await done(chat, "/stop") == StatusMessage(expected)
         with pytest.raises(UserMistake, match="There is no task"):
-            await done(talk, "/stop-tree 00000000")
+            await done(chat, "/stop-tree 00000000")
 
 
 async def test_the_mode_reaches_the_root(tmp_path: Path) -> None:
-    async with talking(tmp_path, main=[says("ok")]) as (talk, _):
-        assert isinstance(await done(talk, "/mode accept-edits"), Word)
-        assert talk.gen.root.policy.mode is Mode.ACCEPT_EDITS
+    async with talking(tmp_path, main=[says("ok")]) as (chat, _):
+        assert isinstance(await done(chat, "/mode accept-edits"), StatusMessage)
+        assert chat.gen.root.policy.mode is Mode.ACCEPT_EDITS
         with pytest.raises(UserMistake, match="There is no permission mode"):
-            await done(talk, "/mode everything")
+            await done(chat, "/mode everything")
 
 
 def test_full_autonomy_is_not_in_the_cycle_but_leads_back_to_it() -> None:
@@ -109,35 +117,35 @@ def test_full_autonomy_is_not_in_the_cycle_but_leads_back_to_it() -> None:
 
 async def test_a_budget_bounds_the_next_turn_and_can_be_taken_away(tmp_path: Path) -> None:
     turns = [says("", SEND), says("ok"), says("", SEND), says("refused")]
-    async with talking(tmp_path, main=turns, Explore=[says("found")]) as (talk, _):
-        await said(talk, "go")
-        await done(talk, "/budget spawns 1")
-        assert talk.gen.work.budget == Budget(spawns=1)
-        await said(talk, "again")
-        events, _ = await talk.gen.journal(talk.session or "")
+    async with talking(tmp_path, main=turns, Explore=[says("found")]) as (chat, _):
+        await said(chat, "go")
+        await done(chat, "/budget spawns 1")
+        assert chat.gen.work.budget == Budget(spawns=1)
+        await said(chat, "again")
+        events, _ = await chat.gen.journal(chat.session or "")
         assert str(events).count("TaskCreated") == 1
         assert "The budget of 1 agent of the session is spent." in str(events)
-        await done(talk, "/budget tokens 5000")
-        await done(talk, "/budget spawns none")
-        assert talk.gen.work.budget == Budget(tokens=5000)
-        await done(talk, "/budget none")
-        assert talk.gen.work.budget == Budget()
+        await done(chat, "/budget tokens 5000")
+        await done(chat, "/budget spawns none")
+        assert chat.gen.work.budget == Budget(tokens=5000)
+        await done(chat, "/budget none")
+        assert chat.gen.work.budget == Budget()
         for wrong in ("/budget tokens many", "/budget turns 3", "/budget tokens 0"):
             with pytest.raises(UserMistake):
-                await done(talk, wrong)
+                await done(chat, wrong)
 
 
 async def test_the_budget_of_one_agent_is_shown_and_raised_while_it_is_at_rest(tmp_path: Path) -> None:
     send = call("Task", subagent_type="Explore", prompt="look", budget={"turns": 1})
-    async with talking(tmp_path, main=[says("", send), says("ok")], Explore=[says("found")]) as (talk, _):
-        await said(talk, "go")
-        [task] = await talk.gen.tasks(talk.session)
-        assert str(await done(talk, f"/budget {task.agent_id}")).count("1/1 turns") == 1
-        shown = await done(talk, f"/budget {task.agent_id} turns 4 spawns 2")
+    async with talking(tmp_path, main=[says("", send), says("ok")], Explore=[says("found")]) as (chat, _):
+        await said(chat, "go")
+        [task] = await chat.gen.tasks(chat.session)
+        assert str(await done(chat, f"/budget {task.agent_id}")).count("1/1 turns") == 1
+        shown = await done(chat, f"/budget {task.agent_id} turns 4 spawns 2")
         assert isinstance(shown, Page)
         assert shown.text.endswith("1/4 turns\n" + "░" * 20 + " 0/2 agents")
         with pytest.raises(UserMistake, match="A budget has no 'agents'"):
-            await done(talk, f"/budget {task.agent_id} agents 4")
+            await done(chat, f"/budget {task.agent_id} agents 4")
 
 
 async def test_a_budget_counts_at_once_in_every_process_if_the_conversation_is_at_rest(
@@ -146,18 +154,18 @@ async def test_a_budget_counts_at_once_in_every_process_if_the_conversation_is_a
     store = MemoryStore()
     main = [says("", SEND), says("ok"), says("slowly", delay_ms=600_000)]
     async with (
-        talking(tmp_path, main=main, Explore=[says("found")], store=store) as (talk, _),
+        talking(tmp_path, main=main, Explore=[says("found")], store=store) as (chat, _),
         scripted(tmp_path, store=store) as other,
     ):
-        await said(talk, "go")
-        session = talk.session or ""
-        assert "Nothing" not in str(await done(talk, "/budget tokens 5000"))
+        await said(chat, "go")
+        session = chat.session or ""
+        assert "Nothing" not in str(await done(chat, "/budget tokens 5000"))
         assert await other.work.budget_of(session) == Budget(tokens=5000)
-        await done(talk, "/budget none")
+        await done(chat, "/budget none")
         assert await other.work.budget_of(session) == Budget()
-        await talk.say("more")
-        await until(lambda: talk.running and talk.working)
-        await done(talk, "/budget spawns 3")
+        await chat.send("more")
+        await until(lambda: chat.running and chat.working)
+        await done(chat, "/budget spawns 3")
         assert await other.work.budget_of(session) == Budget(spawns=3)
 
 
@@ -167,70 +175,72 @@ async def test_what_agents_spend_in_other_processes_counts_when_it_is_asked_for(
     main = [says("", SEND, usage=cost), says("ok", usage=cost)]
     explore = [says("found", usage=cost), says("more", usage=cost)]
     async with (
-        talking(tmp_path, main=main, Explore=explore, store=store) as (talk, _),
+        talking(tmp_path, main=main, Explore=explore, store=store) as (chat, _),
         scripted(tmp_path, store=store, Explore=explore) as other,
     ):
-        await said(talk, "go")
-        await done(talk, "/budget tokens 5000")
-        [child] = await other.tasks(talk.session)
+        await said(chat, "go")
+        await done(chat, "/budget tokens 5000")
+        [child] = await other.tasks(chat.session)
         await other.resume(child.agent_id, "more")
-        assert "4.0k/5.0k tokens" in str(await done(talk, "/budget"))
-        assert "In all: 4.0k tokens" in str(await done(talk, "/cost"))
+        assert "4.0k/5.0k tokens" in str(await done(chat, "/budget"))
+        assert "In all: 4.0k tokens" in str(await done(chat, "/cost"))
 
 
 async def test_another_model_answers_from_the_next_turn_on(tmp_path: Path) -> None:
-    async with talking(tmp_path, main=[says("ok")]) as (talk, _):
-        await said(talk, "go")
-        assert await done(talk, "/model offline") == Word("From the next turn on offline-search answers.")
-        await said(talk, "where is the parser?")
-        assert talk.lead is not None and talk.lead.model == "offline-search"
+    async with talking(tmp_path, main=[says("ok")]) as (chat, _):
+        await said(chat, "go")
+        assert await done(chat, "/model offline") == StatusMessage(
+            "From the next turn on offline-search answers."
+        )
+        await said(chat, "where is the parser?")
+        assert chat.main_agent is not None and chat.main_agent.model == "offline-search"
         with pytest.raises(UserMistake, match="There is no model"):
-            await done(talk, "/model nobody")
+            await done(chat, "/model nobody")
 
 
 async def test_the_journal_is_exported_but_never_over_a_file(tmp_path: Path) -> None:
-    async with talking(tmp_path, main=[says("ok")]) as (talk, _):
+    async with talking(tmp_path, main=[says("ok")]) as (chat, _):
         with pytest.raises(UserMistake, match="nothing to export"):
-            await done(talk, "/export out.jsonl")
-        await said(talk, "go")
-        await done(talk, "/export out.jsonl")
+            await done(chat, "/export out.jsonl")
+        await said(chat, "go")
+        await done(chat, "/export out.jsonl")
         assert '"TaskCreated"' in (tmp_path / "out.jsonl").read_text()
         with pytest.raises(UserMistake, match="is there already"):
-            await done(talk, "/export out.jsonl")
+            await done(chat, "/export out.jsonl")
 
 
 async def test_an_agent_is_steered_resumed_and_forked(tmp_path: Path) -> None:
     explore = [says("first"), says("second"), says("third")]
-    async with talking(tmp_path, main=[says("", SEND), says("ok")], Explore=explore) as (talk, told):
-        await said(talk, "go")
-        child = next(each.id for each in talk.view.agents.values() if each.parent)
-        assert await done(talk, f"/resume {child} go on") == Show("agent", child)
-        await until(lambda: talk.view.agents[child].result == "second")
+    async with talking(tmp_path, main=[says("", SEND), says("ok")], Explore=explore) as (chat, told):
+        await said(chat, "go")
+        child = next(each.id for each in chat.view.agents.values() if each.parent)
+        assert await done(chat, f"/resume {child} go on") == ShowView("agent", child)
+        await until(lambda: chat.view.agents[child].result == "second")
         assert any("goes on with it" in notice.text for notice in told)
-        forked = await done(talk, f"/fork {child}@4 another way")
-        assert isinstance(forked, Show) and forked.what != child
+        forked = await done(chat, f"/fork {child}@4 another way")
+        assert isinstance(forked, ShowView) and forked.what != child
         with pytest.raises(UserMistake, match="/fork ID@12 TEXT"):
-            await done(talk, f"/fork {child}")
+            await done(chat, f"/fork {child}")
 
 
 async def test_a_new_conversation_begins_after_new(tmp_path: Path) -> None:
-    async with talking(tmp_path, main=[says("ok")]) as (talk, _):
-        await said(talk, "one")
-        first = talk.session
-        assert await done(talk, "/new") == Show("new")
-        await said(talk, "two")
-        assert talk.session not in (None, first)
-        assert await done(talk, f"/resume {first}") == Show("opened", first or "")
-        assert talk.session == first
+    async with talking(tmp_path, main=[says("ok")]) as (chat, _):
+        await said(chat, "one")
+        first = chat.session
+        assert await done(chat, "/new") == ShowView("new")
+        await said(chat, "two")
+        assert chat.session not in (None, first)
+        assert await done(chat, f"/resume {first}") == ShowView("opened", first or "")
+        assert chat.session == first
 
 
 async def test_agents_are_made_checked_and_edited(tmp_path: Path) -> None:
-    async with talking(tmp_path, main=[says("ok")]) as (talk, _):
-        made = await done(talk, "/agents new tester Runs the tests.")
+    async with talking(tmp_path, main=[says("ok")]) as (chat, _):
+        made = await done(chat, "/agents new tester Runs the tests.")
         assert isinstance(made, Page) and "tester.md" in made.text
-        linted = await done(talk, "/agents lint")
+        linted = await done(chat, "/agents lint")
         assert isinstance(linted, Page) and "1 agent file, 1 can be used" in linted.text
         with pytest.raises(UserMistake, match="Explore is built in"):
-            await done(talk, "/agents edit Explore")
+            await done(chat, "/agents edit Explore")
         with pytest.raises(UserMistake, match="Say its name"):
-            await done(talk, "/agents new")
+            await done(chat, "/agents new")

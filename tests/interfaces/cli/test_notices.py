@@ -13,7 +13,7 @@ from gencode.core.events import (
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import Delivered, Task, TaskTerms
-from gencode.interfaces.chat.notices import Notice, all_named, ended_meanwhile, named, notice_of
+from gencode.interfaces.chat.notices import Notice, full_task_list, notice_of, results_while_closed, task_list
 from gencode.interfaces.render.agent_view import View, fold
 
 AT = "2026-01-01T00:00:00.000000Z"
@@ -88,13 +88,13 @@ def test_what_ended_while_a_conversation_was_closed_is_told_once() -> None:
         task("runs", Status.RUNNING, background=True),
         task("come", Status.COMPLETED, background=True),
     ]
-    notices = ended_meanwhile(session, children)
+    notices = results_while_closed(session, children)
     assert [(notice.task, notice.kind) for notice in notices] == [("come", "result")]
     assert "ended as completed" in notices[0].text
 
 
 def test_many_tasks_are_named_by_the_first_few() -> None:
     several = [task(f"{number:08x}", Status.RUNNING) for number in range(12)]
-    assert named(several[:2]) == "00000000 (Explore), 00000001 (Explore)"
-    assert named(several).endswith("and 2 more")
-    assert all_named(several) == ", ".join(f"{each.id} (Explore)" for each in several)
+    assert task_list(several[:2]) == "00000000 (Explore), 00000001 (Explore)"
+    assert task_list(several).endswith("and 2 more")
+    assert full_task_list(several) == ", ".join(f"{each.id} (Explore)" for each in several)

@@ -4,14 +4,14 @@ from gencode.core.messages import ToolCall
 from gencode.core.questions import Answer, Inquiry, Option, Question
 from gencode.core.rules import Action, Decision
 from gencode.interfaces.chat.question_text import (
-    allows,
-    answered,
+    answer_from,
+    call_text,
     choices,
-    exactly,
     headline,
     inquiry_choices,
     preview_lines,
     reason,
+    rules_text,
 )
 
 BASH = Question(
@@ -26,9 +26,9 @@ BASH = Question(
 
 def test_it_says_who_wants_exactly_what_and_which_rule_asked() -> None:
     assert headline(BASH) == "main › Explore wants to use Bash"
-    assert exactly(BASH) == "rm \\x1b[2Jx\ntimeout: 5"
+    assert call_text(BASH) == "rm \\x1b[2Jx\ntimeout: 5"
     assert reason(BASH) == "It writes.\n(rule ask Bash(rm:*) · policy of session)"
-    assert allows(BASH) == "Bash(rm x)"
+    assert rules_text(BASH) == "Bash(rm x)"
 
 
 def test_answers_reach_as_far_as_rules_say() -> None:
@@ -48,6 +48,6 @@ def test_without_a_rule_a_yes_stands_for_one_call() -> None:
 def test_inquiries_are_answered_one_by_one() -> None:
     inquiry = Inquiry("Which?", options=(Option("A", "the first"), Option("B")))
     assert inquiry_choices(inquiry) == [("A", "the first"), ("B", "")]
-    assert answered(["A", "my own"]) == Answer(True, words=("A", "my own"))
-    assert answered(["A", " "]) == Answer(True, words=("A", ""))
-    assert answered(["", " "]) == Answer(False, why="The user left the answer empty")
+    assert answer_from(["A", "my own"]) == Answer(True, words=("A", "my own"))
+    assert answer_from(["A", " "]) == Answer(True, words=("A", ""))
+    assert answer_from(["", " "]) == Answer(False, why="The user left the answer empty")

@@ -15,7 +15,7 @@ BACKGROUND = {
 
 
 @pytest.fixture
-def talk(tmp_path: Path) -> str:
+def chat(tmp_path: Path) -> str:
     """The id of a conversation that sent two agents, in `tmp_path`."""
     main = [{"calls": [*send("alpha"), BACKGROUND]}, {"text": "meanwhile"}, {"text": "done"}]
     model = script(tmp_path, main=main, Explore=[{"text": "found"}])
@@ -27,64 +27,64 @@ def ids(folder: Path) -> set[str]:
     return {task["agentId"] for task in tasks}
 
 
-def test_conversations_are_listed_without_their_tasks(tmp_path: Path, talk: str) -> None:
+def test_conversations_are_listed_without_their_tasks(tmp_path: Path, chat: str) -> None:
     (session,) = gen("sessions", "list", "--json", cwd=tmp_path).json["sessions"]
-    assert (session["agentId"], session["agent"], session["prompt"]) == (talk, "main", "hello there")
-    assert talk in gen("sessions", "list", cwd=tmp_path).out
+    assert (session["agentId"], session["agent"], session["prompt"]) == (chat, "main", "hello there")
+    assert chat in gen("sessions", "list", cwd=tmp_path).out
     other = tmp_path / "other"
     other.mkdir()
     assert gen("sessions", "list", cwd=other).out.startswith("There are no conversations in this folder")
     assert len(gen("sessions", "list", "--all", "--json", cwd=other).json["sessions"]) == 1
 
 
-def test_a_conversation_is_shown_with_its_tasks(tmp_path: Path, talk: str) -> None:
-    shown = gen("sessions", "show", talk, "--json", cwd=tmp_path).json
-    assert (shown["agentId"], len(shown["tasks"]), shown["transcript"][0]["text"]) == (talk, 2, "hello there")
-    text = gen("sessions", "show", talk[:5], cwd=tmp_path).out
-    assert text.startswith(f"main {talk}: completed") and "hello there" in text
+def test_a_conversation_is_shown_with_its_tasks(tmp_path: Path, chat: str) -> None:
+    shown = gen("sessions", "show", chat, "--json", cwd=tmp_path).json
+    assert (shown["agentId"], len(shown["tasks"]), shown["transcript"][0]["text"]) == (chat, 2, "hello there")
+    text = gen("sessions", "show", chat[:5], cwd=tmp_path).out
+    assert text.startswith(f"main {chat}: completed") and "hello there" in text
 
 
-def test_a_conversation_that_is_not_there_is_called_one(tmp_path: Path, talk: str) -> None:
+def test_a_conversation_that_is_not_there_is_called_one(tmp_path: Path, chat: str) -> None:
     missing = gen("sessions", "show", "ffffffff", cwd=tmp_path)
-    expected = f"gen: There is no conversation 'ffffffff'. There are: {talk}.\n"
+    expected = f"gen: There is no conversation 'ffffffff'. There are: {chat}.\n"
     assert (missing.code, missing.out, missing.err) == (2, "", expected)
 
 
-def test_of_a_damaged_journal_what_stands_before_is_shown(tmp_path: Path, home: Path, talk: str) -> None:
+def test_of_a_damaged_journal_what_stands_before_is_shown(tmp_path: Path, home: Path, chat: str) -> None:
     with closing(sqlite3.connect(home / ".gen" / "gencode.db")) as connection:
-        connection.execute("UPDATE Journal SET Body = '{' WHERE Task = ? AND Seq = 4", (talk,))
+        connection.execute("UPDATE Journal SET Body = '{' WHERE Task = ? AND Seq = 4", (chat,))
         connection.commit()
     for noun in ("sessions", "task"):
-        shown = gen(noun, "show", talk, cwd=tmp_path)
-        warned = gen(noun, "show", talk, "--json", cwd=tmp_path).json["evidence"]["warnings"]
+        shown = gen(noun, "show", chat, cwd=tmp_path)
+        warned = gen(noun, "show", chat, "--json", cwd=tmp_path).json["evidence"]["warnings"]
         assert (shown.code, shown.err, "hello there" in shown.out) == (0, "", True)
-        assert warned[0].startswith(f"Fact 4 of task {talk} cannot be read")
+        assert warned[0].startswith(f"Fact 4 of task {chat} cannot be read")
         assert warned[0] in shown.out
 
 
-def test_a_conversation_goes_with_its_tasks_and_their_files(tmp_path: Path, home: Path, talk: str) -> None:
+def test_a_conversation_goes_with_its_tasks_and_their_files(tmp_path: Path, home: Path, chat: str) -> None:
     outputs = home / ".gen" / "outputs"
     family = ids(tmp_path)
     assert len(family) == 3 and list(outputs.iterdir()) != []
-    unsure = gen("sessions", "delete", talk, cwd=tmp_path)
+    unsure = gen("sessions", "delete", chat, cwd=tmp_path)
     assert (unsure.code, ids(tmp_path)) == (2, family)
-    assert f"{talk} would be deleted for good" in unsure.err and "--yes" in unsure.err
-    gone = gen("sessions", "delete", talk, "--yes", "--json", cwd=tmp_path).json["deleted"]
+    assert f"{chat} would be deleted for good" in unsure.err and "--yes" in unsure.err
+    gone = gen("sessions", "delete", chat, "--yes", "--json", cwd=tmp_path).json["deleted"]
     assert (set(gone), ids(tmp_path), list(outputs.iterdir())) == (family, set[str](), [])
-    missing = gen("sessions", "delete", talk, "--yes", cwd=tmp_path)
-    assert (missing.code, f"There is no task '{talk}'" in missing.err) == (2, True)
+    missing = gen("sessions", "delete", chat, "--yes", cwd=tmp_path)
+    assert (missing.code, f"There is no task '{chat}'" in missing.err) == (2, True)
 
 
 @pytest.mark.parametrize(("typed", "code", "left"), [(b"y\n", 0, 0), (b"n\n", 1, 3), (b"\n", 1, 3)])
-def test_a_person_is_asked(tmp_path: Path, talk: str, typed: bytes, code: int, left: int) -> None:
-    ended = in_terminal("sessions", "delete", talk, cwd=tmp_path, typed=(b"[y/N]", typed))
+def test_a_person_is_asked(tmp_path: Path, chat: str, typed: bytes, code: int, left: int) -> None:
+    ended = in_terminal("sessions", "delete", chat, cwd=tmp_path, typed=(b"[y/N]", typed))
     assert (ended.code, len(ids(tmp_path))) == (code, left)
 
 
-def test_a_task_of_a_conversation_is_not_deleted_alone(tmp_path: Path, talk: str) -> None:
-    child = next(iter(ids(tmp_path) - {talk}))
+def test_a_task_of_a_conversation_is_not_deleted_alone(tmp_path: Path, chat: str) -> None:
+    child = next(iter(ids(tmp_path) - {chat}))
     refused = gen("sessions", "delete", child, "--yes", cwd=tmp_path)
-    assert (refused.code, f"Task {child} belongs to {talk}" in refused.err) == (2, True)
+    assert (refused.code, f"Task {child} belongs to {chat}" in refused.err) == (2, True)
 
 
 def test_what_still_runs_is_not_deleted(tmp_path: Path) -> None:
@@ -99,11 +99,11 @@ def test_what_still_runs_is_not_deleted(tmp_path: Path) -> None:
     assert (pruned, later) == ({"deleted": []}, {"deleted": [task]})
 
 
-def test_only_what_is_old_is_pruned(tmp_path: Path, talk: str) -> None:
+def test_only_what_is_old_is_pruned(tmp_path: Path, chat: str) -> None:
     family = ids(tmp_path)
     assert gen("sessions", "prune", "--older-than", "1", cwd=tmp_path).out == "Deleted nothing.\n"
     unsure = gen("sessions", "prune", "--older-than", "0", cwd=tmp_path)
-    assert (unsure.code, talk in unsure.err, ids(tmp_path)) == (2, True, family)
+    assert (unsure.code, chat in unsure.err, ids(tmp_path)) == (2, True, family)
     gone = gen("sessions", "prune", "--older-than", "0", "--yes", "--json", cwd=tmp_path).json
     assert (set(gone["deleted"]), ids(tmp_path)) == (family, set[str]())
 

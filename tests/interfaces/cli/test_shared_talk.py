@@ -15,7 +15,7 @@ from gencode.core.messages import UserMessage
 from gencode.core.quoting import unquoted
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.chat_session import ChatSession
 from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.render.transcript import Reply, hear
 from gencode.journal.store import TaskQuery
@@ -32,18 +32,18 @@ Turns = Sequence[dict[str, Any]]
 @asynccontextmanager
 async def terminal(
     folder: Path, main: Turns, explore: Turns = (), others: Turns = ()
-) -> AsyncGenerator[Talk, None]:
+) -> AsyncGenerator[ChatSession, None]:
     """A GenCode of its own over the database of the folder, listened to."""
     store = await SqliteStore.open(folder / "gen.db")
     async with scripted(folder, store=store, main=main, Explore=explore, others=others) as gen:
-        talk = Talk(gen)
-        listening = asyncio.create_task(talk.listen())
+        chat = ChatSession(gen)
+        listening = asyncio.create_task(chat.listen())
         try:
-            yield talk
+            yield chat
         finally:
             listening.cancel()
             await asyncio.wait([listening])
-            await talk.close()
+            await chat.close()
     await store.close()
 
 
@@ -51,13 +51,13 @@ async def test_what_is_said_in_one_terminal_is_seen_and_answered_in_the_other(tm
     gate = Gate(tmp_path)
     main = [says("one"), says("", gate.call), says("two")]
     async with terminal(tmp_path, main) as first, terminal(tmp_path, main) as second:
-        await first.say("hello")
-        await until(lambda: first.lead and first.lead.status.ended)
+        await first.send("hello")
+        await until(lambda: first.main_agent and first.main_agent.status.ended)
         session = first.session or ""
         await second.open(session)
-        await first.say("from the first")
-        await until(lambda: second.led_elsewhere)
-        saying = asyncio.create_task(second.say("from the second"))
+        await first.send("from the first")
+        await until(lambda: second.running_elsewhere)
+        saying = asyncio.create_task(second.send("from the second"))
         await until(lambda: second.queued, "it waits to be heard")
         await until(gate.opened, "the first goes on")
         await saying
@@ -70,12 +70,12 @@ async def test_what_is_said_in_one_terminal_is_seen_and_answered_in_the_other(tm
             task = await first.gen.store.task(session)
             if task is None or not task.status.ended or len(await said()) != 3:
                 return False
-            leads = {lead and (lead.turns, lead.status) for lead in (first.lead, second.lead)}
+            leads = {lead and (lead.turns, lead.status) for lead in (first.main_agent, second.main_agent)}
             return leads == {(task.totals.turns, task.status)}
 
         await until(ended, "all is heard and answered, in this turn or in one of its own")
         assert await said() == ["hello", "from the first", "from the second"]
-        await until(lambda: (second.queued, second.led_elsewhere) == ({}, False))
+        await until(lambda: (second.queued, second.running_elsewhere) == ({}, False))
 
 
 async def test_a_turn_that_waits_for_others_hears_what_somebody_woke_elsewhere(tmp_path: Path) -> None:
@@ -84,13 +84,13 @@ async def test_a_turn_that_waits_for_others_hears_what_somebody_woke_elsewhere(t
     main = [says("", sent), says("one"), says("", slow), says("two"), says("three")]
     script = (main, [says("first"), says("second")], [says("never", delay_ms=600_000)])
     async with terminal(tmp_path, *script) as here, terminal(tmp_path, *script) as there:
-        await here.say("hello")
-        await until(lambda: here.lead and here.lead.status.ended)
+        await here.send("hello")
+        await until(lambda: here.main_agent and here.main_agent.status.ended)
         (child,) = here.view.launched(here.session or "")
-        await here.say("and another one")
-        await until(lambda: here.lead and here.lead.turns == 4)
+        await here.send("and another one")
+        await until(lambda: here.main_agent and here.main_agent.turns == 4)
         assert (await there.gen.send(child, "and now?"))[1]
-        await until(lambda: here.lead and here.lead.turns == 5)
+        await until(lambda: here.main_agent and here.main_agent.turns == 5)
         heard = transcript_of(await here.gen.store.events(here.session or ""))
         told = [each for each in heard if isinstance(each, UserMessage) and each.delivers]
         assert [(each.delivers, unquoted(each.text)) for each in told] == [((child,), "second")]
@@ -106,18 +106,18 @@ async def test_what_a_person_stopped_wakes_nobody_and_is_told_in_the_next_turn(
     sent = [call("Task", subagent_type="Explore", prompt=each, run_in_background=True) for each in "ab"]
     script = ([says("", *sent), says("sent"), says("told")], [says("never", delay_ms=600_000)])
     async with terminal(tmp_path, *script) as here, terminal(tmp_path, *script) as there:
-        await here.say("hello")
-        await until(lambda: here.lead and here.lead.turns == 2)
+        await here.send("hello")
+        await until(lambda: here.main_agent and here.main_agent.turns == 2)
         session = here.session or ""
         both = sorted(here.view.launched(session))
         by = there if elsewhere else here
-        await by.strike(session, first)
-        await by.strike(session, "tree")
+        await by.apply_action(session, first)
+        await by.apply_action(session, "tree")
         await until(lambda: all(here.view.agents[each].status is Status.CANCELLED for each in both))
         assert await here.gen.work.hear(here.gen.agents.main(), session) is None
         assert (await here.gen.get(session)).turns == 2
-        await here.say("and now?")
-        await here.rest()
+        await here.send("and now?")
+        await here.wait_until_idle()
         heard = transcript_of(await here.gen.store.events(session))
     said = [each for each in heard if isinstance(each, UserMessage)]
     assert [each.text for each in said if each.sender == "user"] == ["hello", "and now?"]
@@ -130,18 +130,18 @@ async def test_what_comes_back_to_one_that_led_no_turn_is_heard_without_a_word(t
     main = [says("", sent), says("one"), says("two"), says("three")]
     script = (main, [says("first"), says("second")])
     async with terminal(tmp_path, *script) as before:
-        await before.say("hello")
-        await until(lambda: before.lead and before.lead.status.ended)
+        await before.send("hello")
+        await until(lambda: before.main_agent and before.main_agent.status.ended)
         session = before.session or ""
         (child,) = before.view.launched(session)
     async with terminal(tmp_path, *script) as here, terminal(tmp_path, *script) as beside:
         told: list[Notice] = []
-        here.tell = beside.tell = told.append
+        here.notify = beside.notify = told.append
         for each in (here, beside):
             await each.open(session)
         await here.steer(child, "and now?")
-        await until(lambda: all(each.lead and each.lead.turns == 3 for each in (here, beside)))
-        await until(lambda: all(each.lead and each.lead.status.ended for each in (here, beside)))
+        await until(lambda: all(each.main_agent and each.main_agent.turns == 3 for each in (here, beside)))
+        await until(lambda: all(each.main_agent and each.main_agent.status.ended for each in (here, beside)))
         heard = transcript_of(await here.gen.store.events(session))
         delivered = [each.delivers for each in heard if isinstance(each, UserMessage) and each.delivers]
         assert delivered == [(child,)]
@@ -151,14 +151,14 @@ async def test_what_comes_back_to_one_that_led_no_turn_is_heard_without_a_word(t
 async def test_an_agent_that_is_woken_goes_on_in_the_process_in_which_that_was_said(tmp_path: Path) -> None:
     sent = call("Task", subagent_type="Explore", prompt="look")
     script = ([says("", sent), says("one")], [says("first"), says("never", delay_ms=600_000)])
-    async with terminal(tmp_path, *script) as talk:
-        await talk.say("hello")
-        await until(lambda: talk.lead and talk.lead.status.ended)
-        (child,) = talk.view.launched(talk.session or "")
+    async with terminal(tmp_path, *script) as chat:
+        await chat.send("hello")
+        await until(lambda: chat.main_agent and chat.main_agent.status.ended)
+        (child,) = chat.view.launched(chat.session or "")
         told: list[Notice] = []
-        talk.tell = told.append
-        await talk.steer(child, "and now?")
-        working = [live.id for live in talk.gen.supervisor]
+        chat.notify = told.append
+        await chat.steer(child, "and now?")
+        working = [live.id for live in chat.gen.supervisor]
     assert (working, len([each for each in told if "goes on with it in the background" in each.text])) == (
         [child],
         1,
@@ -167,12 +167,12 @@ async def test_an_agent_that_is_woken_goes_on_in_the_process_in_which_that_was_s
 
 
 async def test_what_was_not_begun_when_it_closes_is_let_go_of_without_a_warning(tmp_path: Path) -> None:
-    async with terminal(tmp_path, [says("one")]) as talk:
-        await talk.say("hello")
-        await until(lambda: talk.lead and talk.lead.status.ended)
-        late = Talk(talk.gen)
-        for event in await talk.gen.store.events(talk.session or ""):
-            late.take(event)
+    async with terminal(tmp_path, [says("one")]) as chat:
+        await chat.send("hello")
+        await until(lambda: chat.main_agent and chat.main_agent.status.ended)
+        late = ChatSession(chat.gen)
+        for event in await chat.gen.store.events(chat.session or ""):
+            late.receive(event)
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             await late.close()
@@ -182,26 +182,26 @@ async def test_what_was_not_begun_when_it_closes_is_let_go_of_without_a_warning(
 
 
 async def test_words_that_are_in_the_journal_by_now_are_not_shown_twice(tmp_path: Path) -> None:
-    async with terminal(tmp_path, [says("one two")]) as talk:
+    async with terminal(tmp_path, [says("one two")]) as chat:
         heard: list[Event] = []
-        listener = talk.gen.listen()
-        await talk.say("hello")
+        listener = chat.gen.listen()
+        await chat.send("hello")
         async for event in listener:
             heard.append(event)
             if isinstance(event.fact, TaskEnded):
                 break
         listener.close()
-        session = talk.session or ""
-        late = Talk(talk.gen)
+        session = chat.session or ""
+        late = ChatSession(chat.gen)
         spoken = next(place for place, event in enumerate(heard) if isinstance(event.fact, TextArrived))
         for event in heard[: spoken + 1]:
-            late.take(event)
+            late.receive(event)
         shown = await late.transcript(session)
         for event in heard[spoken:]:
-            late.take(event)
+            late.receive(event)
             shown = hear(shown, event)
         again = await late.transcript(session)
-        late.take(heard[spoken])
+        late.receive(heard[spoken])
         await late.close()
         assert (shown.text, again, await late.transcript(session)) == ("", shown, shown)
         assert [each.text for each in shown.entries if isinstance(each, Reply)] == ["one two"]
@@ -211,8 +211,8 @@ async def test_an_agent_that_cannot_be_read_hides_no_other_from_a_second_termina
     agents = [call("Task", subagent_type="Explore", prompt=each) for each in ("broken", "whole")]
     main = [says("", *agents), says("both are done")]
     async with terminal(tmp_path, main, [says("one"), says("two")]) as first:
-        await first.say("go")
-        await until(lambda: first.lead and first.lead.status.ended)
+        await first.send("go")
+        await until(lambda: first.main_agent and first.main_agent.status.ended)
         session = first.session or ""
         prompts = {
             task.created.prompt: task.id for task in await first.gen.store.tasks(TaskQuery(parent=session))

@@ -8,12 +8,12 @@ from gencode.core.errors import UserMistake
 from gencode.interfaces.chat.slash_commands import (
     COMMANDS,
     KEYS,
-    Typed,
-    completions,
+    ParsedCommand,
     help_text,
     is_command,
     keys_text,
-    parse,
+    matching_commands,
+    parse_command,
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "terminal.md"
@@ -30,13 +30,13 @@ def test_a_path_or_a_text_is_none(text: str) -> None:
 
 
 def test_a_command_has_a_name_and_a_rest() -> None:
-    typed = parse("/steer 9f3a leave  the tests")
-    assert typed == Typed("steer", "9f3a leave  the tests")
+    typed = parse_command("/steer 9f3a leave  the tests")
+    assert typed == ParsedCommand("steer", "9f3a leave  the tests")
     assert typed.first() == ("9f3a", "leave  the tests")
 
 
 def test_another_name_means_the_same() -> None:
-    assert [parse(text).name for text in ("/bg", "/EXIT", "/status 1")] == [
+    assert [parse_command(text).name for text in ("/bg", "/EXIT", "/status 1")] == [
         "background",
         "quit",
         "task-status",
@@ -45,24 +45,26 @@ def test_another_name_means_the_same() -> None:
 
 def test_an_unknown_command_offers_the_nearest() -> None:
     with pytest.raises(UserMistake, match=r"There is no command /stpo\. Did you mean /stop"):
-        parse("/stpo")
+        parse_command("/stpo")
 
 
 def test_quotes_keep_words_together_and_open_ones_are_a_mistake() -> None:
-    assert parse('/agents new tester "Runs the tests"').words() == ["new", "tester", "Runs the tests"]
+    assert parse_command('/agents new tester "Runs the tests"').words() == ["new", "tester", "Runs the tests"]
     with pytest.raises(UserMistake, match="cannot be read"):
-        parse('/agents new "tester').words()
+        parse_command('/agents new "tester').words()
 
 
 def test_a_beginning_is_completed() -> None:
-    assert [each.name for each in completions("/sto")] == ["stop", "stop-tree"]
-    assert [each.name for each in completions("/stat")] == ["task-status"]
-    assert completions("/stop ") == []
-    assert completions("stop") == []
+    assert [each.name for each in matching_commands("/sto")] == ["stop", "stop-tree"]
+    assert [each.name for each in matching_commands("/stat")] == ["task-status"]
+    assert matching_commands("/stop ") == []
+    assert matching_commands("stop") == []
 
 
 def test_a_name_that_is_whole_comes_before_longer_ones() -> None:
-    assert [completions(f"/{each.name}")[0].name for each in COMMANDS] == [each.name for each in COMMANDS]
+    assert [matching_commands(f"/{each.name}")[0].name for each in COMMANDS] == [
+        each.name for each in COMMANDS
+    ]
 
 
 def test_every_command_and_key_is_in_the_help_and_in_the_documents() -> None:

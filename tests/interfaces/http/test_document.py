@@ -93,7 +93,7 @@ async def test_every_answer_is_what_the_document_says(tmp_path: Path) -> None:
         await _look(checked)
         task = await _live(checked, site)
         await _answer(checked, site)
-        await _talk(checked)
+        await _chat(checked)
         await _refused(checked)
         streams = {"stream_all", "stream_task"}
         assert checked.asked | streams == {each.name for each in ENDPOINTS} - {"send_to_background"}
@@ -146,7 +146,7 @@ async def _answer(checked: Checked, site: Served) -> None:
     assert (await checked.ask("answer_question", {"number": number}, json={"allow": False})).status == 200
 
 
-async def _talk(checked: Checked) -> None:
+async def _chat(checked: Checked) -> None:
     chat = {"channel": "web", "chat": "a room"}
     assert (await checked.ask("say_in_conversation", chat, json={"text": "hello"})).status == 202
     assert (await checked.ask("get_conversation", chat)).json["address"] == "web:a room"

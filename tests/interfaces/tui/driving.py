@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 
 from gencode.app import GenCode
 from gencode.core.questions import Asker
-from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.chat_session import ChatSession
 from gencode.interfaces.tui.app import TerminalApp
 from gencode.journal.store import Store
 from gencode.providers.scripted import ScriptedProvider
@@ -49,10 +49,10 @@ class Seat:
     pilot: "Pilot[None]"
 
     @property
-    def talk(self) -> Talk:
+    def chat(self) -> ChatSession:
         """The conversation, which is open by now."""
-        assert self.app.talk is not None
-        return self.app.talk
+        assert self.app.chat is not None
+        return self.app.chat
 
     @property
     def screen(self) -> str:
@@ -71,11 +71,11 @@ class Seat:
 
     async def type(self, text: str, *then: str) -> None:
         """Type a text as it is, then press keys."""
-        self.app.top.composer.put("")
-        self.app.top.composer.editor.focus()
-        self.app.top.composer.editor.insert(text)
+        self.app.top_transcript.composer.set_text("")
+        self.app.top_transcript.composer.editor.focus()
+        self.app.top_transcript.composer.editor.insert(text)
         await self.pilot.pause()
-        self.app.top.composer.hide()
+        self.app.top_transcript.composer.hide()
         await self.pilot.press(*(then or ("enter",)))
 
     async def until(self, what: Callable[[], object], why: str = "") -> None:
@@ -93,14 +93,16 @@ class Seat:
 
     async def ready(self) -> None:
         """Wait until GenCode is open."""
-        await self.until(lambda: self.app.talk is not None, "GenCode")
+        await self.until(lambda: self.app.chat is not None, "GenCode")
 
     async def rests(self) -> None:
         """Wait until the turn has ended and everything of it is on the screen."""
-        await self.until(lambda: self.talk.session and not self.talk.running, "the end of the turn")
-        await self.until(lambda: self.talk.lead and self.talk.lead.status.ended, "word of the end")
-        self.app.top.dirty = True
-        await self.until(lambda: not self.app.top.dirty, "the screen")
+        await self.until(lambda: self.chat.session and not self.chat.running, "the end of the turn")
+        await self.until(
+            lambda: self.chat.main_agent and self.chat.main_agent.status.ended, "word of the end"
+        )
+        self.app.top_transcript.dirty = True
+        await self.until(lambda: not self.app.top_transcript.dirty, "the screen")
         await self.pilot.pause(0.1)
 
 
@@ -116,7 +118,7 @@ async def seated(
     size: tuple[int, int] = (100, 30),
     settings: Mapping[str, Any] | None = None,
     store: Store | None = None,
-    begin: Callable[[Talk], Awaitable[None]] | None = None,
+    begin: Callable[[ChatSession], Awaitable[None]] | None = None,
     also: Mapping[str, Any] = {},
     script: Mapping[str, Sequence[Turn]],
 ) -> AsyncGenerator[Seat, None]:
@@ -129,9 +131,9 @@ async def seated(
         async with GenCode.open(folder, model=provider, settings=settings, store=kept, asker=asker) as gen:
             yield gen
 
-    async def begun(talk: Talk) -> None:
+    async def begun(chat: ChatSession) -> None:
         if begin is not None:
-            await begin(talk)
+            await begin(chat)
 
     app = TerminalApp(opener, folder=folder, begin=begun, **also)
     async with app.run_test(size=size) as pilot:
@@ -140,6 +142,6 @@ async def seated(
         try:
             yield seat
         finally:
-            await app.closed()
-    if app.trouble is not None:
-        raise app.trouble
+            await app.wait_closed()
+    if app.failure is not None:
+        raise app.failure

@@ -22,8 +22,8 @@ def send(title: str, agent: str = "Explore", **more: object) -> dict[str, object
 async def one_slow(seat: Seat) -> str:
     """Ask, and wait until the one agent is at its second turn; its id."""
     await seat.type("go")
-    await seat.until(lambda: any(each.turns for each in seat.talk.foreground()))
-    return seat.talk.foreground()[0].id
+    await seat.until(lambda: any(each.turns for each in seat.chat.foreground_agents()))
+    return seat.chat.foreground_agents()[0].id
 
 
 async def test_the_tree_shows_every_agent_and_enter_opens_its_live_transcript(tmp_path: Path) -> None:
@@ -50,13 +50,13 @@ async def test_typing_in_an_agents_transcript_steers_it(tmp_path: Path) -> None:
     async with seated(tmp_path, script=script, settings={"allow": ["Task(general-purpose)"]}) as seat:
         task = await one_slow(seat)
         await seat.type(f"/open {task}")
-        await seat.until(lambda: isinstance(seat.app.top, AgentScreen))
+        await seat.until(lambda: isinstance(seat.app.top_transcript, AgentScreen))
         await seat.type("leave the tests out")
         await seat.until(lambda: "hears it before its next reply" in seat.screen, "the letter")
         await seat.until(gate.opened)
         await seat.assert_sees("› leave the tests out")
         await seat.rests()
-        events, _ = await seat.talk.gen.journal(task)
+        events, _ = await seat.chat.gen.journal(task)
         assert "leave the tests out" in str(events)
 
 
@@ -65,7 +65,7 @@ async def test_an_agent_that_has_ended_is_woken_by_typing(tmp_path: Path) -> Non
     async with seated(tmp_path, script=script) as seat:
         await seat.type("go")
         await seat.rests()
-        task = next(each.id for each in seat.talk.view.agents.values() if each.parent)
+        task = next(each.id for each in seat.chat.view.agents.values() if each.parent)
         await seat.type(f"/open {task}")
         await seat.assert_sees("wakes Explore, which has ended")
         await seat.type("and now?")
@@ -90,7 +90,7 @@ async def test_verbs_say_what_they_hit_before_and_after(
         await seat.assert_sees(f"{will}: {task} (Explore)")
         await seat.press("y")
         await seat.assert_sees(f"{did}: {task} (Explore).")
-        await seat.until(lambda: seat.talk.view.agents[task].status is status)
+        await seat.until(lambda: seat.chat.view.agents[task].status is status)
 
 
 async def test_a_verb_that_is_not_confirmed_hits_nothing(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ async def test_a_verb_that_is_not_confirmed_hits_nothing(tmp_path: Path) -> None
         await seat.assert_sees("Abort hits 1 task")
         await seat.press("enter")  # it begins at no
         await seat.pilot.pause(0.2)
-        assert seat.talk.view.agents[task].status is Status.RUNNING
+        assert seat.chat.view.agents[task].status is Status.RUNNING
 
 
 async def test_stop_and_keep_gives_a_last_word(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ async def test_task_status_and_the_other_pages_are_shown(tmp_path: Path) -> None
     async with seated(tmp_path, script=script) as seat:
         await seat.type("go")
         await seat.rests()
-        task = next(each.id for each in seat.talk.view.agents.values() if each.parent)
+        task = next(each.id for each in seat.chat.view.agents.values() if each.parent)
         for command, said in (
             (f"/task-status {task}", "What it found:"),
             ("/cost", "In all:"),
@@ -185,7 +185,7 @@ async def test_a_command_typed_in_the_tree_goes_to_the_text_and_hits_nobody(tmp_
         await seat.burst(*"/b")
         await seat.press(*"udget")
         await seat.until(lambda: seat.app.main.composer.text == "/budget", "the whole word")
-        assert not seat.talk.view.agents[task].background
+        assert not seat.chat.view.agents[task].background
         assert seat.app.screen is seat.app.main
 
 
@@ -197,11 +197,11 @@ async def test_b_in_the_tree_asks_before_it_sends_an_agent_to_the_background(tmp
         await seat.press("ctrl+t", "down", "b")
         await seat.assert_sees("nobody waits for it any more")
         await seat.press("n")
-        assert not seat.talk.view.agents[task].background
+        assert not seat.chat.view.agents[task].background
         await seat.press("b")
         await seat.assert_sees("nobody waits for it any more")
         await seat.press("y")
-        await seat.until(lambda: seat.talk.view.agents[task].background, "the background")
+        await seat.until(lambda: seat.chat.view.agents[task].background, "the background")
 
 
 async def test_what_is_typed_in_the_transcript_goes_to_the_text(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ async def test_an_agent_that_is_woken_is_said_to_go_on_without_questions(tmp_pat
     async with seated(tmp_path, size=(120, 30), script=script) as seat:
         await seat.type("go")
         await seat.rests()
-        (task,) = seat.talk.view.launched(seat.talk.session or "")
+        (task,) = seat.chat.view.launched(seat.chat.session or "")
         await seat.type(f"/open {task}")
         await seat.assert_sees("wakes Explore, which has ended, in the background without questions")
         await seat.type("and more?")
@@ -242,9 +242,9 @@ async def test_the_pages_of_the_tree_are_turned_in_the_tree(tmp_path: Path) -> N
         await seat.type("go")
         await seat.rests()
         await seat.press("ctrl+t", "pagedown")
-        assert seat.app.main.branches.place == 10
+        assert seat.app.main.agent_tree.selected_line == 10
         await seat.press("pageup")
-        assert seat.app.main.branches.place == 0
+        assert seat.app.main.agent_tree.selected_line == 0
 
 
 async def test_control_c_puts_the_tree_away_and_leaves_what_is_typed(tmp_path: Path) -> None:
@@ -252,5 +252,5 @@ async def test_control_c_puts_the_tree_away_and_leaves_what_is_typed(tmp_path: P
         await seat.type("a draft", "ctrl+t")
         await seat.assert_sees("Enter open")
         await seat.press("ctrl+c")
-        await seat.until(lambda: not seat.app.main.branches.display, "the end of the tree")
+        await seat.until(lambda: not seat.app.main.agent_tree.display, "the end of the tree")
         assert seat.app.main.composer.text == "a draft"

@@ -20,7 +20,7 @@ DATABASES = (Option("Postgres", "the big one"), Option("SQLite", "the small one"
 @pytest.fixture(autouse=True)
 def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keyboard, "QUIET_SECONDS", 0.0)
-    monkeypatch.setattr(question_dialogs, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(question_dialogs, "DOUBLE_ENTER_SECONDS", 0.0)
 
 
 async def asked(seat: Seat, *, many: bool = False) -> "asyncio.Task[Answer]":

@@ -14,7 +14,7 @@ from gencode.core.messages import ToolCall
 from gencode.core.questions import NOBODY, Answer, Away, Inquiry, Option, Patience, Question
 from gencode.core.rules import Action, Decision
 from gencode.interfaces.tui import keyboard, question_dialogs
-from gencode.interfaces.tui.question_dialogs import AskScreen, InquiryScreen
+from gencode.interfaces.tui.question_dialogs import ApprovalScreen, InquiryScreen
 from gencode.testing import says
 from tests.interfaces.tui.driving import Seat, seated, turns
 
@@ -26,7 +26,7 @@ AWAY = Away("/elsewhere", "vm", True, 500.0)
 def long_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pause that no machine is slow enough for: only keys that say so come after one."""
     monkeypatch.setattr(keyboard, "QUIET_SECONDS", QUIET)
-    monkeypatch.setattr(question_dialogs, "PARTING_SECONDS", 0.1)
+    monkeypatch.setattr(question_dialogs, "WITHDRAWN_SECONDS", 0.1)
 
 
 def wants(command: str, away: Away | None = None) -> Question:
@@ -56,7 +56,7 @@ async def pressed(seat: Seat, *keys: str, after: float = 0.0) -> None:
 
 
 async def shows(seat: Seat, text: str) -> None:
-    await seat.until(lambda: isinstance(seat.app.screen, AskScreen | InquiryScreen), "a question")
+    await seat.until(lambda: isinstance(seat.app.screen, ApprovalScreen | InquiryScreen), "a question")
     await seat.assert_sees(text)
 
 
@@ -64,10 +64,10 @@ async def test_every_key_begins_the_pause_anew_after_which_one_answers(tmp_path:
     async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
         asked = asks(seat, wants("touch a"))
         await shows(seat, "touch a")
-        await seat.assert_sees(question_dialogs.PAUSE)
+        await seat.assert_sees(question_dialogs.PAUSE_TEXT)
         for pauses in (0.6, 1.2, 1.8):
             await pressed(seat, "t", "y", "enter", "escape", after=pauses)
-        assert not asked.done() and isinstance(seat.app.screen, AskScreen)
+        assert not asked.done() and isinstance(seat.app.screen, ApprovalScreen)
         await pressed(seat, "y", after=3)
         assert await asked == Answer(True)
 
@@ -104,7 +104,7 @@ async def test_an_answer_that_comes_too_soon_is_no_text(tmp_path: Path) -> None:
 async def test_a_question_that_was_answered_elsewhere_says_so_before_the_next_one_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(question_dialogs, "PARTING_SECONDS", QUIET)
+    monkeypatch.setattr(question_dialogs, "WITHDRAWN_SECONDS", QUIET)
     async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
         first = asks(seat, wants("touch harmless"))
         await shows(seat, "touch harmless")
@@ -113,11 +113,11 @@ async def test_a_question_that_was_answered_elsewhere_says_so_before_the_next_on
         await seat.assert_sees("(1 more waits)")
         await seat.app.desk.answer(seat.app.desk.waiting()[0].number, Answer(True))
         assert (await first).allow
-        await seat.assert_sees(question_dialogs.GONE)
+        await seat.assert_sees(question_dialogs.WITHDRAWN_TEXT)
         assert "touch harmless" in seat.screen and "yes, this once" not in seat.screen
         await pressed(seat, *"yt!", "enter", "escape", after=4)
-        await seat.assert_sees(question_dialogs.GONE)
-        cast(AskScreen, seat.app.screen).withdraw()  # as it does by itself after a moment
+        await seat.assert_sees(question_dialogs.WITHDRAWN_TEXT)
+        cast(ApprovalScreen, seat.app.screen).withdraw()  # as it does by itself after a moment
         await seat.assert_sees("touch dangerous")
         assert "more wait" not in seat.screen
         await pressed(seat, *"yt!", "enter", after=4)
@@ -177,7 +177,7 @@ async def test_escape_leaves_what_another_process_asks_to_others(tmp_path: Path)
         asked = asks(seat, wants("touch a", AWAY))
         await shows(seat, "touch a")
         assert "/elsewhere" in seat.screen and "yes, for this session" not in seat.screen
-        await seat.until(lambda: "Esc leaves it open for others" in seat.app.main.foot.shown)
+        await seat.until(lambda: "Esc leaves it open for others" in seat.app.main.status_bar.shown)
         await pressed(seat, "escape", after=2)
         assert await asked == NOBODY
         await seat.assert_sees("stays open for others")

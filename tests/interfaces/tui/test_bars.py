@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from rich.text import Text
 from textual.strip import Strip
 
-from gencode.interfaces.tui.rich_renderer import Paper
+from gencode.interfaces.tui.rich_renderer import RichRenderer
 
-PAPER = Paper(dark=True)
+PAPER = RichRenderer(dark=True)
 PIECES = st.tuples(st.text("ab ·日ü●", max_size=12), st.sampled_from(["", "busy", "faint", "bold"]))
 
 

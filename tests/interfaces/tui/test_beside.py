@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from gencode.core.rules import Policy
-from gencode.interfaces.chat.chat_session import Talk
-from gencode.interfaces.tui.app import run_due
+from gencode.interfaces.chat.chat_session import ChatSession
+from gencode.interfaces.tui.app import run_schedule
 from gencode.schedule.appointments import Appointment
 from gencode.stores.memory import MemoryStore
 from gencode.testing import says
@@ -25,7 +25,7 @@ async def test_runs_that_were_missed_are_told_when_the_app_is_opened(tmp_path: P
         tmp_path,
         size=(120, 30),
         store=store,
-        also={"beside": run_due},
+        also={"beside": run_schedule},
         script=script,
     ) as seat:
         await seat.assert_sees(f"[The scheduled job {made.id} (look)]")
@@ -37,7 +37,7 @@ async def test_runs_that_were_missed_are_told_when_the_app_is_opened(tmp_path: P
 
 
 async def test_a_fault_beside_the_conversation_is_told_and_does_not_end_it(tmp_path: Path) -> None:
-    async def fails(talk: Talk) -> None:
+    async def fails(chat: ChatSession) -> None:
         raise RuntimeError("a bug")
 
     async with seated(tmp_path, also={"beside": fails}, script=turns(main=[says("hello")])) as seat:
@@ -50,7 +50,7 @@ async def test_a_fault_beside_the_conversation_is_told_and_does_not_end_it(tmp_p
 async def test_servers_are_shown_with_how_they_are_and_why(tmp_path: Path) -> None:
     settings = {"mcp_servers": {"broken": {"command": "gencode-no-such-program"}}}
     async with seated(tmp_path, settings=settings, script=turns(main=[says("x")])) as seat:
-        await seat.until(lambda: seat.talk.gen.servers.status()[0].why, "the server's failure")
+        await seat.until(lambda: seat.chat.gen.servers.status()[0].why, "the server's failure")
         await seat.type("/mcp")
         await seat.assert_sees("broken (stdio) · ")
         assert "why" in seat.screen and "gencode-no-such-program" in seat.screen

@@ -4,8 +4,8 @@ from gencode.core.events import CallDecided, Event, MessageAdded
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
 from gencode.core.rules import Action, Decision
 from gencode.interfaces.render.transcript import MOST_KEPT, retold
-from gencode.interfaces.tui.rich_renderer import Paper
-from gencode.interfaces.tui.transcript_view import Drawing, grouped
+from gencode.interfaces.tui.rich_renderer import RichRenderer
+from gencode.interfaces.tui.transcript_view import BlockRenderer, group_blocks
 
 
 def event(seq: int, fact: MessageAdded | CallDecided) -> Event:
@@ -21,10 +21,10 @@ def sends(count: int, prefix: str = "c") -> MessageAdded:
 
 
 def drawn(*facts: MessageAdded | CallDecided) -> list[str]:
-    found = grouped(retold("m", [event(number, fact) for number, fact in enumerate(facts, start=1)]))
-    drawing = Drawing(Paper(dark=True))
+    found = group_blocks(retold("m", [event(number, fact) for number, fact in enumerate(facts, start=1)]))
+    drawing = BlockRenderer(RichRenderer(dark=True))
     for block in found:
-        drawing.draw(block, 80, {}, "2026-01-01T00:00:00Z", opened=False)
+        drawing.render(block, 80, {}, "2026-01-01T00:00:00Z", opened=False)
     return ["\n".join(strip.text for strip in block.strips) for block in found]
 
 

@@ -109,13 +109,13 @@ async def test_what_is_typed_while_the_agent_works_is_heard_before_its_next_repl
     played = [says("", gate.call), says("heard", delay_ms=50), says("again")]
     async with seated(tmp_path, script=turns(main=played)) as seat:
         await seat.type("begin")
-        await seat.until(lambda: seat.talk.working, "the turn")
+        await seat.until(lambda: seat.chat.working, "the turn")
         await seat.type("leave the tests out")
         await seat.assert_sees("leave the tests out")
         await seat.until(gate.opened)
         await seat.rests()
-        events, _ = await seat.talk.gen.journal(seat.talk.session or "")
-        assert seat.talk.queued == {}
+        events, _ = await seat.chat.gen.journal(seat.chat.session or "")
+        assert seat.chat.queued == {}
         assert "leave the tests out" in str(events)
         assert "(heard before the next reply)" not in seat.screen
 
@@ -127,11 +127,11 @@ async def test_escape_interrupts_the_turn_and_leaves_the_background_alone(tmp_pa
     }
     async with seated(tmp_path, script=script) as seat:
         await seat.type("go")
-        await seat.until(lambda: len(seat.talk.foreground()) == 1)
+        await seat.until(lambda: len(seat.chat.foreground_agents()) == 1)
         await seat.press("escape")
         await seat.assert_sees("Its turn is over.")
         await seat.assert_sees("In the background goes on:")
-        agents = {each.title: each.status for each in seat.talk.view.agents.values() if each.parent}
+        agents = {each.title: each.status for each in seat.chat.view.agents.values() if each.parent}
         assert agents == {"slow": Status.RUNNING, "front": Status.CANCELLED}
 
 
@@ -143,7 +143,7 @@ async def test_a_foreground_agent_goes_to_the_background_and_its_result_is_told(
     }
     async with seated(tmp_path, script=script, settings=ALLOWED) as seat:
         await seat.type("go")
-        await seat.until(lambda: len(seat.talk.foreground()) == 1)
+        await seat.until(lambda: len(seat.chat.foreground_agents()) == 1)
         await seat.press("ctrl+b")
         await seat.assert_sees("goes on in the background")
         await seat.assert_sees("waits for background work")
@@ -167,7 +167,7 @@ async def test_a_result_that_comes_at_rest_begins_a_turn(tmp_path: Path) -> None
         await seat.until(gate.opened)
         await seat.assert_sees("It is here now.")
         await seat.rests()
-        events, _ = await seat.talk.gen.journal(seat.talk.session or "")
+        events, _ = await seat.chat.gen.journal(seat.chat.session or "")
         assert str(events).count("[The background task") == 1
 
 
@@ -176,7 +176,7 @@ async def test_the_mode_is_switched_for_everybody(tmp_path: Path) -> None:
         seen: list[str] = []
         for _ in range(3):
             await seat.press("shift+tab")
-            seen.append(str(seat.talk.gen.root.policy.mode))
+            seen.append(str(seat.chat.gen.root.policy.mode))
         assert seen == ["acceptEdits", "plan", "default"]
         await seat.type("/mode dontAsk")
         await seat.assert_sees("[dontAsk]")
@@ -190,15 +190,15 @@ async def test_a_budget_of_an_earlier_process_is_shown_and_kept(tmp_path: Path) 
         await seat.press("escape")
         await seat.type("go")
         await seat.rests()
-        session = seat.talk.session or ""
-    async with seated(tmp_path, store=store, begin=lambda talk: talk.open(session), script=script) as seat:
+        session = seat.chat.session or ""
+    async with seated(tmp_path, store=store, begin=lambda chat: chat.open(session), script=script) as seat:
         await seat.type("/budget")
         await seat.assert_sees("70.0k tokens")
         assert "Nothing bounds" not in seat.screen
         await seat.press("escape")
         await seat.type("/budget spawns 3")
         await seat.assert_sees("Set one with /budget")
-        budget = await seat.talk.gen.work.budget_of(session)
+        budget = await seat.chat.gen.work.budget_of(session)
         assert (budget.tokens, budget.spawns) == (70_000, 3)
 
 
@@ -210,10 +210,10 @@ async def test_a_fork_of_an_agent_is_in_the_tree_and_in_the_cost(tmp_path: Path)
     async with seated(tmp_path, script=script) as seat:
         await seat.type("go")
         await seat.rests()
-        (first,) = seat.talk.view.launched(seat.talk.session or "")
+        (first,) = seat.chat.view.launched(seat.chat.session or "")
         await seat.type(f"/fork {first} look elsewhere")
         await seat.assert_sees("From here on a copy of")
-        copies = seat.talk.view.launched(seat.talk.session or "")[1:]
+        copies = seat.chat.view.launched(seat.chat.session or "")[1:]
         assert len(copies) == 1
         await seat.press("escape", "ctrl+t")
         await seat.assert_sees(f"Explore {copies[0]}")
@@ -226,7 +226,7 @@ async def test_pieces_that_come_after_the_end_are_not_shown_a_second_time(tmp_pa
     async with seated(tmp_path, script=turns(main=[says("heard you")])) as seat:
         await seat.type("hello")
         await seat.rests()
-        seat.talk.take(Event(seat.talk.session or "", None, stamp(), TextArrived("heard you")))
+        seat.chat.receive(Event(seat.chat.session or "", None, stamp(), TextArrived("heard you")))
         seat.app.main.paint()
         await seat.pilot.pause()
         assert seat.screen.count("heard you") == 1

@@ -29,7 +29,7 @@ EDITS = st.lists(st.sampled_from(("a", "b", *sorted(NOT_TEXT))), max_size=20)
 @pytest.fixture(autouse=True)
 def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keyboard, "QUIET_SECONDS", 0.0)
-    monkeypatch.setattr(question_dialogs, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(question_dialogs, "DOUBLE_ENTER_SECONDS", 0.0)
 
 
 def post(seat: Seat, *keys: str) -> None:
@@ -102,7 +102,7 @@ async def test_any_burst_gives_what_its_keys_give_one_by_one(tmp_path: Path) -> 
             asyncio.run_coroutine_threadsafe(burst(keys), loop).result(SECONDS)
 
         async def burst(keys: list[str]) -> None:
-            seat.app.main.composer.put("")
+            seat.app.main.composer.set_text("")
             post(seat, *keys)
             post(seat, "end", "§")
             wanted = edited([*keys, "end", "§"])
@@ -163,18 +163,18 @@ async def test_keys_for_a_dialog_that_closes_by_itself_do_not_hold_up_the_next(t
             post(seat, "y", "left", "x")
             await seat.until(lambda: "x" in seat.app.main.composer.text, "the last key")
             assert seat.app.main.composer.text.startswith("xy")
-            seat.app.main.composer.put("")
+            seat.app.main.composer.set_text("")
 
 
 async def test_a_widget_that_hangs_does_not_take_the_keys_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keyboard, "MOST_LOOKS", 2)
+    monkeypatch.setattr(keyboard, "MAX_CHECKS", 2)
     async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
         hangs = asyncio.Event()
         seat.app.main.composer.call_later(hangs.wait)
         post(seat, *"ab", "ctrl+t")
-        await until(lambda: seat.app.main.branches.display)  # where the pilot would wait for what hangs
+        await until(lambda: seat.app.main.agent_tree.display)  # where the pilot would wait for what hangs
         hangs.set()
         assert seat.app.main.composer.text == "ab"
 

@@ -12,7 +12,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 
-from gencode.interfaces.tui.terminal_driver import BEGIN, END, MOST_WAITING, Outlet, Pasted
+from gencode.interfaces.tui.terminal_driver import (
+    MAX_PENDING_BYTES,
+    PASTE_BEGIN,
+    PASTE_END,
+    PasteFilter,
+    TerminalWriter,
+)
 from tests.interfaces.cli.running import script
 from tests.interfaces.tui.test_real_terminal import on_a_pty, read
 from tests.waiting import PATIENCE
@@ -37,24 +43,24 @@ def heard(terminal: int, last: bytes) -> bytes:
 @settings(max_examples=EXAMPLES)
 @given(CHARACTERS, st.lists(st.integers(0, 99), max_size=6))
 def test_nothing_in_a_paste_acts_however_it_is_cut(text: str, places: list[int]) -> None:
-    assume(END not in text)
-    pasted = Pasted()
-    shown = "".join(pasted.clean(piece) for piece in cut(f"{BEGIN}{text}{END}\r", places))
-    _, begin, inside = shown.partition(BEGIN)
-    inside, end, after = inside.partition(END)
+    assume(PASTE_END not in text)
+    pasted = PasteFilter()
+    shown = "".join(pasted.clean(piece) for piece in cut(f"{PASTE_BEGIN}{text}{PASTE_END}\r", places))
+    _, begin, inside = shown.partition(PASTE_BEGIN)
+    inside, end, after = inside.partition(PASTE_END)
     kept = "".join(each for each in text if each not in "\x1b\x03\x7f\x9b")
-    assert (begin, inside, end, after) == (BEGIN, kept, END, "\r")
+    assert (begin, inside, end, after) == (PASTE_BEGIN, kept, PASTE_END, "\r")
 
 
 def test_keys_pass_as_they_are() -> None:
-    pasted = Pasted()
-    pieces = ["\x1b", "a\x1b[A", "\x1b[20", "~\x03", f"x{BEGIN}y{END}\x1b", "[B"]
+    pasted = PasteFilter()
+    pieces = ["\x1b", "a\x1b[A", "\x1b[20", "~\x03", f"x{PASTE_BEGIN}y{PASTE_END}\x1b", "[B"]
     assert [pasted.clean(piece) for piece in pieces] == [
         "\x1b",
         "a\x1b[A",
         "",
         "\x1b[20~\x03",
-        f"x{BEGIN}y{END}\x1b",
+        f"x{PASTE_BEGIN}y{PASTE_END}\x1b",
         "[B",
     ]
 
@@ -77,7 +83,7 @@ def test_a_paste_with_control_codes_runs_nothing_in_a_real_terminal(tmp_path: Pa
 
 def test_what_is_written_to_a_terminal_that_is_gone_holds_nobody_up() -> None:
     leader, follower = pty.openpty()
-    outlet = Outlet(follower, lambda: None)
+    outlet = TerminalWriter(follower, lambda: None)
     writing = WriterThread(io.TextIOWrapper(outlet, write_through=True))
     writing.start()
     writing.write("seen")
@@ -95,7 +101,7 @@ def test_what_is_written_to_a_terminal_that_is_gone_holds_nobody_up() -> None:
 def test_a_terminal_that_another_program_made_one_that_never_waits_gets_every_byte() -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    outlet = Outlet(writing, lambda: None)
+    outlet = TerminalWriter(writing, lambda: None)
     piece = b"%09d\n" * 50_000 % tuple(range(50_000))
     outlet.write(piece)
     outlet.write(b"end")
@@ -110,8 +116,8 @@ def test_a_terminal_that_is_read_again_is_told_what_came_last_and_that_it_missed
     leader, follower = pty.openpty()
     setraw(follower)
     missed = threading.Event()
-    outlet = Outlet(follower, missed.set)
-    pieces = [b"%09d\n" % number * 1000 for number in range(2 + 2 * MOST_WAITING // 10_000)]
+    outlet = TerminalWriter(follower, missed.set)
+    pieces = [b"%09d\n" % number * 1000 for number in range(2 + 2 * MAX_PENDING_BYTES // 10_000)]
     for piece in pieces:
         assert outlet.write(piece) == len(piece)
     assert not missed.is_set()

@@ -7,7 +7,7 @@ from textual import events
 from textual.geometry import Size
 
 from gencode.core.errors import UserMistake
-from gencode.interfaces.chat.prompt_history import History
+from gencode.interfaces.chat.prompt_history import PromptHistory
 from gencode.interfaces.tui.dialogs import ConfirmScreen
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
@@ -59,27 +59,31 @@ async def test_nothing_an_agent_says_acts(tmp_path: Path) -> None:
 
 async def test_up_brings_earlier_prompts_also_of_other_sessions(tmp_path: Path) -> None:
     history = tmp_path / "history.jsonl"
-    async with seated(tmp_path, also={"history": History(history)}, script=turns(main=[says("ok")])) as seat:
+    async with seated(
+        tmp_path, also={"history": PromptHistory(history)}, script=turns(main=[says("ok")])
+    ) as seat:
         await seat.type("first question")
         await seat.rests()
-    async with seated(tmp_path, also={"history": History(history)}, script=turns(main=[says("ok")])) as seat:
+    async with seated(
+        tmp_path, also={"history": PromptHistory(history)}, script=turns(main=[says("ok")])
+    ) as seat:
         await seat.press("up")
-        assert seat.app.top.composer.text == "first question"
+        assert seat.app.top_transcript.composer.text == "first question"
         await seat.press("down")
-        assert seat.app.top.composer.text == ""
+        assert seat.app.top_transcript.composer.text == ""
 
 
 async def test_files_and_commands_are_completed(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "parser.py").touch()
     async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        composer = seat.app.top.composer
-        await seat.until(lambda: seat.app.offers("@par"), "the files")
+        composer = seat.app.top_transcript.composer
+        await seat.until(lambda: seat.app.completions("@par"), "the files")
         await seat.press(*"see @par")
         await seat.until(lambda: composer.completing)
         await seat.press("tab")
         assert composer.text == "see @src/parser.py "
-        composer.put("")
+        composer.set_text("")
         await seat.press(*"/expo")
         await seat.assert_sees("/export [FILE]")
         await seat.press("enter")
@@ -109,24 +113,24 @@ async def test_a_long_page_that_is_to_be_confirmed_can_be_read_to_its_end(tmp_pa
 async def test_a_long_paste_is_one_line_until_it_is_sent(tmp_path: Path) -> None:
     pasted = "word \x1b[31m\x9b2J\r\n" * 80_000
     async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        composer = seat.app.top.composer
+        composer = seat.app.top_transcript.composer
         composer.editor.insert("look at ")
         composer.editor.post_message(events.Paste(pasted))
         await seat.assert_sees("look at [pasted text 1: 80,001 lines, 960,000 characters]")
         await seat.press("enter")
         await seat.rests()
         await seat.assert_sees("more characters, which were heard as well")
-        task = await seat.talk.gen.find(seat.talk.session or "")
+        task = await seat.chat.gen.find(seat.chat.session or "")
         assert task.created.prompt == "look at " + ("word [31m2J\n" * 80_000).rstrip()
 
 
 async def test_pasted_text_keeps_its_lines_and_sends_nothing(tmp_path: Path) -> None:
     async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        composer = seat.app.top.composer
+        composer = seat.app.top_transcript.composer
         composer.editor.post_message(events.Paste("one\r\ntwo\rthree\n"))
         await seat.until(lambda: composer.text)
         assert composer.text == "one\ntwo\nthree\n"
-        assert seat.talk.session is None
+        assert seat.chat.session is None
         await seat.press("ctrl+j", "x", "enter")
         await seat.rests()
         assert composer.text == ""
@@ -142,8 +146,8 @@ async def test_an_earlier_conversation_is_opened_with_what_ended_meanwhile(tmp_p
     async with seated(tmp_path, store=store, script=script) as seat:
         await seat.type("an old question")
         await seat.assert_sees("it runs")
-        session = seat.talk.session or ""
-    async with seated(tmp_path, store=store, begin=lambda talk: talk.open(session), script=script) as seat:
+        session = seat.chat.session or ""
+    async with seated(tmp_path, store=store, begin=lambda chat: chat.open(session), script=script) as seat:
         await seat.assert_sees("› an old question")
         await seat.assert_sees("While this conversation was closed: Explore")
         await seat.type("/new")
@@ -159,7 +163,7 @@ async def test_leaving_names_what_still_runs(tmp_path: Path) -> None:
     script = {"main": [says("", sent), says("ok")], "Explore": [says("x", delay_ms=60_000)]}
     async with seated(tmp_path, script=script) as seat:
         await seat.type("go")
-        await seat.until(lambda: len(seat.talk.foreground()) == 1)
+        await seat.until(lambda: len(seat.chat.foreground_agents()) == 1)
         await seat.type("/quit")
         await seat.until(lambda: isinstance(seat.app.screen, ConfirmScreen))
         assert "Still running here:" in seat.screen and "(Explore)" in seat.screen
@@ -171,7 +175,7 @@ async def test_control_c_clears_then_asks_then_leaves(tmp_path: Path) -> None:
     async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
         await seat.press(*"abc")
         await seat.press("ctrl+c")
-        assert seat.app.top.composer.text == ""
+        assert seat.app.top_transcript.composer.text == ""
         await seat.press("ctrl+c")
         await seat.assert_sees("Press Ctrl+C again to quit.")
         await seat.press("ctrl+c")
@@ -214,9 +218,9 @@ async def test_control_c_leaves_although_something_still_runs(tmp_path: Path) ->
     script = {"main": [says("", sent), says("ok")], "Explore": [says("x", delay_ms=60_000)]}
     async with seated(tmp_path, script=script) as seat:
         await seat.type("go")
-        await seat.until(lambda: len(seat.talk.foreground()) == 1)
+        await seat.until(lambda: len(seat.chat.foreground_agents()) == 1)
         await seat.type("/background")
-        await seat.until(lambda: not seat.talk.working, "the end of the turn")
+        await seat.until(lambda: not seat.chat.working, "the end of the turn")
         await seat.press("ctrl+c")
         await seat.assert_sees("Press Ctrl+C again to quit.")
         await seat.press("ctrl+c")

@@ -10,7 +10,7 @@ from gencode.core.questions import Question
 from gencode.core.rules import Action, Decision
 from gencode.interfaces.tui import keyboard, question_dialogs
 from gencode.interfaces.tui.dialogs import ConfirmScreen, PageScreen, PickScreen
-from gencode.interfaces.tui.question_dialogs import AskScreen, InquiryScreen
+from gencode.interfaces.tui.question_dialogs import ApprovalScreen, InquiryScreen
 from gencode.journal.store import TaskQuery
 from gencode.testing import call, says
 from tests.interfaces.tui.driving import Seat, seated, turns
@@ -19,7 +19,7 @@ from tests.interfaces.tui.driving import Seat, seated, turns
 @pytest.fixture(autouse=True)
 def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keyboard, "QUIET_SECONDS", 0.0)
-    monkeypatch.setattr(question_dialogs, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(question_dialogs, "DOUBLE_ENTER_SECONDS", 0.0)
 
 
 def write(name: str = "new.txt") -> dict[str, object]:
@@ -27,7 +27,7 @@ def write(name: str = "new.txt") -> dict[str, object]:
 
 
 async def results(seat: Seat) -> list[str]:
-    events, _ = await seat.talk.gen.journal(seat.talk.session or "")
+    events, _ = await seat.chat.gen.journal(seat.chat.session or "")
     facts = [event.fact for event in events]
     return [
         result.text
@@ -99,7 +99,7 @@ async def test_a_question_that_is_no_longer_asked_goes_although_another_dialog_l
         await seat.type("write")
         await seat.assert_sees("main wants to use Write")
         await seat.app.push_screen(PageScreen("a page", "on top"))
-        await seat.talk.interrupt()
+        await seat.chat.interrupt()
         await seat.until(lambda: not seat.app.desk.waiting(), "the end of the question")
         assert isinstance(seat.app.screen, PageScreen)
         await seat.press("escape")
@@ -130,17 +130,17 @@ async def test_an_answer_for_the_session_is_asked_again_in_the_next_one(
         await seat.assert_sees("A yes for more than this call allows:")
         await seat.press(key)
         await seat.rests()
-        first = seat.talk.session
+        first = seat.chat.session
         await seat.type("/new")
-        await seat.until(lambda: not seat.app.main.whose, "the new conversation")
+        await seat.until(lambda: not seat.app.main.task_id, "the new conversation")
         await seat.type("run")
-        await seat.until(lambda: seat.talk.session not in (None, first), "the second session")
+        await seat.until(lambda: seat.chat.session not in (None, first), "the second session")
         if again:
             await seat.assert_sees("A yes for more than this call allows:")
             await seat.press("n")
         await seat.rests()
         assert len(await results(seat)) == 1
-        assert seat.talk.session != first
+        assert seat.chat.session != first
 
 
 async def test_what_is_asked_once_in_a_session_is_asked_once_in_each(tmp_path: Path) -> None:
@@ -154,14 +154,14 @@ async def test_what_is_asked_once_in_a_session_is_asked_once_in_each(tmp_path: P
             await seat.press("y")
             await seat.rests()
             await seat.type("/new")
-            await seat.until(lambda: not seat.app.main.whose, "a new conversation")
-        found = await seat.talk.gen.store.tasks(TaskQuery(conversations=True))
+            await seat.until(lambda: not seat.app.main.task_id, "a new conversation")
+        found = await seat.chat.gen.store.tasks(TaskQuery(conversations=True))
         first = min(found, key=lambda each: each.created_at)
         await seat.type(f"/resume {first.id}")
-        await seat.until(lambda: seat.app.main.whose == first.id, "the first conversation")
+        await seat.until(lambda: seat.app.main.task_id == first.id, "the first conversation")
         await seat.type("go on")
         await seat.rests()
-        assert len(await seat.talk.gen.store.tasks(TaskQuery(parent=first.id))) == 3
+        assert len(await seat.chat.gen.store.tasks(TaskQuery(parent=first.id))) == 3
 
 
 async def test_questions_of_agents_come_one_at_a_time_with_their_path(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ async def test_questions_of_agents_come_one_at_a_time_with_their_path(tmp_path: 
         await seat.type("go")
         await seat.assert_sees("main › general-purpose wants to use Write")
         await seat.until(lambda: len(seat.app.desk.waiting()) == 2)
-        assert sum(isinstance(each, AskScreen) for each in seat.app.screen_stack) == 1
+        assert sum(isinstance(each, ApprovalScreen) for each in seat.app.screen_stack) == 1
         await seat.press("n")
         await seat.until(lambda: len(seat.app.desk.waiting()) == 1)
         await seat.assert_sees("main › general-purpose wants to use Write")
@@ -247,7 +247,7 @@ async def test_what_a_wider_yes_allows_is_in_sight_however_long_the_command_is(t
         rules=tuple(f"Bash(touch file{number}.txt)" for number in range(20)),
     )
     async with seated(tmp_path, size=(80, 24), script=turns(main=[says("ok")])) as seat:
-        await seat.app.push_screen(AskScreen(question, seat.app.paper))
+        await seat.app.push_screen(ApprovalScreen(question, seat.app.renderer))
         await seat.assert_sees("main wants to use Bash")
         assert "A yes for more than this call allows: Bash(touch file0.txt)" in seat.screen
         assert " y  yes, this once" in seat.screen and " n  no" in seat.screen

@@ -23,7 +23,7 @@ async def test_a_command_with_its_enter_in_one_burst_is_done_and_the_empty_tree_
     async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
         await looking_at_the_tree(seat)
         await seat.burst(*"/new", "enter")
-        await seat.until(lambda: not seat.app.main.whose, "the new conversation")
+        await seat.until(lambda: not seat.app.main.task_id, "the new conversation")
         await seat.assert_sees("Ask about this folder")
         assert seat.app.main.composer.text == ""
         assert seat.app.main.composer.editor.has_focus
@@ -56,7 +56,7 @@ async def test_what_enter_means_goes_by_what_is_typed_not_by_what_was_offered_be
         await seat.press("/")
         await seat.until(lambda: seat.app.main.composer.completing, "the commands")
         await seat.burst(*"new", "enter")
-        await seat.until(lambda: not seat.app.main.whose, "the new conversation")
+        await seat.until(lambda: not seat.app.main.task_id, "the new conversation")
         await seat.press("/", "backspace")
         assert not seat.app.main.composer.completing
 
@@ -66,7 +66,7 @@ async def test_a_verb_at_an_agent_that_has_ended_asks_nothing(tmp_path: Path, ke
     script = turns(main=[SENT, says("ok")], explore=[says("found")])
     async with seated(tmp_path, script=script) as seat:
         await looking_at_the_tree(seat)
-        (task,) = seat.talk.view.launched(seat.talk.session or "")
+        (task,) = seat.chat.view.launched(seat.chat.session or "")
         await seat.burst("down", key)
         await seat.assert_sees(f"{name} would hit nothing: {task} has ended already.")
         assert seat.app.screen is seat.app.main

@@ -9,7 +9,7 @@ import pytest
 
 from gencode.interfaces.chat.chat_session import ANSWER_THERE
 from gencode.interfaces.tui import keyboard, question_dialogs
-from gencode.interfaces.tui.question_dialogs import AskScreen
+from gencode.interfaces.tui.question_dialogs import ApprovalScreen
 from gencode.questions.question_desk import who_answers
 from gencode.stores.sqlite import SqliteStore
 from gencode.testing import call, says
@@ -39,14 +39,14 @@ async def two_terminals(
     async with seated(folder, store=stores[0], settings=settings, script=script) as first:
         await first.type("hello")
         await first.rests()
-        session = first.talk.session or ""
+        session = first.chat.session or ""
         async with (
             seated(
                 folder,
                 store=stores[1],
                 settings=settings,
                 script=script,
-                begin=lambda talk: talk.open(session),
+                begin=lambda chat: chat.open(session),
             ) as second,
             seated(folder, store=stores[2], settings=settings, script=script) as third,
         ):
@@ -58,16 +58,16 @@ async def two_terminals(
             for each in (first, second):
                 await each.until(lambda each=each: ASKS not in each.screen, "the end of the dialog")
                 await each.assert_sees("over")
-            await second.until(lambda: not second.talk.led_elsewhere, "the end of the turn")
-            assert second.talk.asked_elsewhere.first is None
+            await second.until(lambda: not second.chat.running_elsewhere, "the end of the turn")
+            assert second.chat.remote_questions.first is None
 
 
 async def test_the_second_terminal_answers_a_question_of_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with two_terminals(tmp_path, monkeypatch) as (first, second, third):
-        await second.until(lambda: KEYS in second.app.main.foot.shown, "what the keys do")
-        await second.until(lambda: second.talk.asked_elsewhere.first is not None, "the journal")
+        await second.until(lambda: KEYS in second.app.main.status_bar.shown, "what the keys do")
+        await second.until(lambda: second.chat.remote_questions.first is not None, "the journal")
         assert ANSWER_THERE not in "".join(line.plain for line in second.app.notice_lines())
         assert "yes, for this session" in first.screen and "yes, for this session" not in second.screen
         assert not third.app.desk.waiting()
@@ -80,9 +80,9 @@ async def test_what_the_first_terminal_answers_is_not_asked_in_the_second_any_mo
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with two_terminals(tmp_path, monkeypatch) as (first, second, _):
-        monkeypatch.setattr(question_dialogs, "PARTING_SECONDS", 1_000.0)
+        monkeypatch.setattr(question_dialogs, "WITHDRAWN_SECONDS", 1_000.0)
         await first.press("n")
         await second.until(lambda: not second.app.desk.waiting(), "the end of the question")
         await second.assert_sees(f"Answered by {who_answers()}: no.")
-        second.app.call_later(cast(AskScreen, second.app.screen).withdraw)  # as it does by itself later
+        second.app.call_later(cast(ApprovalScreen, second.app.screen).withdraw)  # as it does by itself later
     assert not (tmp_path / "new.txt").exists()

@@ -56,4 +56,4 @@ async def test_what_is_pasted_over_a_page_is_text_and_enter_closes_a_page(tmp_pa
         await seat.press("enter")
         await seat.until(lambda: seat.app.screen is seat.app.main, "the conversation")
         assert seat.app.main.composer.text == "two\nlines"
-        assert seat.talk.session is None
+        assert seat.chat.session is None

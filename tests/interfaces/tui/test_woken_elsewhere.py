@@ -23,7 +23,7 @@ async def test_the_tree_the_header_and_the_lines_follow_an_agent_that_was_woken_
     ):
         await seat.type("go")
         await seat.rests()
-        (task,) = seat.talk.view.launched(seat.talk.session or "")
+        (task,) = seat.chat.view.launched(seat.chat.session or "")
         await seat.type(f"/open {task}")
         await seat.assert_sees("completed · 1t")
         await other.send(task, "and now?")

@@ -13,8 +13,16 @@ from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.core.visible import visible, visible_line
 from gencode.interfaces.acp.call_display import clipped, fenced
-from gencode.interfaces.chat.chat_session import Talk
-from gencode.interfaces.chat.slash_commands import COMMANDS, Confirm, Page, Show, Word, act, parse
+from gencode.interfaces.chat.chat_session import ChatSession
+from gencode.interfaces.chat.slash_commands import (
+    COMMANDS,
+    ConfirmAction,
+    Page,
+    ShowView,
+    StatusMessage,
+    parse_command,
+    run_command,
+)
 from gencode.interfaces.cli.task_transcript import transcript_text
 from gencode.interfaces.render.agent_tree import rows
 from gencode.interfaces.render.number_format import figures, name_of, state
@@ -44,50 +52,50 @@ def available() -> AvailableCommandsUpdate:
     return AvailableCommandsUpdate(session_update="available_commands_update", available_commands=listed)
 
 
-async def perform(talk: Talk, text: str, sure: Callable[[str], Awaitable[bool]]) -> str:
+async def perform(chat: ChatSession, text: str, sure: Callable[[str], Awaitable[bool]]) -> str:
     """Do what was typed; what came of it, as Markdown. `sure` is asked before anything is cut or ended."""
-    typed = parse(text)
+    typed = parse_command(text)
     if typed.name in NOT_HERE:
         raise UserMistake(NOT_HERE[typed.name])
     if typed.name == "help":
         return _help()
     if typed.name == "resume":
-        await _check_resume(talk, typed.first()[0])
-    deed = await act(talk, typed, talk.session or "")
-    match deed:
+        await _check_resume(chat, typed.first()[0])
+    result = await run_command(chat, typed, chat.session or "")
+    match result:
         case Page(title, said):
             return f"**{visible_line(title)}**\n\n{fenced(clipped(visible(said)))}"
-        case Word(said):
+        case StatusMessage(said):
             return visible(said) or "Done."
-        case Confirm():
-            if not await sure(deed.text):
+        case ConfirmAction():
+            if not await sure(result.text):
                 return "Nothing was done."
-            await talk.strike(deed.task, deed.verb, deed.message)
+            await chat.apply_action(result.task, result.verb, result.message)
             return ""
-        case Show():
-            return await _shown(talk, deed)
+        case ShowView():
+            return await _shown(chat, result)
 
 
-async def _shown(talk: Talk, deed: Show) -> str:
-    match deed.place:
+async def _shown(chat: ChatSession, result: ShowView) -> str:
+    match result.place:
         case "tree":
-            return fenced("\n".join(_tree(talk)) or "No agent was sent yet.")
+            return fenced("\n".join(_tree(chat)) or "No agent was sent yet.")
         case "agent":
-            return fenced(clipped(visible(await transcript_text(talk.gen, deed.what))))
+            return fenced(clipped(visible(await transcript_text(chat.gen, result.what))))
         case "agents":
-            found = talk.gen.agents.spawnable()
+            found = chat.gen.agents.spawnable()
             lines = [f"{each.name}: {visible_line(each.description, 120)}" for each in found[:MOST_AGENTS]]
             return fenced("\n".join(lines))
         case "edit":
-            return f"{WAYS['edit']}{visible_line(deed.what)}"
+            return f"{WAYS['edit']}{visible_line(result.what)}"
         case _:
-            return WAYS.get(deed.place, "That needs the terminal app: gen.")
+            return WAYS.get(result.place, "That needs the terminal app: gen.")
 
 
-async def _check_resume(talk: Talk, task: str) -> None:
+async def _check_resume(chat: ChatSession, task: str) -> None:
     """Another conversation is another session of the editor."""
-    if not task or (await talk.gen.find(task)).conversation:
-        there = await talk.gen.store.tasks(TaskQuery(parent=talk.session)) if talk.session else []
+    if not task or (await chat.gen.find(task)).conversation:
+        there = await chat.gen.store.tasks(TaskQuery(parent=chat.session)) if chat.session else []
         ids = ", ".join(each.id for each in there[-10:]) or "none yet"
         raise UserMistake(
             f"Open another conversation in the editor's list of sessions; agents to resume here: {ids}."
@@ -99,9 +107,9 @@ def _help() -> str:
     return fenced("\n".join(f"{each.usage:{width}}  {each.says}" for each in OFFERED))
 
 
-def _tree(talk: Talk) -> Iterator[str]:
+def _tree(chat: ChatSession) -> Iterator[str]:
     now = stamp()
-    for row in rows(talk.view, talk.session):
+    for row in rows(chat.view, chat.session):
         agent = row.agent
         yield f"{row.lead}{name_of(agent)} ({agent.id}) · {state(agent)} · {figures(agent, now)}"
 

@@ -39,8 +39,8 @@ from gencode.interfaces.acp.session_addresses import Addresses
 from gencode.interfaces.acp.session_replay import replay
 from gencode.interfaces.acp.session_updates import Changes, Narrator
 from gencode.interfaces.acp.update_queue import Outbox
-from gencode.interfaces.chat.chat_session import Talk
-from gencode.interfaces.chat.notices import Notice, guarded
+from gencode.interfaces.chat.chat_session import ChatSession
+from gencode.interfaces.chat.notices import Notice, report_errors
 from gencode.interfaces.cli.open_session import check, flags
 from gencode.interfaces.render.agent_tree import busy
 from gencode.places import workspace_at
@@ -83,7 +83,7 @@ class Conversation:
         self._prompts = Prompts()
         self._cutting = asyncio.Lock()
         self._closing = asyncio.Event()
-        self._talk: Talk | None = None
+        self._chat: ChatSession | None = None
         self._late: list[Notice] | None = []
         self._chosen = ("", "")
         self._offered: frozenset[str] = frozenset()
@@ -103,7 +103,7 @@ class Conversation:
 
     def begin(self) -> None:
         """Give its name out, which the conversation gets as its id once something is said."""
-        self.talk.named = self.id
+        self.chat.reserved_id = self.id
         try:
             self._addresses.bind(self.id, self.id)
         except UserMistake as mistake:  # it can be used all the same, and loaded once something was said
@@ -118,38 +118,38 @@ class Conversation:
 
     async def open(self, session: str, *, retold: bool) -> None:
         """Go on with an earlier conversation of this folder, or with one in which nothing was said yet."""
-        talk = self.talk
+        chat = self.chat
         try:
-            found = await talk.gen.records.find(self._addresses.session(session), conversation=True)
+            found = await chat.gen.records.find(self._addresses.session(session), conversation=True)
         except UnknownName as unknown:
             if not self._addresses.is_known(session):
                 raise SessionMissing(str(unknown)) from None
-            talk.named = session
+            chat.reserved_id = session
             return
         if found.cwd != str(self.folder):
             raise UserMistake(f"{session} is a conversation in {found.cwd}; open it there.")
-        await talk.open(found.id)
+        await chat.open(found.id)
         self._titled = True
         if retold:
-            await replay(talk, self._narrator)
+            await replay(chat, self._narrator)
         else:
-            self._narrator.lead(talk, await talk.transcript(found.id))
+            self._narrator.lead(chat, await chat.transcript(found.id))
 
     async def retell(self) -> None:
         """Tell once more what was said so far."""
-        await replay(self.talk, self._narrator)
+        await replay(self.chat, self._narrator)
 
     @property
-    def talk(self) -> Talk:
+    def chat(self) -> ChatSession:
         """The conversation."""
-        if self._talk is None:
+        if self._chat is None:
             raise UserMistake("The session is closed.")
-        return self._talk
+        return self._chat
 
     @property
     def gen(self) -> GenCode:
         """What runs it."""
-        return self.talk.gen
+        return self.chat.gen
 
     @property
     def modes(self) -> SessionModeState:
@@ -171,12 +171,12 @@ class Conversation:
         images = prompt_pictures(blocks)
         prompt = self._prompts.begin()
         try:
-            await self.talk.say(text, images)
+            await self.chat.send(text, images)
             if has_sounds(blocks):
                 self._tell(Notice(NO_SOUNDS, "warning"))
             self._bind(text)
             if prompt.cancelled:
-                await self.talk.interrupt()
+                await self.chat.interrupt()
             reason = await prompt.over
             async with self._cutting:  # so that what was cut is told first
                 pass
@@ -189,7 +189,7 @@ class Conversation:
         """Cut the turn and the agents it waits for; those in the background go on, and that is said."""
         async with self._cutting:
             self._prompts.cancel()
-            await self.talk.interrupt()
+            await self.chat.interrupt()
 
     def switch(self, mode: str) -> None:
         """Go on in another permission mode, which reaches every agent at once."""
@@ -224,12 +224,12 @@ class Conversation:
             told = check(gen, wish.args)
             self._model = gen.settings.model or gen.session.model.usual[0]
             self._chosen = (str(gen.root.policy.mode), self._model)
-            talk = Talk(gen, heard=self._hear, told=self._tell, relays=False)
-            self._narrator.lead(talk)
-            self._talk = talk
-            work = [asyncio.create_task(talk.listen()), asyncio.create_task(self.out.pump())]
+            chat = ChatSession(gen, on_event=self._hear, on_notice=self._tell, relays_questions=False)
+            self._narrator.lead(chat)
+            self._chat = chat
+            work = [asyncio.create_task(chat.listen()), asyncio.create_task(self.out.pump())]
             work[0].add_done_callback(self._deaf)
-            work.append(asyncio.create_task(guarded(self._try_servers(gen), self._tell)))
+            work.append(asyncio.create_task(report_errors(self._try_servers(gen), self._tell)))
             for line in (*told.splitlines(), *wish.notes):
                 self._tell(Notice(line, "warning"))
             await asyncio.sleep(0)  # so that it listens before anything is said
@@ -239,11 +239,11 @@ class Conversation:
                 gen.supervisor.stop.stop(CLOSING)
                 await gen.supervisor.settle()
             finally:
-                self._talk = None
+                self._chat = None
                 for each in work:
                     each.cancel()
                 await asyncio.gather(*work, return_exceptions=True)
-                await talk.close()
+                await chat.close()
 
     async def _try_servers(self, gen: GenCode) -> None:
         """Say which servers of the editor do not work, once they were tried."""
@@ -271,17 +271,17 @@ class Conversation:
 
     def _hear(self, event: Event) -> None:
         self._narrator.hear(event)
-        talk = self._talk
-        if talk is None or talk.session is None or event.task != talk.session:
+        chat = self._chat
+        if chat is None or chat.session is None or event.task != chat.session:
             return
-        lead = talk.lead
-        working = bool(busy(talk.view, talk.session))
+        lead = chat.main_agent
+        working = bool(busy(chat.view, chat.session))
         self._prompts.hear(event, rests=lead is not None and lead.resting, busy=working)
 
     async def _command(self, text: str) -> PromptResponse:
         typed = text.split(maxsplit=1)
         try:
-            said = await editor_commands.perform(self.talk, text, self._person.confirmed)
+            said = await editor_commands.perform(self.chat, text, self._person.confirmed)
             if typed[0] == "/model" and len(typed) > 1:
                 self._model = typed[1]
         except UserMistake as mistake:
@@ -295,7 +295,7 @@ class Conversation:
 
     def _bind(self, text: str) -> None:
         """Let the editor's name of this session lead to the conversation, now that there is one."""
-        session = self.talk.session
+        session = self.chat.session
         if session is None or self._titled:
             return
         self._titled = True

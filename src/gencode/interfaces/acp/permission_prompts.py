@@ -27,16 +27,16 @@ from gencode.interfaces.acp.call_display import Shown, fenced
 from gencode.interfaces.acp.editor import Editor
 from gencode.interfaces.chat.question_text import (
     NOT_ANSWERED,
-    allows,
-    answered,
+    answer_from,
+    asker_path,
+    call_text,
     choices,
-    due,
-    exactly,
+    deadline_line,
+    empty_answer_text,
     headline,
     inquiry_choices,
     reason,
-    when_empty,
-    who,
+    rules_text,
 )
 
 UNREACHED = "The editor could not ask the person"
@@ -81,8 +81,8 @@ class EditorPerson:
 
     async def _permission(self, question: Question) -> Answer:
         shown = await self._desk.asked(question)
-        words = [f"{headline(question)}:", fenced(exactly(question)), reason(question)]
-        if rules := allows(question):
+        words = [f"{headline(question)}:", fenced(call_text(question)), reason(question)]
+        if rules := rules_text(question):
             words.append(f"A yes for more than this once allows: {rules}")
         content = [*shown.content, tool_content(text_block("\n\n".join(words)))]
         call = ToolCallUpdate(
@@ -111,23 +111,23 @@ class EditorPerson:
         if not isinstance(said, AcceptElicitationResponse):
             return Answer(False, why=NOT_ANSWERED)
         given = said.content or {}
-        return answered([_worded(given.get(str(number))) for number in range(len(question.inquiries))])
+        return answer_from([_worded(given.get(str(number))) for number in range(len(question.inquiries))])
 
     async def _one_by_one(self, question: Question) -> Answer:
         """Each with a choice of its answers; an editor that cannot fill in forms has no other way."""
         if not all(inquiry.options for inquiry in question.inquiries):
             return Answer(False, why=NO_WORDS, by=DecidedBy.NOBODY)
         words = [await self._picked(question, inquiry) for inquiry in question.inquiries]
-        return answered(words)
+        return answer_from(words)
 
     async def _picked(self, question: Question, inquiry: Inquiry) -> str:
         """The answer that was chosen; where several may be, until a person says that it is enough."""
         left = [label for label, _ in inquiry_choices(inquiry)]
         picked: list[str] = []
         while left:
-            enough = "that is all" if picked else f"no answer, which {when_empty(inquiry)}"
+            enough = "that is all" if picked else f"no answer, which {empty_answer_text(inquiry)}"
             options = [_option(str(number), label, "allow_once") for number, label in enumerate(left)]
-            title = f"{who(question)} asks: {visible_line(inquiry.question)}"
+            title = f"{asker_path(question)} asks: {visible_line(inquiry.question)}"
             call = ToolCallUpdate(
                 tool_call_id=f"{question.task}-asks",
                 title=title,
@@ -161,13 +161,13 @@ def _kind(answer: Answer) -> PermissionOptionKind:
 
 
 def _asks(question: Question) -> str:
-    ends = [due(question, inquiry) for inquiry in question.inquiries]
+    ends = [deadline_line(question, inquiry) for inquiry in question.inquiries]
     asked = [
         f"{visible(inquiry.question)}\n{end}".rstrip()
         for inquiry, end in zip(question.inquiries, ends, strict=True)
     ]
     several = "\n".join(f"- {each}" for each in asked)
-    return f"{who(question)} asks: {asked[0] if len(asked) == 1 else several}"
+    return f"{asker_path(question)} asks: {asked[0] if len(asked) == 1 else several}"
 
 
 def _field(inquiry: Inquiry) -> Any:
@@ -196,7 +196,7 @@ def _worded(value: object) -> str:
 
 def _explained(question: Question, inquiry: Inquiry, picked: Sequence[str]) -> str:
     lines = [f"- {label}{f': {more}' if more else ''}" for label, more in inquiry_choices(inquiry)]
-    if end := due(question, inquiry):
+    if end := deadline_line(question, inquiry):
         lines.append(f"\n{end}")
     if picked:
         lines.append(f"\nChosen so far: {', '.join(picked)}")

@@ -4,16 +4,16 @@ from acp.helpers import update_plan
 
 from gencode.interfaces.acp.call_display import PLAN, fenced, plan_entries
 from gencode.interfaces.acp.session_updates import Narrator
-from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.chat_session import ChatSession
 from gencode.interfaces.render.transcript import Call, HandedBack, Remark, Reply, Said, Thought, Transcript
 
 MOST_RETOLD = 5_000
 
 
-async def replay(talk: Talk, narrator: Narrator) -> None:
-    """Tell the conversation that is open in `talk` from its beginning, and go on from there."""
-    script = await talk.transcript(talk.session or "", MOST_RETOLD)
-    narrator.lead(talk, script)
+async def replay(chat: ChatSession, narrator: Narrator) -> None:
+    """Tell the conversation that is open in `chat` from its beginning, and go on from there."""
+    script = await chat.transcript(chat.session or "", MOST_RETOLD)
+    narrator.lead(chat, script)
     out = narrator.out
     if script.dropped:
         out.note(

@@ -39,7 +39,7 @@ from gencode.interfaces.acp.call_display import (
     plan_entries,
 )
 from gencode.interfaces.acp.update_queue import Outbox
-from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.chat_session import ChatSession
 from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.render.agent_tree import path, spent
 from gencode.interfaces.render.transcript import Call, Transcript, hear
@@ -60,7 +60,7 @@ class Narrator:
         self._cwd = cwd
         self._changes = changes
         self._context = context
-        self._talk: Talk | None = None
+        self._chat: ChatSession | None = None
         self._script = Transcript("")
         self._spoken = ""
         self._pictures: Mapping[str, Sequence[Image]] = {}
@@ -77,17 +77,17 @@ class Narrator:
         self._asked: dict[tuple[str, str], Call] = {}
         """The calls of other agents that a person was asked about, until they are over."""
 
-    def lead(self, talk: Talk, script: Transcript | None = None) -> None:
+    def lead(self, chat: ChatSession, script: Transcript | None = None) -> None:
         """Tell of this conversation, from behind what `script` holds of it."""
-        self._talk = talk
-        self._script = script or Transcript(talk.session or "", most=MOST_ENTRIES)
+        self._chat = chat
+        self._script = script or Transcript(chat.session or "", most=MOST_ENTRIES)
         self._told = dict(self._calls())
         self.out.forget()
 
     def retell(self, at: int, call: Call) -> None:
         """A call of an earlier turn at its place in the transcript."""
-        if self._talk is not None:
-            self._tell_call(self._talk, at, call, first=True)
+        if self._chat is not None:
+            self._tell_call(self._chat, at, call, first=True)
 
     def tell(self, notice: Notice) -> None:
         """A line for the person."""
@@ -95,20 +95,20 @@ class Narrator:
 
     def hear(self, event: Event) -> None:
         """Tell what is new in an event that the view has taken in already."""
-        talk = self._talk
-        if talk is None or talk.session is None:
+        chat = self._chat
+        if chat is None or chat.session is None:
             return
         if not self._script.task:
-            self._script = Transcript(talk.session, most=MOST_ENTRIES)
-        if event.task == talk.session:
+            self._script = Transcript(chat.session, most=MOST_ENTRIES)
+        if event.task == chat.session:
             self._voice(event)
         if not isinstance(event.fact, TextArrived | ThinkingArrived):
             self._script = hear(self._script, event)
-            self._pictures = _pictures(event) if event.task == talk.session else {}
-            self._tell_calls(talk)
+            self._pictures = _pictures(event) if event.task == chat.session else {}
+            self._tell_calls(chat)
             self._pictures = {}
-        if event.task != talk.session and event.task in talk.view.agents:
-            self._tell_agent(talk, event)
+        if event.task != chat.session and event.task in chat.view.agents:
+            self._tell_agent(chat, event)
             self._follow_asked(event)
 
     async def asked(self, question: Question) -> Shown:
@@ -119,7 +119,7 @@ class Narrator:
         title = asked_title(question)
         asked = Call(call.id, self._tool(call.name), title, call.input, "asked")
         shown = replace(call_shown(self.name_of(*key), asked, self._cwd, change), title=title)
-        if self._talk is not None and question.task != self._talk.session:
+        if self._chat is not None and question.task != self._chat.session:
             self.out.show(shown.start())
             self._asked[key] = asked
         await self.out.flush()
@@ -158,10 +158,10 @@ class Narrator:
         self.out.end()
         self._spoken = ""
         room = self._context(reply.model)
-        talk = self._talk
-        if reply.usage is None or room is None or talk is None or talk.session is None:
+        chat = self._chat
+        if reply.usage is None or room is None or chat is None or chat.session is None:
             return
-        usd = spent(talk.view, talk.session).usd
+        usd = spent(chat.view, chat.session).usd
         used = reply.usage.input_tokens + reply.usage.output_tokens
         cost = None if usd is None else Cost(amount=usd, currency="USD")
         self.out.show(UsageUpdate(session_update="usage_update", used=used, size=room, cost=cost))
@@ -170,7 +170,7 @@ class Narrator:
         entries = enumerate(self._script.entries, start=self._script.dropped)
         return [(at, entry) for at, entry in entries if isinstance(entry, Call)]
 
-    def _tell_calls(self, talk: Talk) -> None:
+    def _tell_calls(self, chat: ChatSession) -> None:
         for at, call in self._calls():
             before = self._told.get(at)
             if before is call:
@@ -180,25 +180,25 @@ class Narrator:
                 if call.state == "done" and call.result:
                     self.out.show(update_plan(plan_entries(call.input)))
                 continue
-            self._tell_call(talk, at, call, first=before is None)
+            self._tell_call(chat, at, call, first=before is None)
         for at in [at for at in self._told if at < self._script.dropped]:
             del self._told[at]
             self._placed.pop(at, None)
 
-    def _tell_call(self, talk: Talk, at: int, call: Call, *, first: bool) -> None:
+    def _tell_call(self, chat: ChatSession, at: int, call: Call, *, first: bool) -> None:
         task = self._script.task
         name = self._placed[at] = self._placed.get(at) or self.name_of(task, call.id)
         if call.child:
             self._agents[call.child] = name
-        shown = self._shown(talk, name, call)
+        shown = self._shown(chat, name, call)
         self.out.show(shown.start() if first else shown.progress())
         if call.state in ("done", "failed", "denied") and call.result:
             self._names.pop((task, call.id), None)
             self._changes.pop((task, call.id), None)
 
-    def _shown(self, talk: Talk, name: str, call: Call) -> Shown:
+    def _shown(self, chat: ChatSession, name: str, call: Call) -> Shown:
         """A call, or the agent it has sent."""
-        agent = talk.view.agents.get(call.child) if call.child else None
+        agent = chat.view.agents.get(call.child) if call.child else None
         if agent is not None and agent.agent:
             return agent_shown(name, agent, stamp())
         change = self._changes.get((self._script.task, call.id))
@@ -207,22 +207,22 @@ class Narrator:
 
     def _tool(self, name: str) -> str:
         """A tool's own name; models know some by others."""
-        known = self._talk.gen.toolbox.get(name) if self._talk is not None else None
+        known = self._chat.gen.toolbox.get(name) if self._chat is not None else None
         return known.name if known is not None else name
 
-    def _tell_agent(self, talk: Talk, event: Event) -> None:
+    def _tell_agent(self, chat: ChatSession, event: Event) -> None:
         """An agent whenever what it does is new; one that no call of the leading agent sent has its own."""
         task = event.task
-        agent = talk.view.agents[task]
+        agent = chat.view.agents[task]
         mark = (agent.agent, agent.status, agent.step, agent.turns, agent.background)
         if not agent.agent or self._marks.get(task) == mark:
             return
         self._marks[task] = mark
-        below = () if agent.parent == talk.session else path(talk.view, task)[1:]
+        below = () if agent.parent == chat.session else path(chat.view, task)[1:]
         name = self._agents.get(task)
         if name is not None:
             self.out.show(agent_shown(name, agent, stamp(), below).progress())
-        elif agent.parent != talk.session or (isinstance(event.fact, TaskCreated) and not event.fact.call):
+        elif agent.parent != chat.session or (isinstance(event.fact, TaskCreated) and not event.fact.call):
             name = self._agents[task] = f"agent-{task}"
             self.out.show(agent_shown(name, agent, stamp(), below).start())
 
@@ -245,9 +245,9 @@ class Narrator:
     def _tell_change(self, task: str, result: ToolResult) -> None:
         """A file that another agent changed without a question."""
         change = self._changes.get((task, result.call))
-        if change is None or result.error or (task, result.call) in self._asked or self._talk is None:
+        if change is None or result.error or (task, result.call) in self._asked or self._chat is None:
             return
-        who = " › ".join(path(self._talk.view, task)[1:])
+        who = " › ".join(path(self._chat.view, task)[1:])
         line = f"{who}: {result.name}({Path(change.path).name})"
         arguments = {"file_path": change.path}
         call = Call(result.call, result.name, line, arguments, "done", result.text)

@@ -8,23 +8,23 @@ from pathlib import Path
 from msgspec import Struct
 
 from gencode.core.visible import visible_line
-from gencode.interfaces.chat.slash_commands import completions
+from gencode.interfaces.chat.slash_commands import matching_commands
 
-MOST_FILES = 20_000
-MOST_OFFERED = 50
+MAX_FILES = 20_000
+MAX_COMPLETIONS = 50
 _SKIPPED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox"})
 _FILE = re.compile(r"(?:^|\s)@([^\s@]*)\Z")
 
 
-class Offer(Struct, frozen=True):
+class Completion(Struct, frozen=True):
     """One way to go on: what it is, and the text up to the cursor when it is taken."""
 
-    shown: str
+    label: str
     says: str
     text: str
 
 
-class Words(Struct, frozen=True):
+class CompletionSources(Struct, frozen=True):
     """What words behind commands may stand for: agents of the session, names of agents and models."""
 
     tasks: Sequence[tuple[str, str]] = ()
@@ -39,22 +39,22 @@ _TASKS = frozenset(
         *("steer", "send", "keep", "stop", "stop-tree", "fork"),
     )
 )
-NO_WORDS = Words()
+NO_SOURCES = CompletionSources()
 
 
-def offers(before: str, files: Sequence[str], words: Words = NO_WORDS) -> list[Offer]:
+def completions(before: str, files: Sequence[str], words: CompletionSources = NO_SOURCES) -> list[Completion]:
     """Every way to complete the text before the cursor, the best first."""
     if found := _FILE.search(before):
         head = before[: found.start(1)]
-        return [Offer(path, "", f"{head}{path} ") for path in matching(found[1], files)]
+        return [Completion(path, "", f"{head}{path} ") for path in matching_files(found[1], files)]
     if before.startswith("/") and " " not in before:
-        return [Offer(each.usage, each.says, f"/{each.name} ") for each in completions(before)]
+        return [Completion(each.usage, each.says, f"/{each.name} ") for each in matching_commands(before)]
     if before.startswith("/"):
-        return list(_behind(before, words))
+        return list(_argument_completions(before, words))
     return []
 
 
-def _behind(before: str, words: Words) -> Iterator[Offer]:
+def _argument_completions(before: str, words: CompletionSources) -> Iterator[Completion]:
     """What may follow a command as its first word."""
     name, _, typed = before[1:].partition(" ")
     if " " in typed:
@@ -67,10 +67,10 @@ def _behind(before: str, words: Words) -> Iterator[Offer]:
         known = [(each, "") for each in plain]
     for word, says in known:
         if word.casefold().startswith(typed.casefold()):
-            yield Offer(word, visible_line(says, 60), f"/{name} {word} ")
+            yield Completion(word, visible_line(says, 60), f"/{name} {word} ")
 
 
-def matching(typed: str, files: Sequence[str], most: int = MOST_OFFERED) -> list[str]:
+def matching_files(typed: str, files: Sequence[str], most: int = MAX_COMPLETIONS) -> list[str]:
     """The files that a beginning, or letters in order, may mean; the best first."""
     wanted = typed.casefold()
     if not wanted:
@@ -97,7 +97,7 @@ def _rank(wanted: str, path: str) -> int | None:
     return 4 if len(wanted) > 2 and all(letter in letters for letter in wanted) else None
 
 
-def files_below(root: Path, most: int = MOST_FILES) -> list[str]:
+def files_below(root: Path, most: int = MAX_FILES) -> list[str]:
     """The files below a folder, as paths from there, without what nobody looks at; links are not followed."""
     found: list[str] = []
     waiting = [""]

@@ -33,10 +33,10 @@ from gencode.tasks.delivery import as_sent, undelivered
 if TYPE_CHECKING:
     from gencode.sandbox.shells import Shell
 
-MOST_NAMED = 10
-MOST_SAID = 800
-MOST_TYPED = 60
-Kind = Literal["note", "result", "warning", "error"]
+MAX_LISTED = 10
+MAX_TEXT = 800
+MAX_COMMAND = 60
+NoticeKind = Literal["note", "result", "warning", "error"]
 
 
 class Notice(Struct, frozen=True):
@@ -46,12 +46,12 @@ class Notice(Struct, frozen=True):
     """
 
     text: str
-    kind: Kind = "note"
+    kind: NoticeKind = "note"
     task: str = ""
     asks: bool = False
 
 
-async def guarded(action: Awaitable[None], tell: Callable[[Notice], None]) -> None:
+async def report_errors(action: Awaitable[None], tell: Callable[[Notice], None]) -> None:
     """Do what a person asked for. What goes wrong is told in a line; a bug is logged as well.
 
     This is the border of every surface that has a person: nothing that fails here is lost in a task that
@@ -73,11 +73,15 @@ def notice_of(view: View, event: Event) -> Notice | None:
         return None
     match event.fact:
         case TaskCreated(background=True):
-            return Notice(f"[Task running in background: agent-{agent.id}] {_way(agent.id)}", task=agent.id)
+            return Notice(
+                f"[Task running in background: agent-{agent.id}] {_status_hint(agent.id)}", task=agent.id
+            )
         case TaskBackgrounded():
-            return Notice(f"{name_of(agent)} goes on in the background. {_way(agent.id)}", task=agent.id)
+            return Notice(
+                f"{name_of(agent)} goes on in the background. {_status_hint(agent.id)}", task=agent.id
+            )
         case TaskEnded() as fact if agent.background:
-            kind: Kind = "result" if fact.status is Status.COMPLETED else "error"
+            kind: NoticeKind = "result" if fact.status is Status.COMPLETED else "error"
             why = f": {visible_line(fact.error, 200)}" if fact.error else ""
             text = f"{name_of(agent)} ({agent.id}) {ending(agent, event.at)}{why}"
             return Notice(text, kind, agent.id)
@@ -92,7 +96,7 @@ def notice_of(view: View, event: Event) -> Notice | None:
             kind = "result" if fact.exit == 0 else "warning"
             return Notice(noted(view, event.task, command_end(fact)), kind, agent.id)
         case MessageAdded(UserMessage(unseen=count, text=text)) if count:
-            return Notice(visible_line(text, MOST_SAID), "warning", agent.id)
+            return Notice(visible_line(text, MAX_TEXT), "warning", agent.id)
         case TranscriptCompacted():
             return Notice(f"{visible_line(agent.agent)} summed up what was said so far.", task=agent.id)
         case _:
@@ -109,17 +113,17 @@ def _refusal(agent: AgentView) -> Notice:
     return Notice(f"{text}{way}", "warning", agent.id)
 
 
-def _way(task: str) -> str:
+def _status_hint(task: str) -> str:
     return f"You can continue working. Use /task-status {task} to check progress."
 
 
-def come_back(session: Task, children: Sequence[Task]) -> list[Task]:
+def undelivered_results(session: Task, children: Sequence[Task]) -> list[Task]:
     """Those that came back to a conversation at rest and that it has not heard of."""
     untold = (undelivered(session, each) for each in as_sent(session, children) if each.status.ended)
     return [ends[-1] for ends in untold if ends]
 
 
-def ended_meanwhile(session: Task, children: Sequence[Task]) -> list[Notice]:
+def results_while_closed(session: Task, children: Sequence[Task]) -> list[Notice]:
     """What came back to a conversation while nobody had it open."""
     return [
         Notice(
@@ -129,23 +133,23 @@ def ended_meanwhile(session: Task, children: Sequence[Task]) -> list[Notice]:
             "result" if each.status is Status.COMPLETED else "error",
             each.id,
         )
-        for each in come_back(session, children)
+        for each in undelivered_results(session, children)
     ]
 
 
-def named(tasks: Sequence[Task | Outcome], commands: Sequence["Shell"] = ()) -> str:
+def task_list(tasks: Sequence[Task | Outcome], commands: Sequence["Shell"] = ()) -> str:
     """Several tasks by id and agent, and commands by id and text: the first few of them."""
-    return _listed(tasks, commands, MOST_NAMED)
+    return _joined(tasks, commands, MAX_LISTED)
 
 
-def all_named(tasks: Sequence[Task | Outcome], commands: Sequence["Shell"] = ()) -> str:
+def full_task_list(tasks: Sequence[Task | Outcome], commands: Sequence["Shell"] = ()) -> str:
     """The same with every one of them, for where nobody can look them up any more."""
-    return _listed(tasks, commands, len(tasks) + len(commands))
+    return _joined(tasks, commands, len(tasks) + len(commands))
 
 
-def _listed(tasks: Sequence[Task | Outcome], commands: Sequence["Shell"], most: int) -> str:
+def _joined(tasks: Sequence[Task | Outcome], commands: Sequence["Shell"], most: int) -> str:
     ids = [each.agent_id if isinstance(each, Outcome) else each.id for each in tasks]
     names = [f"{name} ({visible_line(each.agent)})" for name, each in zip(ids, tasks, strict=True)]
-    names += [f"the command {each.id} ({visible_line(each.order.text, MOST_TYPED)})" for each in commands]
+    names += [f"the command {each.id} ({visible_line(each.order.text, MAX_COMMAND)})" for each in commands]
     few = ", ".join(names[:most])
     return f"{few} and {len(names) - most} more" if len(names) > most else few

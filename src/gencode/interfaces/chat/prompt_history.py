@@ -4,11 +4,11 @@ import json
 import os
 from pathlib import Path
 
-MOST = 1_000
-LONGEST = 20_000
+MAX_PROMPTS = 1_000
+MAX_PROMPT_CHARACTERS = 20_000
 
 
-class History:
+class PromptHistory:
     """Earlier prompts, the newest last, and a place among them while somebody looks through them."""
 
     def __init__(self, file: Path | None = None) -> None:
@@ -26,9 +26,9 @@ class History:
         """Remember a prompt; the same one twice in a row counts once."""
         self._at = None
         self._draft = ""
-        if not prompt.strip() or len(prompt) > LONGEST or self._prompts[-1:] == [prompt]:
+        if not prompt.strip() or len(prompt) > MAX_PROMPT_CHARACTERS or self._prompts[-1:] == [prompt]:
             return
-        self._prompts = [*self._prompts, prompt][-MOST:]
+        self._prompts = [*self._prompts, prompt][-MAX_PROMPTS:]
         if self._file is not None:
             _append(self._file, prompt)
 
@@ -59,14 +59,14 @@ def _read(file: Path) -> list[str]:
     except OSError:
         return []
     found: list[str] = []
-    for line in lines[-MOST:]:
+    for line in lines[-MAX_PROMPTS:]:
         try:
             prompt: object = json.loads(line)
         except ValueError:
             continue
         if isinstance(prompt, str):
             found.append(prompt)
-    if len(lines) > 2 * MOST:
+    if len(lines) > 2 * MAX_PROMPTS:
         _rewrite(file, found)
     return found
 

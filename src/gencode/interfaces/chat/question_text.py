@@ -18,7 +18,7 @@ from gencode.core.visible import exact, exact_line, visible_line
 from gencode.interfaces.render.plain_text import seconds
 from gencode.journal.store import Store
 
-MOST_LINES = 240
+MAX_PREVIEW_LINES = 240
 RUNS_COMMANDS = frozenset({"Bash"})
 WITH_NETWORK = "w"
 NOT_ANSWERED = "The user did not answer"
@@ -31,9 +31,9 @@ REACHES: dict[str, tuple[Reach, str]] = {
 }
 _TEXT_FIELDS = ("command", "url", "file_path", "path", "prompt")
 _SHOWN_BY_PREVIEW = frozenset({"content", "old_string", "new_string", "edits"})
-LAST_FACTS = 20
+LAST_EVENTS = 20
 """So many facts of an agent are looked at for what became of its question."""
-FAREWELL_SECONDS = 2.0
+OUTCOME_SECONDS = 2.0
 """So long the next question waits for what became of the one before it."""
 NOT_HERE = "This question is not asked here any more"
 DROPPED = "what you typed for it is dropped."
@@ -48,12 +48,12 @@ class Choice(Struct, frozen=True):
     answer: Answer
 
 
-def who(question: Question) -> str:
+def asker_path(question: Question) -> str:
     """The agents from the main one down to the one that asks."""
     return " › ".join(exact_line(agent) for agent in question.path) or exact_line(question.agent)
 
 
-def where(question: Question) -> list[str]:
+def location_lines(question: Question) -> list[str]:
     """The folder in which it would run and, of another process, where it was asked and how long it waits."""
     lines = [f"in {exact_line(question.cwd)}"] if question.cwd else []
     if (away := question.away) is None:
@@ -66,7 +66,7 @@ def where(question: Question) -> list[str]:
     return [*lines, f"{asked}{behind}; it waits {waits}"]
 
 
-def due(question: Question, inquiry: Inquiry | None = None) -> str:
+def deadline_line(question: Question, inquiry: Inquiry | None = None) -> str:
     """What counts, and when, if nobody answers; empty where it waits until somebody does."""
     if question.until is None:
         return ""
@@ -82,10 +82,10 @@ def due(question: Question, inquiry: Inquiry | None = None) -> str:
 
 def headline(question: Question) -> str:
     """Who wants to do what."""
-    return f"{who(question)} wants to use {exact_line(question.call.name)}"
+    return f"{asker_path(question)} wants to use {exact_line(question.call.name)}"
 
 
-def exactly(question: Question) -> str:
+def call_text(question: Question) -> str:
     """The text that would be run, fetched or written to, then everything else the call says."""
     arguments = dict(question.call.input)
     main = next((name for name in _TEXT_FIELDS if isinstance(arguments.get(name), str)), "")
@@ -102,8 +102,12 @@ def preview_lines(question: Question) -> list[str]:
     if not question.preview:
         return []
     lines = exact(question.preview.replace("\r\n", "\n")).splitlines()
-    more = [f"… {len(lines) - MOST_LINES} more lines that are not shown"] if len(lines) > MOST_LINES else []
-    return [*lines[:MOST_LINES], *more]
+    more = (
+        [f"… {len(lines) - MAX_PREVIEW_LINES} more lines that are not shown"]
+        if len(lines) > MAX_PREVIEW_LINES
+        else []
+    )
+    return [*lines[:MAX_PREVIEW_LINES], *more]
 
 
 def reason(question: Question) -> str:
@@ -132,7 +136,7 @@ def choices(question: Question) -> list[Choice]:
     return [*found, Choice("n", "no", Answer(False))]
 
 
-def allows(question: Question) -> str:
+def rules_text(question: Question) -> str:
     """What a yes for more than this call would let through from then on."""
     return ", ".join(exact_line(rule) for rule in question.rules)
 
@@ -142,13 +146,13 @@ def inquiry_choices(inquiry: Inquiry) -> list[tuple[str, str]]:
     return [(visible_line(each.label), visible_line(each.description)) for each in inquiry.options]
 
 
-def answered(words: list[str]) -> Answer:
+def answer_from(words: list[str]) -> Answer:
     """The answer to all inquiries of a question; for those left empty a default counts where there is one."""
     said = tuple(word.strip() for word in words)
     return Answer(True, words=said) if any(said) else Answer(False, why=LEFT_EMPTY)
 
 
-def when_empty(inquiry: Inquiry) -> str:
+def empty_answer_text(inquiry: Inquiry) -> str:
     """What an empty answer means: the same as none."""
     default = _short(inquiry.default, 60, visible_line)
     return f"counts as: {default}" if inquiry.default else "leaves it undecided"
@@ -176,7 +180,7 @@ class QuestionEnd(StrEnum):
     """Its agent has ended."""
 
 
-class EndedQuestion(Struct, frozen=True):
+class QuestionOutcome(Struct, frozen=True):
     """What became of a question; `by` says who answered it (empty: that is not known)."""
 
     end: QuestionEnd
@@ -184,7 +188,7 @@ class EndedQuestion(Struct, frozen=True):
     why: str = ""
 
 
-def told(ended: EndedQuestion, question: Question) -> str:
+def outcome_text(ended: QuestionOutcome, question: Question) -> str:
     """What became of a question, in a sentence for a person."""
     by = f"by {visible_line(ended.by, 100)}" if ended.by else "elsewhere"
     match ended.end:
@@ -195,7 +199,7 @@ def told(ended: EndedQuestion, question: Question) -> str:
         case QuestionEnd.ANSWERED:
             return f"It was answered {by}."
         case QuestionEnd.UNANSWERED:
-            return unanswered(question)
+            return unanswered_text(question)
         case QuestionEnd.COVERED:
             return "An answer to another question allows it by now."
         case QuestionEnd.REFUSED:
@@ -204,33 +208,33 @@ def told(ended: EndedQuestion, question: Question) -> str:
             return "It is not asked any more: its agent has ended."
 
 
-def unanswered(question: Question) -> str:
+def unanswered_text(question: Question) -> str:
     """What became of a question of an agent that nobody answered."""
     usual = any(each.default for each in question.inquiries)
     then = "the agent goes on with its default" if usual else "nothing was decided"
     return f"Nobody answered in time: {then}."
 
 
-async def ended_question(store: Store, question: Question) -> EndedQuestion | None:
+async def question_outcome(store: Store, question: Question) -> QuestionOutcome | None:
     """What became of a question; None as long as the journal does not say."""
     task = await store.task(question.task)
-    facts = await store.events(question.task, max(task.seq - LAST_FACTS, 0)) if task else []
+    facts = await store.events(question.task, max(task.seq - LAST_EVENTS, 0)) if task else []
     by = await store.questions.who(question.task, question.call)
     if question.inquiries and by:
-        return EndedQuestion(QuestionEnd.ANSWERED, by)
-    if found := [end for event in facts if (end := _ended(event, question, by))]:
+        return QuestionOutcome(QuestionEnd.ANSWERED, by)
+    if found := [end for event in facts if (end := _outcome_from_event(event, question, by))]:
         return found[-1]
     over = bool(facts) and isinstance(facts[-1].fact, TaskEnded)
-    return EndedQuestion(QuestionEnd.ENDED) if over else None
+    return QuestionOutcome(QuestionEnd.ENDED) if over else None
 
 
-class Farewell:
+class WithdrawnQuestionNotice:
     """Tells a person at a plain terminal, in one line, what became of a question that went away."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
         self._store: Store | None = None
-        self._saying: asyncio.Task[None] | None = None
+        self._notice: asyncio.Task[None] | None = None
 
     def open(self, store: Store) -> None:
         """From now on the journal can be asked."""
@@ -238,67 +242,69 @@ class Farewell:
 
     async def close(self) -> None:
         """Say at once what is not said yet: the journal is about to be closed."""
-        if self._saying is not None:
-            self._saying.cancel()
-            await self.said()
+        if self._notice is not None:
+            self._notice.cancel()
+            await self.wait_shown()
         self._store = None
 
-    def say(self, question: Question) -> None:
+    def show(self, question: Question) -> None:
         """A question went away; what became of it is said as soon as the journal knows."""
-        self._saying = asyncio.get_running_loop().create_task(self._say(question))
+        self._notice = asyncio.get_running_loop().create_task(self._show(question))
 
-    async def said(self) -> None:
+    async def wait_shown(self) -> None:
         """Wait until that was said, so that it does not stand below the next question."""
-        if self._saying is not None:
-            await asyncio.wait([self._saying])
+        if self._notice is not None:
+            await asyncio.wait([self._notice])
 
-    async def _say(self, question: Question) -> None:
-        ended: EndedQuestion | None = None
+    async def _show(self, question: Question) -> None:
+        ended: QuestionOutcome | None = None
         try:
             if self._store is not None:
                 with suppress(GenCodeError):
-                    ended = await _soon(self._store, question)
+                    ended = await _outcome_soon(self._store, question)
         finally:
-            became = told(ended, question).rstrip(".") if ended else ""
+            became = outcome_text(ended, question).rstrip(".") if ended else ""
             self._tell(f"{NOT_HERE}. {became}; {DROPPED}" if ended else WITHDRAWN)
 
 
-async def _soon(store: Store, question: Question) -> EndedQuestion | None:
+async def _outcome_soon(store: Store, question: Question) -> QuestionOutcome | None:
     """What became of a question, as far as it becomes known soon: at least who answered it."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(FAREWELL_SECONDS):
+        async with asyncio.timeout(OUTCOME_SECONDS):
             async for _ in store.changes.looks():
-                if ended := await ended_question(store, question):
+                if ended := await question_outcome(store, question):
                     return ended
     by = await store.questions.who(question.task, question.call)
-    return EndedQuestion(QuestionEnd.ANSWERED, by) if by else None
+    return QuestionOutcome(QuestionEnd.ANSWERED, by) if by else None
 
 
-def _ended(event: Event, question: Question, by: str) -> EndedQuestion | None:
+def _outcome_from_event(event: Event, question: Question, by: str) -> QuestionOutcome | None:
     match event.fact:
         case CallDecided(call=call, decision=decision) if call == question.call.id and not question.inquiries:
-            return _decided(decision, by)
+            return _outcome_of_decision(decision, by)
         case MessageAdded(ToolMessage(results=results)) if question.inquiries:
             mine = [each for each in results if each.call == question.call.id]
             if any(each.trace.unanswered for each in mine):
-                return EndedQuestion(QuestionEnd.UNANSWERED)
-            return EndedQuestion(QuestionEnd.ANSWERED, by) if mine else None
+                return QuestionOutcome(QuestionEnd.UNANSWERED)
+            return QuestionOutcome(QuestionEnd.ANSWERED, by) if mine else None
         case _:
             return None
 
 
-def _decided(decision: Decision, by: str) -> EndedQuestion | None:
+def _outcome_of_decision(decision: Decision, by: str) -> QuestionOutcome | None:
     by_person = decision.by is DecidedBy.USER
     match decision.action:
         case Action.ASK:
             return None
         case Action.ALLOW:
             return (
-                EndedQuestion(QuestionEnd.APPROVED, by) if by_person else EndedQuestion(QuestionEnd.COVERED)
+                QuestionOutcome(QuestionEnd.APPROVED, by)
+                if by_person
+                else QuestionOutcome(QuestionEnd.COVERED)
             )
         case Action.DENY:
             return (
-                EndedQuestion(QuestionEnd.DECLINED, by)
+                QuestionOutcome(QuestionEnd.DECLINED, by)
                 if by_person
-                else EndedQuestion(QuestionEnd.REFUSED, why=decision.why)
+                else QuestionOutcome(QuestionEnd.REFUSED, why=decision.why)
             )

@@ -12,7 +12,7 @@ from gencode.schedule.appointments import Appointment
 from gencode.tasks.scheduler import Scheduler, everywhere
 
 
-def scheduler_of(
+def scheduler_for(
     gen: GenCode,
     tell: Callable[[str], None],
     flags: Mapping[str, Any] | None = None,

@@ -14,7 +14,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.rules import RuleSource, parse_mode
 from gencode.core.spec import TaskRequest
 from gencode.core.visible import visible_line
-from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.chat_session import ChatSession
 from gencode.interfaces.chat.info_pages import (
     budget_page,
     cost_page,
@@ -24,13 +24,13 @@ from gencode.interfaces.chat.info_pages import (
     servers_page,
     status_page,
 )
-from gencode.interfaces.chat.task_controls import bounded, bounds_page, would_hit
+from gencode.interfaces.chat.task_controls import budget_usage_page, changed_budget, confirmation_text
 from gencode.interfaces.render.agent_view import View, seen
 from gencode.tasks.control import Verb
 from gencode.tasks.fork import Fork
 from gencode.tasks.task_queries import below, spent_by
 
-NEAR = 0.6
+SIMILARITY = 0.6
 """So much alike a name must be to be offered for another."""
 KEYS = (
     ("Enter", "send; while the agent works it hears it before its next reply"),
@@ -46,13 +46,13 @@ KEYS = (
     ("Ctrl+C", "close a page; clear what is typed; then interrupt; twice at rest: quit"),
     ("Ctrl+D", "quit when nothing is typed"),
 )
-GO_ON = "Go on where you were."
-Place = Literal["tree", "agent", "sessions", "agents", "new", "edit", "trust", "theme", "quit", "opened"]
+RESUME_TEXT = "Go on where you were."
+ViewName = Literal["tree", "agent", "sessions", "agents", "new", "edit", "trust", "theme", "quit", "opened"]
 _VERBS: dict[str, Verb] = {"interrupt": "interrupt", "keep": "keep", "stop": "stop", "stop-tree": "tree"}
 _KINDS = ("tokens", "usd", "spawns")
 
 
-class Command(Struct, frozen=True):
+class SlashCommand(Struct, frozen=True):
     """One command: its words as they are typed, and what it does in a sentence."""
 
     name: str
@@ -67,39 +67,49 @@ class Command(Struct, frozen=True):
 
 
 COMMANDS = (
-    Command("help", "", "this list, and the keys", ("keys",)),
-    Command("tasks", "", "all agents of this session, as a tree (Ctrl+T)", ("tree",)),
-    Command("task-status", "ID", "how one agent stands, and what it has found", ("status",)),
-    Command("open", "ID", "the live transcript of an agent; typing there steers it"),
-    Command("background", "[ID]", "send what runs in the foreground to the background (Ctrl+B)", ("bg",)),
-    Command("interrupt", "[ID] [TEXT]", "cut what an agent does now; it goes on from there"),
-    Command("steer", "ID TEXT", "say something to an agent, which hears it before its next reply", ("send",)),
-    Command("keep", "[ID]", "stop an agent after a last turn in which it says what it found"),
-    Command("stop", "[ID]", "abort an agent and what it waits for, at once"),
-    Command("stop-tree", "[ID]", "abort an agent and everything below it"),
-    Command("resume", "[ID] [TEXT]", "go on with an earlier conversation, or with an agent that has ended"),
-    Command("fork", "ID TEXT", "a new agent that begins with what another one knew (ID@SEQ: at one fact)"),
-    Command("sessions", "", "the conversations of this folder; Enter opens one"),
-    Command("new", "", "begin a new conversation", ("clear",)),
-    Command("agents", "[NAME | lint | new NAME | edit NAME | trust]", "the agents that can be sent"),
-    Command("model", "[NAME]", "which model answers, or another one from the next turn on"),
-    Command("mode", "[MODE]", "the permission mode, or another one for all agents at once (Shift+Tab)"),
-    Command("permissions", "[TOOL INPUT]", "the rules that count, or what is decided about one call"),
-    Command("budget", "[ID] [KIND AMOUNT | none]", "what this conversation, or one agent, may spend"),
-    Command("cost", "", "what this conversation has cost, agent by agent"),
-    Command("compact", "", "sum up what was said so far, so that there is room for more"),
-    Command("skills", "", "the skills there are"),
-    Command("mcp", "", "the MCP servers and their tools"),
-    Command("export", "[FILE]", "write the journal of this conversation as JSONL"),
-    Command("theme", "[dark | light]", "colours for a dark or a light terminal"),
-    Command("quit", "", "leave; what runs in the background is stopped, what it said is kept", ("exit",)),
+    SlashCommand("help", "", "this list, and the keys", ("keys",)),
+    SlashCommand("tasks", "", "all agents of this session, as a tree (Ctrl+T)", ("tree",)),
+    SlashCommand("task-status", "ID", "how one agent stands, and what it has found", ("status",)),
+    SlashCommand("open", "ID", "the live transcript of an agent; typing there steers it"),
+    SlashCommand(
+        "background", "[ID]", "send what runs in the foreground to the background (Ctrl+B)", ("bg",)
+    ),
+    SlashCommand("interrupt", "[ID] [TEXT]", "cut what an agent does now; it goes on from there"),
+    SlashCommand(
+        "steer", "ID TEXT", "say something to an agent, which hears it before its next reply", ("send",)
+    ),
+    SlashCommand("keep", "[ID]", "stop an agent after a last turn in which it says what it found"),
+    SlashCommand("stop", "[ID]", "abort an agent and what it waits for, at once"),
+    SlashCommand("stop-tree", "[ID]", "abort an agent and everything below it"),
+    SlashCommand(
+        "resume", "[ID] [TEXT]", "go on with an earlier conversation, or with an agent that has ended"
+    ),
+    SlashCommand(
+        "fork", "ID TEXT", "a new agent that begins with what another one knew (ID@SEQ: at one fact)"
+    ),
+    SlashCommand("sessions", "", "the conversations of this folder; Enter opens one"),
+    SlashCommand("new", "", "begin a new conversation", ("clear",)),
+    SlashCommand("agents", "[NAME | lint | new NAME | edit NAME | trust]", "the agents that can be sent"),
+    SlashCommand("model", "[NAME]", "which model answers, or another one from the next turn on"),
+    SlashCommand("mode", "[MODE]", "the permission mode, or another one for all agents at once (Shift+Tab)"),
+    SlashCommand("permissions", "[TOOL INPUT]", "the rules that count, or what is decided about one call"),
+    SlashCommand("budget", "[ID] [KIND AMOUNT | none]", "what this conversation, or one agent, may spend"),
+    SlashCommand("cost", "", "what this conversation has cost, agent by agent"),
+    SlashCommand("compact", "", "sum up what was said so far, so that there is room for more"),
+    SlashCommand("skills", "", "the skills there are"),
+    SlashCommand("mcp", "", "the MCP servers and their tools"),
+    SlashCommand("export", "[FILE]", "write the journal of this conversation as JSONL"),
+    SlashCommand("theme", "[dark | light]", "colours for a dark or a light terminal"),
+    SlashCommand(
+        "quit", "", "leave; what runs in the background is stopped, what it said is kept", ("exit",)
+    ),
 )
 
 
 _BY_NAME = {name: command for command in COMMANDS for name in (command.name, *command.also)}
 
 
-class Typed(Struct, frozen=True):
+class ParsedCommand(Struct, frozen=True):
     """A command as it was typed: its name and everything behind it."""
 
     name: str
@@ -124,23 +134,23 @@ def is_command(text: str) -> bool:
     return text.startswith("/") and "\n" not in text.strip() and "/" not in word[1:] and len(word) > 1
 
 
-def is_known(text: str) -> bool:
+def is_known_command(text: str) -> bool:
     """Whether a text is one of the commands there are."""
     return is_command(text) and text.split(maxsplit=1)[0].removeprefix("/").casefold() in _BY_NAME
 
 
-def parse(text: str) -> Typed:
+def parse_command(text: str) -> ParsedCommand:
     """A typed command; UserMistake offers the nearest ones when there is none of that name."""
     name, _, rest = text.strip().removeprefix("/").partition(" ")
     command = _BY_NAME.get(name.casefold())
     if command is None:
-        near = get_close_matches(name.casefold(), _BY_NAME, n=3, cutoff=NEAR)
+        near = get_close_matches(name.casefold(), _BY_NAME, n=3, cutoff=SIMILARITY)
         offer = f" Did you mean {', '.join(f'/{each}' for each in near)}?" if near else ""
         raise UserMistake(f"There is no command /{visible_line(name, 40)}.{offer} See /help.")
-    return Typed(command.name, rest.strip())
+    return ParsedCommand(command.name, rest.strip())
 
 
-def completions(text: str) -> list[Command]:
+def matching_commands(text: str) -> list[SlashCommand]:
     """The commands that a beginning may become, the best first."""
     if not text.startswith("/") or " " in text:
         return []
@@ -171,14 +181,14 @@ class Page(Struct, frozen=True):
     text: str
 
 
-class Show(Struct, frozen=True):
+class ShowView(Struct, frozen=True):
     """A place of the screen to go to, and what about."""
 
-    place: Place
+    place: ViewName
     what: str = ""
 
 
-class Confirm(Struct, frozen=True):
+class ConfirmAction(Struct, frozen=True):
     """A verb that hits something: what it would hit is shown before it does."""
 
     verb: Verb
@@ -187,232 +197,232 @@ class Confirm(Struct, frozen=True):
     message: str = ""
 
 
-class Word(Struct, frozen=True):
+class StatusMessage(Struct, frozen=True):
     """A line for the person: it is done."""
 
     text: str = ""
 
 
-Deed = Page | Show | Confirm | Word
+CommandResult = Page | ShowView | ConfirmAction | StatusMessage
 
 
-async def act(talk: Talk, typed: Typed, here: str = "") -> Deed:
+async def run_command(chat: ChatSession, typed: ParsedCommand, here: str = "") -> CommandResult:
     """Do what was typed; `here` is the agent that is looked at, for commands that name none."""
     if typed.name in _VERBS:
-        return await _verb(talk, typed, here or talk.session or "")
-    return await _ACTS[typed.name](talk, typed, here)
+        return await _verb(chat, typed, here or chat.session or "")
+    return await _COMMANDS[typed.name](chat, typed, here)
 
 
-async def strike(talk: Talk, task: str, verb: Verb, message: str = "") -> Deed:
+async def request_action(chat: ChatSession, task: str, verb: Verb, message: str = "") -> CommandResult:
     """A verb at an agent is to be confirmed; one that would hit nothing says so at once."""
-    hits = await talk.hits(task, verb)
-    text = would_hit(verb, await talk.gen.find(task), hits)
-    return Confirm(verb, task, text, message) if hits else Word(text)
+    hits = await chat.affected_tasks(task, verb)
+    text = confirmation_text(verb, await chat.gen.find(task), hits)
+    return ConfirmAction(verb, task, text, message) if hits else StatusMessage(text)
 
 
-async def _verb(talk: Talk, typed: Typed, here: str) -> Deed:
+async def _verb(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     verb = _VERBS[typed.name]
     word, rest = typed.first()
     if not word and not here:
         raise UserMistake(f"Nothing runs here; say which agent: /{typed.name} ID.")
-    return await strike(talk, (await talk.gen.find(word or here)).id, verb, rest)
+    return await request_action(chat, (await chat.gen.find(word or here)).id, verb, rest)
 
 
-async def _help(talk: Talk, typed: Typed, here: str) -> Deed:
+async def _help(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     return Page("Commands and keys", f"{help_text()}\n\n{keys_text()}")
 
 
-async def _tree(talk: Talk, typed: Typed, here: str) -> Deed:
-    return Show("tree")
+async def _tree(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
+    return ShowView("tree")
 
 
-async def _status(talk: Talk, typed: Typed, here: str) -> Deed:
-    task = await talk.gen.find(_needed(typed, here))
-    view = talk.view.agents.get(task.id)
-    return Page(f"Task {task.id}", status_page(await talk.gen.get(task.id), view.place if view else 0))
+async def _status(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
+    task = await chat.gen.find(_required_task(typed, here))
+    view = chat.view.agents.get(task.id)
+    return Page(f"Task {task.id}", status_page(await chat.gen.get(task.id), view.place if view else 0))
 
 
-async def _open(talk: Talk, typed: Typed, here: str) -> Deed:
-    return Show("agent", (await talk.gen.find(_needed(typed, ""))).id)
+async def _open(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
+    return ShowView("agent", (await chat.gen.find(_required_task(typed, ""))).id)
 
 
-async def _background(talk: Talk, typed: Typed, here: str) -> Deed:
-    await talk.send_back(typed.first()[0] or (here if here != talk.session else ""))
-    return Word()
+async def _background(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
+    await chat.move_to_background(typed.first()[0] or (here if here != chat.session else ""))
+    return StatusMessage()
 
 
-async def _steer(talk: Talk, typed: Typed, here: str) -> Deed:
+async def _steer(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     task, text = typed.first()
     if not text:
         raise UserMistake("Say which agent and what it should hear: /steer ID TEXT.")
-    await talk.steer(task, text)
-    return Word()
+    await chat.steer(task, text)
+    return StatusMessage()
 
 
-async def _resume(talk: Talk, typed: Typed, here: str) -> Deed:
+async def _resume(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     task, text = typed.first()
     if not task:
-        return Show("sessions")
-    found = await talk.gen.find(task)
+        return ShowView("sessions")
+    found = await chat.gen.find(task)
     if found.conversation:
-        await talk.open(found.id)
+        await chat.open(found.id)
         if text:
-            await talk.say(text)
-        return Show("opened", found.id)
-    await talk.steer(found.id, text or GO_ON)
-    return Show("agent", found.id)
+            await chat.send(text)
+        return ShowView("opened", found.id)
+    await chat.steer(found.id, text or RESUME_TEXT)
+    return ShowView("agent", found.id)
 
 
-async def _fork(talk: Talk, typed: Typed, here: str) -> Deed:
+async def _fork(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     word, text = typed.first()
     task, at, number = word.partition("@")
     if not text or (at and not number.isdecimal()):
         raise UserMistake("Say which agent, at which fact if not the last, and what to do: /fork ID@12 TEXT.")
     request = TaskRequest("", text, background=True)
     fork = Fork(int(number) if at else None)
-    return Show("agent", (await talk.gen.work.fork_anywhere(task, fork, request)).id)
+    return ShowView("agent", (await chat.gen.work.fork_anywhere(task, fork, request)).id)
 
 
-async def _sessions(talk: Talk, typed: Typed, here: str) -> Deed:
-    return Show("sessions")
+async def _sessions(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
+    return ShowView("sessions")
 
 
-async def _new(talk: Talk, typed: Typed, here: str) -> Deed:
-    talk.leave()
-    return Show("new")
+async def _new(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
+    chat.start_new()
+    return ShowView("new")
 
 
-async def _agents(talk: Talk, typed: Typed, here: str) -> Deed:
+async def _agents(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     words = typed.words()
-    cwd = talk.gen.workspace.cwd
+    cwd = chat.gen.workspace.cwd
     match words:
         case []:
-            return Show("agents")
+            return ShowView("agents")
         case ["lint", *paths]:
             return Page("gen agents lint", await printed(["agents", "lint", *paths], cwd))
         case ["trust"]:
-            return Show("trust", await printed(["trust", "--show"], cwd))
+            return ShowView("trust", await printed(["trust", "--show"], cwd))
         case ["new", name, first, *more]:
             said = ["agents", "new", name, "--description", " ".join((first, *more))]
             return Page("gen agents new", await printed(said, cwd))
         case ["new", *_]:
             raise UserMistake("Say its name and when it should be sent: /agents new tester Runs the tests.")
         case ["edit", name]:
-            return Show("edit", _own_file(talk, name))
+            return ShowView("edit", _editable_file(chat, name))
         case [name]:
-            model = talk.chosen.lasting if talk.chosen else talk.gen.settings.model
+            model = chat.chosen_model.lasting if chat.chosen_model else chat.gen.settings.model
             shown = await printed(["agents", "show", name], cwd, model)
             return Page(f"gen agents show {name}", shown)
         case _:
             raise UserMistake("Say a name, lint, new NAME DESCRIPTION, edit NAME or trust after /agents.")
 
 
-def _own_file(talk: Talk, name: str) -> str:
-    spec = talk.gen.agents.find(name)
+def _editable_file(chat: ChatSession, name: str) -> str:
+    spec = chat.gen.agents.find(name)
     if spec.builtin:
         raise UserMistake(f"{spec.name} is built in; make one of your own with /agents new.")
     return spec.source
 
 
-async def _model(talk: Talk, typed: Typed, here: str) -> Deed:
+async def _model(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     if not typed.rest:
-        return Page("gen models", await printed(["models"], talk.gen.workspace.cwd))
-    talk.chosen = talk.gen.session.model.use(typed.rest)
-    return Word(f"From the next turn on {visible_line(talk.chosen.name)} answers.")
+        return Page("gen models", await printed(["models"], chat.gen.workspace.cwd))
+    chat.chosen_model = chat.gen.session.model.use(typed.rest)
+    return StatusMessage(f"From the next turn on {visible_line(chat.chosen_model.name)} answers.")
 
 
-async def _mode(talk: Talk, typed: Typed, here: str) -> Deed:
-    root = talk.gen.root
+async def _mode(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
+    root = chat.gen.root
     if not typed.rest:
         return Page("Permission modes", modes_page(root.policy.mode))
     root.switch(parse_mode(typed.rest))
-    return Word(f"All agents of this session are in the mode {root.policy.mode} from now on.")
+    return StatusMessage(f"All agents of this session are in the mode {root.policy.mode} from now on.")
 
 
-async def _permissions(talk: Talk, typed: Typed, here: str) -> Deed:
+async def _permissions(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     tool, rest = typed.first()
     if not tool:
-        return Page("Permissions", rules_page(talk.gen))
+        return Page("Permissions", rules_page(chat.gen))
     words = typed.words()[1:]
     said = ["permissions", "explain", "--tool", tool, "--input", words[0] if len(words) == 1 else rest]
-    mode = ["--mode", str(talk.gen.root.policy.mode)]
+    mode = ["--mode", str(chat.gen.root.policy.mode)]
     rules = [
         part
-        for rule in talk.gen.root.policy.rules
+        for rule in chat.gen.root.policy.rules
         if rule.origin.source is RuleSource.FLAG
         for part in (f"--{rule.action}", rule.spelled)
     ]
-    return Page("gen permissions explain", await printed([*said, *mode, *rules], talk.gen.workspace.cwd))
+    return Page("gen permissions explain", await printed([*said, *mode, *rules], chat.gen.workspace.cwd))
 
 
-async def _budget(talk: Talk, typed: Typed, here: str) -> Deed:
+async def _budget(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     words = typed.words()
     if words and {*words[0].lower()} <= {*hexdigits}:
-        return await _budget_of(talk, words[0], words[1:])
+        return await _budget_of(chat, words[0], words[1:])
     if words == ["none"]:
-        await talk.gen.work.set_session_budget(Budget(), talk.session)
+        await chat.gen.work.set_session_budget(Budget(), chat.session)
     elif len(words) == 2 and words[0] in _KINDS:
-        now = await talk.gen.work.budget_of(talk.session)
-        await talk.gen.work.set_session_budget(bounded(now, words), talk.session)
+        now = await chat.gen.work.budget_of(chat.session)
+        await chat.gen.work.set_session_budget(changed_budget(now, words), chat.session)
     elif words:
         raise UserMistake("Say /budget tokens 200000, /budget usd 2.5, /budget spawns 8 or /budget none.")
-    budget = await talk.gen.work.budget_of(talk.session)
-    return Page("Budget", budget_page(budget, await _as_written(talk), talk.session))
+    budget = await chat.gen.work.budget_of(chat.session)
+    return Page("Budget", budget_page(budget, await _stored_view(chat), chat.session))
 
 
-async def _budget_of(talk: Talk, task: str, words: Sequence[str]) -> Deed:
+async def _budget_of(chat: ChatSession, task: str, words: Sequence[str]) -> CommandResult:
     """What one agent may spend, with everything below it, or another budget for it."""
-    found = await talk.gen.find(task)
-    now = await talk.gen.work.current_budget(found)
-    now = await talk.gen.set_budget(found.id, bounded(now, words)) if words else now
-    page = bounds_page(now, await spent_by(talk.gen.store, found.id))
+    found = await chat.gen.find(task)
+    now = await chat.gen.work.current_budget(found)
+    now = await chat.gen.set_budget(found.id, changed_budget(now, words)) if words else now
+    page = budget_usage_page(now, await spent_by(chat.gen.store, found.id))
     return Page(f"Budget of {visible_line(found.agent)} {found.id}", page)
 
 
-async def _cost(talk: Talk, typed: Typed, here: str) -> Deed:
-    if talk.session is None:
-        return Word("Nothing was asked yet, so nothing was spent.")
-    return Page("Cost", cost_page(await _as_written(talk), talk.session))
+async def _cost(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
+    if chat.session is None:
+        return StatusMessage("Nothing was asked yet, so nothing was spent.")
+    return Page("Cost", cost_page(await _stored_view(chat), chat.session))
 
 
-async def _as_written(talk: Talk) -> View:
+async def _stored_view(chat: ChatSession) -> View:
     """The agents of the conversation as the journals tell them, with what they spent in other processes."""
-    if talk.session is None:
-        return talk.view
-    top = await talk.gen.find(talk.session)
-    return View({each.id: seen(each) for each in (top, *await below(talk.gen.store, top.id))})
+    if chat.session is None:
+        return chat.view
+    top = await chat.gen.find(chat.session)
+    return View({each.id: seen(each) for each in (top, *await below(chat.gen.store, top.id))})
 
 
-async def _compact(talk: Talk, typed: Typed, here: str) -> Deed:
-    if talk.session is None:
+async def _compact(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
+    if chat.session is None:
         raise UserMistake("Nothing was asked yet, so there is nothing to sum up.")
-    if talk.running:
+    if chat.running:
         raise UserMistake("The agent is at work; interrupt it with Esc, or wait, then sum up.")
-    done = await talk.compact()
-    return Word(
+    done = await chat.compact()
+    return StatusMessage(
         "What was said so far is summed up; nothing of it is lost." if done else "There is little to sum up."
     )
 
 
-async def _skills(talk: Talk, typed: Typed, here: str) -> Deed:
-    return Page("gen skills list", await printed(["skills", "list"], talk.gen.workspace.cwd))
+async def _skills(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
+    return Page("gen skills list", await printed(["skills", "list"], chat.gen.workspace.cwd))
 
 
-async def _servers(talk: Talk, typed: Typed, here: str) -> Deed:
-    return Page("MCP servers", servers_page(talk.gen))
+async def _servers(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
+    return Page("MCP servers", servers_page(chat.gen))
 
 
-async def _export(talk: Talk, typed: Typed, here: str) -> Deed:
-    task = here or talk.session
+async def _export(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
+    task = here or chat.session
     if task is None:
         raise UserMistake("Nothing was asked yet, so there is nothing to export.")
-    path = _written(
-        talk.gen.workspace.cwd, typed.rest or f"gencode-{task}.jsonl", await talk.gen.export(task)
+    path = _write_new_file(
+        chat.gen.workspace.cwd, typed.rest or f"gencode-{task}.jsonl", await chat.gen.export(task)
     )
-    return Word(f"Wrote {path}; it can be read again with: gen task import {path}")
+    return StatusMessage(f"Wrote {path}; it can be read again with: gen task import {path}")
 
 
-def _written(folder: Path, name: str, text: str) -> Path:
+def _write_new_file(folder: Path, name: str, text: str) -> Path:
     """A new file; never one that is there already."""
     path = folder / Path(name).expanduser()
     try:
@@ -425,17 +435,17 @@ def _written(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-async def _theme(talk: Talk, typed: Typed, here: str) -> Deed:
+async def _theme(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     if typed.rest not in ("", "dark", "light"):
         raise UserMistake("There are the themes dark and light.")
-    return Show("theme", typed.rest)
+    return ShowView("theme", typed.rest)
 
 
-async def _quit(talk: Talk, typed: Typed, here: str) -> Deed:
-    return Show("quit")
+async def _quit(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
+    return ShowView("quit")
 
 
-def _needed(typed: Typed, here: str) -> str:
+def _required_task(typed: ParsedCommand, here: str) -> str:
     """The id that was typed, or the agent that is looked at."""
     word = typed.first()[0] or here
     if not word:
@@ -443,7 +453,7 @@ def _needed(typed: Typed, here: str) -> str:
     return word
 
 
-_ACTS: dict[str, Callable[[Talk, Typed, str], Awaitable[Deed]]] = {
+_COMMANDS: dict[str, Callable[[ChatSession, ParsedCommand, str], Awaitable[CommandResult]]] = {
     "help": _help,
     "tasks": _tree,
     "task-status": _status,

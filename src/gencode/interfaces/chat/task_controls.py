@@ -15,18 +15,23 @@ from gencode.core.reasons import Cause, EndReason, stop_cause
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
-from gencode.interfaces.chat.notices import named
+from gencode.interfaces.chat.notices import task_list
 from gencode.interfaces.render.number_format import Bar, bar_text, bars
 from gencode.tasks.actions import AnyVerb, StruckTask
 from gencode.tasks.control import Verb
 
 STOPPED = stop_cause("a person stopped it")
 INTERRUPTED = Cause(EndReason.INTERRUPTED, "a person interrupted it")
-_DID = {"interrupt": "Interrupted", "keep": "Stopped, with a last word", "stop": "Stopped", "tree": "Stopped"}
+_DONE = {
+    "interrupt": "Interrupted",
+    "keep": "Stopped, with a last word",
+    "stop": "Stopped",
+    "tree": "Stopped",
+}
 KINDS = Budget.__struct_fields__
 
 
-class VerbWords(Struct, frozen=True):
+class TaskAction(Struct, frozen=True):
     """One verb: its name, the key that means it in the tree, and what it does."""
 
     verb: AnyVerb
@@ -35,28 +40,30 @@ class VerbWords(Struct, frozen=True):
     says: str
 
 
-VERBS = (
-    VerbWords("interrupt", "Interrupt", "i", "cuts what it does now and the agents it waits for; it goes on"),
-    VerbWords("steer", "Steer", "m", "hits nothing: it hears your words before its next reply"),
-    VerbWords("keep", "Stop and keep", "k", "stops it after one turn in which it says what it found"),
-    VerbWords("stop", "Abort", "x", "stops it and the agents it waits for, at once"),
-    VerbWords("tree", "Abort the tree", "X", "stops it and everything below it, the background too"),
+TASK_ACTIONS = (
+    TaskAction(
+        "interrupt", "Interrupt", "i", "cuts what it does now and the agents it waits for; it goes on"
+    ),
+    TaskAction("steer", "Steer", "m", "hits nothing: it hears your words before its next reply"),
+    TaskAction("keep", "Stop and keep", "k", "stops it after one turn in which it says what it found"),
+    TaskAction("stop", "Abort", "x", "stops it and the agents it waits for, at once"),
+    TaskAction("tree", "Abort the tree", "X", "stops it and everything below it, the background too"),
 )
 
 
-BY_VERB = {each.verb: each for each in VERBS}
+ACTIONS_BY_VERB = {each.verb: each for each in TASK_ACTIONS}
 
 
-def would_hit(verb: Verb, task: Task, hit: Sequence[Task]) -> str:
+def confirmation_text(verb: Verb, task: Task, hit: Sequence[Task]) -> str:
     """What a verb would hit at this moment, before it does."""
-    name = BY_VERB[verb].name
+    name = ACTIONS_BY_VERB[verb].name
     if not hit:
         why = "waits for its turn" if task.status is Status.PENDING else "has ended already"
         return f"{name} would hit nothing: {task.id} {why}."
-    return f"{name} hits {'1 task' if len(hit) == 1 else f'{len(hit)} tasks'}: {named(hit)}."
+    return f"{name} hits {'1 task' if len(hit) == 1 else f'{len(hit)} tasks'}: {task_list(hit)}."
 
 
-def was_hit(verb: Verb, task: Task, hit: Sequence[Task], behind: Sequence[str] = ()) -> str:
+def action_report(verb: Verb, task: Task, hit: Sequence[Task], behind: Sequence[str] = ()) -> str:
     """What a verb did hit, and what goes on in the background."""
     if not hit:
         why = "waits for its turn" if task.status is Status.PENDING else "had ended already"
@@ -65,17 +72,17 @@ def was_hit(verb: Verb, task: Task, hit: Sequence[Task], behind: Sequence[str] =
     if verb == "interrupt":
         after = " Its turn is over." if task.conversation else " It goes on from there."
     going = f" In the background goes on: {', '.join(behind)}." if behind else ""
-    return f"{_DID[verb]}: {named(hit)}.{after}{going}"
+    return f"{_DONE[verb]}: {task_list(hit)}.{after}{going}"
 
 
-def with_ids(struck: StruckTask, hit: str) -> dict[str, Any]:
+def as_json(struck: StruckTask, hit: str) -> dict[str, Any]:
     """A task after a verb as `--json` prints it: everything that was hit by its id, under this name."""
     told: dict[str, Any] = msgspec.to_builtins(struck)
     ids = [each["agentId"] for each in told.pop("hit")]
     return {**told, hit: ids}
 
 
-def bounded(now: Budget, words: Sequence[str]) -> Budget:
+def changed_budget(now: Budget, words: Sequence[str]) -> Budget:
     """A budget with these kinds set and the others as they are; UserMistake for anything else."""
     if [*words] == ["none"]:
         return Budget()
@@ -93,7 +100,7 @@ def bounded(now: Budget, words: Sequence[str]) -> Budget:
     return replace(now, **amounts)
 
 
-def bounds_page(budget: Budget, spent: Spent) -> str:
+def budget_usage_page(budget: Budget, spent: Spent) -> str:
     """What a task may spend, and what of it is spent."""
     used = bars(budget, Usage(spent.tokens, usd=spent.usd), spent.turns, spent.spawns)
     if budget.seconds is not None:

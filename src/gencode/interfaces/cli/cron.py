@@ -8,7 +8,7 @@ from typing import Any
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.visible import visible
-from gencode.interfaces.chat.schedule_runner import scheduler_of
+from gencode.interfaces.chat.schedule_runner import scheduler_for
 from gencode.interfaces.cli.open_session import flags, opened
 from gencode.interfaces.cli.piped_input import whole_input
 from gencode.interfaces.event_loop_runner import run_to_end
@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
 async def _run(args: argparse.Namespace) -> int:
     loop, code = asyncio.get_running_loop(), 0
     async with opened(args) as gen:
-        work = asyncio.create_task(scheduler_of(gen, _tell, flags(args)).run())
+        work = asyncio.create_task(scheduler_for(gen, _tell, flags(args)).run())
 
         def end(number: signal.Signals) -> None:
             nonlocal code

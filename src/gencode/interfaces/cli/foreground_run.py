@@ -19,7 +19,7 @@ from gencode.core.reasons import TOLD_TO_END, Cause, EndReason, stop_cause
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
-from gencode.interfaces.chat.notices import all_named, named
+from gencode.interfaces.chat.notices import full_task_list, task_list
 from gencode.interfaces.cli.open_session import telling_of_servers
 from gencode.interfaces.render import plain_text
 from gencode.interfaces.render.agent_view import View
@@ -241,7 +241,7 @@ async def _ended(gen: GenCode, job: Live) -> None:
     if behind := [live.task for live in gen.supervisor if not live.stop.stopped and live is not job]:
         cut = "The turn was interrupted" if interrupted else f"Task {job.id} was stopped"
         cut = f"Task {job.id} has finished" if completed else cut
-        plain_text.note(f"{cut}. In the background goes on: {named(behind)}. Ctrl-C stops it.")
+        plain_text.note(f"{cut}. In the background goes on: {task_list(behind)}. Ctrl-C stops it.")
     while behind := [live.work for live in gen.supervisor if live.work is not None]:
         await asyncio.wait(behind)
 
@@ -272,7 +272,7 @@ def tell_stopped(gen: GenCode, *, conversations: bool = False, beside: str = "")
         telling = _tell_all(gen.store, running, commands, apart, stopping)
         stopping.looking = gen.supervisor.see_to(telling)
     elif running or commands:
-        plain_text.note(STOPPING.format(names=all_named(running, commands)))
+        plain_text.note(STOPPING.format(names=full_task_list(running, commands)))
     return stopping
 
 
@@ -299,7 +299,7 @@ async def _tell_all(
                 above = tuple(each.id for each in found)
                 known.update((each.id, each) for each in at_work if each.id not in known)
     stopping.work = _work(known.values(), commands)
-    plain_text.note(STOPPING.format(names=all_named([*known.values()], commands)))
+    plain_text.note(STOPPING.format(names=full_task_list([*known.values()], commands)))
 
 
 async def _outcome(gen: GenCode, job: Live) -> Outcome:

@@ -17,19 +17,19 @@ from gencode.core.messages import AssistantMessage
 from gencode.core.questions import Answer, Question
 from gencode.core.status import Status
 from gencode.core.visible import visible_line
-from gencode.interfaces.chat.chat_session import Talk
-from gencode.interfaces.chat.notices import Notice, all_named, guarded
+from gencode.interfaces.chat.chat_session import ChatSession
+from gencode.interfaces.chat.notices import Notice, full_task_list, report_errors
 from gencode.interfaces.chat.question_text import REACHES, WITH_NETWORK
 from gencode.interfaces.chat.slash_commands import (
-    Confirm,
-    Deed,
+    CommandResult,
+    ConfirmAction,
     Page,
-    Show,
-    Word,
-    act,
+    ShowView,
+    StatusMessage,
     is_command,
-    is_known,
-    parse,
+    is_known_command,
+    parse_command,
+    run_command,
 )
 from gencode.interfaces.cli.open_session import SCREEN_WAIT, check, opened
 from gencode.interfaces.cli.task_transcript import transcript_text
@@ -68,47 +68,47 @@ async def _run(args: argparse.Namespace) -> int:
         gen.servers.patience = SCREEN_WAIT
         for line in check(gen, args).splitlines():
             answer(line)
-        talk = Talk(gen, agent=getattr(args, "agent", ""), heard=lines.hear, told=lines.tell)
-        lines.talk = talk
+        chat = ChatSession(gen, agent=getattr(args, "agent", ""), on_event=lines.hear, on_notice=lines.tell)
+        lines.chat = chat
         lines.farewell.open(gen.store)
-        lasting = [asyncio.create_task(talk.listen()), asyncio.create_task(_run_due(talk))]
+        lasting = [asyncio.create_task(chat.listen()), asyncio.create_task(_run_due(chat))]
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lines.interrupted)
         try:
-            await _begin(talk, args)
+            await _begin(chat, args)
             answer(READY)
-            await lines.lead(talk)
-            _name_what_stops(talk)
+            await lines.lead(chat)
+            _name_what_stops(chat)
         finally:
             for each in lasting:
                 each.cancel()
             await asyncio.wait(lasting)
-            await talk.close()
+            await chat.close()
             await lines.farewell.close()
     return 0
 
 
-async def _run_due(talk: Talk) -> None:
+async def _run_due(chat: ChatSession) -> None:
     """Run what is planned while the conversation is open; what was missed or ended is a line."""
-    from gencode.interfaces.chat.schedule_runner import scheduler_of
+    from gencode.interfaces.chat.schedule_runner import scheduler_for
 
-    await scheduler_of(talk.gen, lambda text: talk.tell(Notice(text))).run()
+    await scheduler_for(chat.gen, lambda text: chat.notify(Notice(text))).run()
 
 
-async def _begin(talk: Talk, args: argparse.Namespace) -> None:
+async def _begin(chat: ChatSession, args: argparse.Namespace) -> None:
     session = getattr(args, "session", "")
     if "go_on" in args:
-        session = await talk.last()
+        session = await chat.latest_session()
     if session:
-        await talk.open(session)
-        answer(await transcript_text(talk.gen, talk.session or session))
+        await chat.open(session)
+        answer(await transcript_text(chat.gen, chat.session or session))
 
 
-def _name_what_stops(talk: Talk) -> None:
+def _name_what_stops(chat: ChatSession) -> None:
     """Whatever still runs here ends with this process; that is said, away from the answers."""
-    running = [live.task for live in talk.gen.supervisor if not live.over]
-    commands = talk.gen.session.shells.running()
+    running = [live.task for live in chat.gen.supervisor if not live.over]
+    commands = chat.gen.session.shells.running()
     if running or commands:
-        note(f"Still running, stopped now: {all_named(running, commands)}. What they have said is kept.")
+        note(f"Still running, stopped now: {full_task_list(running, commands)}. What they have said is kept.")
 
 
 class Lines(LinePerson):
@@ -116,7 +116,7 @@ class Lines(LinePerson):
 
     def __init__(self) -> None:
         super().__init__(answer, Doubt())
-        self.talk: Talk | None = None
+        self.chat: ChatSession | None = None
         self._typed: asyncio.Queue[str | None] = asyncio.Queue()
         self._asked: asyncio.Future[str] | None = None
         self._prompt = ""
@@ -129,18 +129,18 @@ class Lines(LinePerson):
     @property
     def session(self) -> str:
         """The conversation that is led or looked at."""
-        return (self.talk.session if self.talk else None) or ""
+        return (self.chat.session if self.chat else None) or ""
 
     def hear(self, event: Event) -> None:
         """One line for what a person should follow."""
-        talk = self.talk
-        agent = talk.view.agents.get(event.task) if talk else None
-        if talk is None or agent is None:
+        chat = self.chat
+        agent = chat.view.agents.get(event.task) if chat else None
+        if chat is None or agent is None:
             return
         name = visible_line(agent.agent, 40)
         match event.fact:
             case MessageAdded(AssistantMessage(text=text)) if text.strip():
-                if event.task == talk.session:
+                if event.task == chat.session:
                     answer(f"{name} says: {text.strip()}")
             case TaskCreated() if agent.parent:
                 answer(f"{name} {agent.id} was sent: {visible_line(agent.title, 120)}")
@@ -150,7 +150,7 @@ class Lines(LinePerson):
                 answer(f"{name} {agent.id} ended: {fact.status}, {figures(agent, event.at)}")
             case TaskEnded() as fact if fact.status is not Status.COMPLETED:
                 answer(f"{name} ended: {fact.status}. {visible_line(fact.error or '', 200)}")
-                if rest := in_words(handed_back(talk.view, event.task)):
+                if rest := in_words(handed_back(chat.view, event.task)):
                     answer(rest)
             case _:
                 pass
@@ -161,12 +161,12 @@ class Lines(LinePerson):
 
     def interrupted(self) -> None:
         """Ctrl+C cuts the turn; at rest it leaves."""
-        if self.talk is not None and self.talk.running:
-            self._do(self.talk.interrupt())
+        if self.chat is not None and self.chat.running:
+            self._do(self.chat.interrupt())
         else:
             self._typed.put_nowait(None)
 
-    async def lead(self, talk: Talk) -> None:
+    async def lead(self, chat: ChatSession) -> None:
         """Do what is typed, line by line, until the end of it."""
         loop = asyncio.get_running_loop()
         reader = threading.Thread(target=self._read, args=(loop,), daemon=True)
@@ -174,17 +174,17 @@ class Lines(LinePerson):
         while (line := await self._typed.get()) is not None:
             if waits := _open(self._confirms):
                 waits.set_result(line)  # a command is a no to what was to be confirmed
-                if is_known(line):
-                    self._do(self._meant(talk, line))
+                if is_known_command(line):
+                    self._do(self._meant(chat, line))
             elif waits := _open(self._asked):
-                if is_known(line):
-                    self._do(self._meanwhile(talk, line, waits))
+                if is_known_command(line):
+                    self._do(self._meanwhile(chat, line, waits))
                 else:
                     waits.set_result(line)
             elif self._doubt.about_this() and line.strip().casefold() in ANSWERS:
                 answer(NO_QUESTION)
             elif line.strip():
-                self._do(self._meant(talk, line.strip()))
+                self._do(self._meant(chat, line.strip()))
         self._ended = True
         for waits in (_open(self._confirms), _open(self._asked)):
             if waits is not None:
@@ -192,7 +192,7 @@ class Lines(LinePerson):
         if self._work and not self._over:
             await asyncio.wait(self._work)
         if not self._over:
-            await talk.rest()
+            await chat.wait_until_idle()
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
         for line in sys.stdin:
@@ -205,43 +205,43 @@ class Lines(LinePerson):
         task.add_done_callback(self._work.discard)
 
     async def _done(self, work: Coroutine[Any, Any, None]) -> None:
-        await guarded(work, lambda notice: answer(f"Problem: {notice.text}"))
+        await report_errors(work, lambda notice: answer(f"Problem: {notice.text}"))
 
-    async def _meant(self, talk: Talk, text: str) -> None:
+    async def _meant(self, chat: ChatSession, text: str) -> None:
         if not is_command(text):
-            await talk.say(text)
+            await chat.send(text)
             return
-        await self._show(talk, await act(talk, parse(text), talk.session or ""))
+        await self._show(chat, await run_command(chat, parse_command(text), chat.session or ""))
 
-    async def _meanwhile(self, talk: Talk, text: str, waits: "asyncio.Future[str]") -> None:
+    async def _meanwhile(self, chat: ChatSession, text: str, waits: "asyncio.Future[str]") -> None:
         """Do a command while a question waits, which is then said again: it may be far above by now."""
         try:
-            await self._meant(talk, text)
+            await self._meant(chat, text)
         finally:
             if not self._over and self._asked is waits and _open(waits):
                 answer(f"{STILL}\n{self._prompt}")
 
-    async def _show(self, talk: Talk, deed: Deed) -> None:
-        match deed:
+    async def _show(self, chat: ChatSession, result: CommandResult) -> None:
+        match result:
             case Page(title, text):
                 answer(f"{title}\n{text}")
-            case Word(text):
+            case StatusMessage(text):
                 answer(text or "Done.")
-            case Confirm():
-                if await self._confirmed(deed.text):
-                    await talk.strike(deed.task, deed.verb, deed.message)
-            case Show("quit"):
+            case ConfirmAction():
+                if await self._confirmed(result.text):
+                    await chat.apply_action(result.task, result.verb, result.message)
+            case ShowView("quit"):
                 self._over = True
                 self._typed.put_nowait(None)
-            case Show("agent", task):
-                answer(await transcript_text(talk.gen, task))
-            case Show("tree"):
-                answer("\n".join(_tree(talk)) or "No agent was sent yet.")
-            case Show("new"):
+            case ShowView("agent", task):
+                answer(await transcript_text(chat.gen, task))
+            case ShowView("tree"):
+                answer("\n".join(_tree(chat)) or "No agent was sent yet.")
+            case ShowView("new"):
                 answer("A new conversation begins with what you type next.")
-            case Show("opened", task):
-                answer(await transcript_text(talk.gen, task))
-            case Show(place):
+            case ShowView("opened", task):
+                answer(await transcript_text(chat.gen, task))
+            case ShowView(place):
                 answer(f"{WAYS.get(place, 'That needs the terminal app: gen without --plain.')}")
 
     async def _confirmed(self, text: str) -> bool:
@@ -287,9 +287,9 @@ def _open(waits: "asyncio.Future[str] | None") -> "asyncio.Future[str] | None":
     return waits if waits is not None and not waits.done() else None
 
 
-def _tree(talk: Talk) -> Iterator[str]:
+def _tree(chat: ChatSession) -> Iterator[str]:
     """One line for each agent; its depth is said in words, not drawn."""
     now = stamp()
-    for row in rows(talk.view, talk.session):
+    for row in rows(chat.view, chat.session):
         agent = row.agent
         yield f"depth {row.depth}: {name_of(agent)} {agent.id}, {state(agent)}, {figures(agent, now)}"

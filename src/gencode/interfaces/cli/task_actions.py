@@ -10,8 +10,8 @@ from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
-from gencode.interfaces.chat.notices import all_named
-from gencode.interfaces.chat.task_controls import INTERRUPTED, bounded, with_ids
+from gencode.interfaces.chat.notices import full_task_list
+from gencode.interfaces.chat.task_controls import INTERRUPTED, as_json, changed_budget
 from gencode.interfaces.cli.foreground_run import follow, painter_for
 from gencode.interfaces.cli.open_session import check, opened
 from gencode.interfaces.cli.piped_input import whole_input
@@ -93,13 +93,13 @@ async def _interrupt(args: argparse.Namespace) -> int:
         struck = await gen.verbs.interrupt(found.id, message, why=INTERRUPTED)
         waits = message in [letter.text for letter in await gen.store.waiting(found.id)]
     if "json" in args:
-        answer_json(with_ids(struck, "interrupted"))
+        answer_json(as_json(struck, "interrupted"))
     elif not struck.hit:
         ended = f"had already ended as {struck.status}" if struck.status.ended else "waits for its turn"
         answer(f"{_named(struck)} {ended}; nothing was interrupted.")
     else:
         after = "its turn is over" if found.conversation else "it goes on from there"
-        waited = all_named(struck.hit[1:])
+        waited = full_task_list(struck.hit[1:])
         also = f" What it waited for was stopped: {waited}." if waited else ""
         answer(f"{_named(struck)} was interrupted; {after}.{also}")
     if waits and struck.status.ended:
@@ -134,7 +134,7 @@ async def _fork(args: argparse.Namespace, prompt: str) -> int:
     )
     source = await move(args, args.id)
     amounts: list[list[str]] = getattr(args, "budget", [])
-    budget = bounded(source.terms.budget, [*chain.from_iterable(amounts)])
+    budget = changed_budget(source.terms.budget, [*chain.from_iterable(amounts)])
     async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
         told = check(gen, args) if "no_offline" in args else ""
         point = Fork(getattr(args, "at", None), budget)

@@ -5,7 +5,7 @@ import argparse
 import msgspec
 
 from gencode.core.visible import visible_line
-from gencode.interfaces.chat.task_controls import bounded, bounds_page
+from gencode.interfaces.chat.task_controls import budget_usage_page, changed_budget
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json
@@ -22,12 +22,12 @@ async def _budget(args: argparse.Namespace) -> int:
         found = await gen.find(args.id)
         now, words = await gen.work.current_budget(found), getattr(args, "amounts", [])
         if words:
-            now = await gen.set_budget(found.id, bounded(now, words))
+            now = await gen.set_budget(found.id, changed_budget(now, words))
         spent = await spent_by(gen.store, found.id)
     if "json" in args:
         values = {"budget": now, "spent": spent}
         answer_json({"agentId": found.id, "agent": found.agent, **msgspec.to_builtins(values)})
     else:
         named = f"Task {found.id} of {visible_line(found.agent)}"
-        answer(f"{named}, with everything below it:\n{bounds_page(now, spent)}")
+        answer(f"{named}, with everything below it:\n{budget_usage_page(now, spent)}")
     return 0

@@ -17,8 +17,8 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.core.wire import wire, wire_line
-from gencode.interfaces.chat.notices import all_named
-from gencode.interfaces.chat.task_controls import STOPPED, with_ids
+from gencode.interfaces.chat.notices import full_task_list
+from gencode.interfaces.chat.task_controls import STOPPED, as_json
 from gencode.interfaces.cli.foreground_run import follow, painter_for, refused_of, tell_ending, tell_refused
 from gencode.interfaces.cli.open_session import check, not_trusted, opened
 from gencode.interfaces.cli.piped_input import whole_input
@@ -94,7 +94,7 @@ async def _stop(args: argparse.Namespace) -> int:
             note(f"Waiting for the last report of task {found.id}, at most {most:.0f} s.")
         struck = await gen.verbs.stop(found.id, keep="keep" in args, tree="tree" in args, why=STOPPED)
     if "json" in args:
-        answer_json(with_ids(struck, "stopped"))
+        answer_json(as_json(struck, "stopped"))
     else:
         _tell_stop(struck)
     if struck.hit and not struck.status.ended:
@@ -107,7 +107,7 @@ async def _stop(args: argparse.Namespace) -> int:
 async def announce(gen: GenCode, task: str, verb: Verb, does: str) -> None:
     """Say what a verb will hit, before it does."""
     if hit := await gen.hits(task, verb):
-        note(f"This {does} {'1 task' if len(hit) == 1 else f'{len(hit)} tasks'}: {all_named(hit)}.")
+        note(f"This {does} {'1 task' if len(hit) == 1 else f'{len(hit)} tasks'}: {full_task_list(hit)}.")
 
 
 def _tell_stop(struck: StruckTask) -> None:

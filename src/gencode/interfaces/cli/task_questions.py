@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.questions import ALL, Answer, QuestionRow, check_answer, reaches_of
-from gencode.interfaces.chat.question_text import allows
+from gencode.interfaces.chat.question_text import rules_text
 from gencode.interfaces.cli.foreground_run import painter_for
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.cli.terminal_questions import (
@@ -110,5 +110,9 @@ def _text(each: QuestionRow) -> str:
         way = f"gen task answer {each.number} yes{' --words TEXT' * len(question.inquiries)}"
     else:
         said, way = shown(question), f"gen task answer {each.number} yes|no"
-    more = f"\n  --for agent, --for subtree: it then also allows {allows(question)}" if question.rules else ""
+    more = (
+        f"\n  --for agent, --for subtree: it then also allows {rules_text(question)}"
+        if question.rules
+        else ""
+    )
     return f"{head}\n{said}{more}\n  {way}"

@@ -13,14 +13,14 @@ from gencode.interfaces.chat.question_text import (
     REACHES,
     RUNS_COMMANDS,
     WITH_NETWORK,
-    Farewell,
-    answered,
-    due,
-    exactly,
+    WithdrawnQuestionNotice,
+    answer_from,
+    asker_path,
+    call_text,
+    deadline_line,
+    empty_answer_text,
+    location_lines,
     preview_lines,
-    when_empty,
-    where,
-    who,
 )
 from gencode.interfaces.cli.foreground_run import Painter
 from gencode.interfaces.render.plain_text import note
@@ -116,7 +116,7 @@ class LinePerson:
     def __init__(self, say: Callable[[str], None], doubt: "Doubt") -> None:
         self._say = say
         self._doubt = doubt
-        self.farewell = Farewell(say)
+        self.farewell = WithdrawnQuestionNotice(say)
 
     async def line(self, prompt: str) -> str:
         """One line that is typed once `prompt` is shown; EOFError when there comes no more."""
@@ -124,14 +124,14 @@ class LinePerson:
 
     async def answer(self, question: Question) -> Answer:
         """Show a question until a line is typed that answers it."""
-        await self.farewell.said()
+        await self.farewell.wait_shown()
         try:
             return await (self._inquired(question) if question.inquiries else self._decided(question))
         except EOFError:
             return NOBODY
         except asyncio.CancelledError:
             self._doubt.gone()
-            self.farewell.say(question)
+            self.farewell.show(question)
             raise
 
     async def _decided(self, question: Question) -> Answer:
@@ -154,7 +154,7 @@ class LinePerson:
             while self._doubt.about_this():
                 line = await self.line(f"  {AGAIN}")
             words.append(chosen(line, inquiry))
-        return answered(words)
+        return answer_from(words)
 
 
 class TerminalPerson(LinePerson):
@@ -203,14 +203,17 @@ class Doubt:
 
 def inquiry_text(question: Question, inquiry: Inquiry) -> str:
     """Who wants to know what, and the answers to choose from."""
-    lines = [f"{who(question)} asks: {visible(inquiry.question)}", *(f"  {line}" for line in where(question))]
+    lines = [
+        f"{asker_path(question)} asks: {visible(inquiry.question)}",
+        *(f"  {line}" for line in location_lines(question)),
+    ]
     for number, option in enumerate(inquiry.options, start=1):
         more = f" – {visible_line(option.description)}" if option.description else ""
         lines.append(f"    {number}  {visible_line(option.label)}{more}")
     numbers = "numbers, separated by commas," if inquiry.many else "a number"
     choose = f"{numbers} or an answer of your own" if inquiry.options else "an answer"
-    lines.append(f"  Type {choose}, then Enter; an empty line {when_empty(inquiry)}.")
-    end = due(question, inquiry)
+    lines.append(f"  Type {choose}, then Enter; an empty line {empty_answer_text(inquiry)}.")
+    end = deadline_line(question, inquiry)
     return "\n".join((*lines, f"  {end}") if end else lines)
 
 
@@ -226,12 +229,12 @@ def chosen(line: str, inquiry: Inquiry) -> str:
 
 def shown(question: Question) -> str:
     """Who wants to do exactly what, and why a person is asked."""
-    lines = [f"{who(question)} wants to use {exact_line(question.call.name)}:"]
-    lines += [f"    {line}" for line in exactly(question).splitlines()]
-    lines += [f"  {line}" for line in where(question)]
+    lines = [f"{asker_path(question)} wants to use {exact_line(question.call.name)}:"]
+    lines += [f"    {line}" for line in call_text(question).splitlines()]
+    lines += [f"  {line}" for line in location_lines(question)]
     lines += preview_lines(question)
     lines += [f"  {line}" for line in exact(question.decision.why).splitlines()]
-    if question.away is None and (end := due(question)):
+    if question.away is None and (end := deadline_line(question)):
         lines.append(f"  {end}")
     return "\n".join(lines)
 

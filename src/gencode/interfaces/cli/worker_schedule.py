@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from gencode.app import GenCode
-from gencode.interfaces.chat.schedule_runner import scheduler_of
+from gencode.interfaces.chat.schedule_runner import scheduler_for
 from gencode.interfaces.render.plain_text import note
 from gencode.journal.store import Store
 from gencode.schedule.appointments import Appointment
@@ -62,7 +62,7 @@ async def appointments(
         return folder.is_dir() and folder.is_relative_to(workspace.resolve())
 
     async with GenCode.open(workspace, store=store) as gen:
-        kept = Appointments(scheduler_of(gen, note, store=store, mine=mine), well)
+        kept = Appointments(scheduler_for(gen, note, store=store, mine=mine), well)
         try:
             yield kept
         finally:

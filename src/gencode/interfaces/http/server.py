@@ -10,7 +10,7 @@ from typing import Any
 from gencode.app import GenCode
 from gencode.core.questions import ALL
 from gencode.core.visible import visible_line
-from gencode.interfaces.chat.schedule_runner import scheduler_of
+from gencode.interfaces.chat.schedule_runner import scheduler_for
 from gencode.interfaces.cli.foreground_run import tell_stopped
 from gencode.interfaces.http.application import web_app
 from gencode.interfaces.http.chat_addresses import Chats
@@ -94,7 +94,7 @@ class Serving:
             beside = [
                 asyncio.create_task(self._hub.run()),
                 asyncio.create_task(self._inbox.run(lock_of("inbox", self._gen.workspace.cwd))),
-                asyncio.create_task(scheduler_of(self._gen, note, self._flags).run()),
+                asyncio.create_task(scheduler_for(self._gen, note, self._flags).run()),
                 asyncio.create_task(recover_folder(self._gen.store, self._liveness)),
             ]
             serving = asyncio.create_task(server.serve(sockets=[sock]))

@@ -24,16 +24,16 @@ from gencode.core.visible import exact_line, visible
 from gencode.interfaces.chat.question_text import (
     NOT_ANSWERED,
     Choice,
-    allows,
-    answered,
+    answer_from,
+    asker_path,
+    call_text,
     choices,
-    due,
-    exactly,
+    deadline_line,
     headline,
     inquiry_choices,
     preview_lines,
     reason,
-    who,
+    rules_text,
 )
 
 PATIENCE = 600.0
@@ -145,13 +145,13 @@ def can_elicit(able: types.ClientCapabilities | None) -> bool:
 def elicitation(question: Question) -> types.ElicitRequest | None:
     """A question as a form; None for one that is too long to be shown whole."""
     if question.inquiries:
-        ends = (due(question, inquiry) for inquiry in question.inquiries)
-        message = "\n".join((f"{who(question)} asks", *dict.fromkeys(end for end in ends if end)))
+        ends = (deadline_line(question, inquiry) for inquiry in question.inquiries)
+        message = "\n".join((f"{asker_path(question)} asks", *dict.fromkeys(end for end in ends if end)))
         fields = {name: field for pair in _inquired(question.inquiries) for name, field in pair.items()}
         needed: list[str] = []
     else:
-        parts = [headline(question), exactly(question), *preview_lines(question), reason(question)]
-        more = f"More than this call would allow {allows(question)}." if question.rules else ""
+        parts = [headline(question), call_text(question), *preview_lines(question), reason(question)]
+        more = f"More than this call would allow {rules_text(question)}." if question.rules else ""
         message = "\n".join(part for part in (*parts, more) if part)
         says = [choice.says for choice in _choices(question)]
         fields = {"answer": {"type": "string", "title": "May it?", "enum": says}}
@@ -168,7 +168,7 @@ def understood(question: Question, said: types.ElicitResult) -> Answer:
     if said.action != "accept":
         return Answer(False, why=NOT_ANSWERED if question.inquiries else "")
     if question.inquiries:
-        return answered([_word(content, number) for number in range(len(question.inquiries))])
+        return answer_from([_word(content, number) for number in range(len(question.inquiries))])
     chosen = content.get("answer")
     found = [choice.answer for choice in _choices(question) if choice.says == chosen]
     return found[0] if found else Answer(False)

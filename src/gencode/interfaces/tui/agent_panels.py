@@ -21,26 +21,28 @@ from gencode.interfaces.render.plain_text import receipt_lines, refused_count
 from gencode.interfaces.render.transcript import Call
 
 RESULT_LINES = 8
-CARD = 35
-BODY_LINES = 3
-WIDEST = 100
+CARD_WIDTH = 35
+CARD_LINES = 3
+MAX_WIDTH = 100
 NOBODY = AgentView("")
 
 
-def sent(calls: Sequence[Call], agents: Sequence[AgentView | None], now: str, width: int) -> RenderableType:
+def launched_agents(
+    calls: Sequence[Call], agents: Sequence[AgentView | None], now: str, width: int
+) -> RenderableType:
     """The agents that one reply sent: a panel for one, cards side by side for several."""
     if len(calls) == 1:
-        return _one(calls[0], agents[0], now, min(width, WIDEST))
+        return _single_agent(calls[0], agents[0], now, min(width, MAX_WIDTH))
     kinds = {same_name(_kind(each)) for each in calls}
     kind = f"{visible_line(_kind(calls[0]), 40)} " if len(kinds) == 1 else ""
-    columns = max(1, min(width // CARD, len(calls), 4))
+    columns = max(1, min(width // CARD_WIDTH, len(calls), 4))
     cards = [_card(each, agent, now) for each, agent in zip(calls, agents, strict=True)]
     head = Text(f"[Launching {calls[0].group} {kind}agents in parallel…]", "busy")
     first, last = calls[0].number, calls[-1].number
     if last - first + 1 < calls[0].group:
         above = f"; agents 1 to {first - 1} stand further up" if first > 1 else ""
         head.append(f" Here: agents {first} to {last}{above}.", "faint")
-    return Group(head, SideBySide(cards, columns))
+    return Group(head, CardRows(cards, columns))
 
 
 def _kind(call: Call) -> str:
@@ -52,10 +54,10 @@ def _title(call: Call) -> str:
     return visible_line(str(words or call.input.get("task") or call.input.get("input") or ""), 120)
 
 
-def _one(call: Call, agent: AgentView | None, now: str, width: int) -> RenderableType:
+def _single_agent(call: Call, agent: AgentView | None, now: str, width: int) -> RenderableType:
     parts: list[RenderableType] = [_launch(call, agent, width)]
     if agent is None:
-        parts.append(_unsent(call))
+        parts.append(_not_started(call))
     elif not agent.status.ended:
         parts.append(_progress(agent, now))
     else:
@@ -77,7 +79,7 @@ def _launch(call: Call, agent: AgentView | None, width: int) -> RenderableType:
     return panel
 
 
-def _unsent(call: Call) -> Text:
+def _not_started(call: Call) -> Text:
     if call.state == "denied":
         return Text(f"✗ {visible_line(call.why or call.result, 200)}", "bad")
     if call.state == "failed":  # `why` says then why it was allowed
@@ -111,7 +113,7 @@ def result_panel(agent: AgentView, now: str, width: int, most: int = RESULT_LINE
     return panel
 
 
-Line = tuple[tuple[str, str], ...]
+StyledLine = tuple[tuple[str, str], ...]
 """Parts of a line, each with its style."""
 
 
@@ -119,22 +121,22 @@ class Card(NamedTuple):
     """One of several agents: a title, some lines, and the colour of the frame."""
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[StyledLine, ...]
     style: str
 
-    def drawn(self, width: int) -> Iterator[Line]:
+    def render(self, width: int) -> Iterator[StyledLine]:
         """Its lines with a frame around them."""
         inside = max(width - 4, 1)
-        title = fitted(f" {self.title} ", max(width - 4, 1), pad=False)
+        title = fit_cells(f" {self.title} ", max(width - 4, 1), pad=False)
         yield ((f"╭─{title}{'─' * (width - 3 - cell_len(title))}╮", self.style),)
-        for number in range(BODY_LINES):
+        for number in range(CARD_LINES):
             parts = self.lines[number] if number < len(self.lines) else ()
-            parts = tuple((terse(text, inside), style) for text, style in parts)
+            parts = tuple((drop_unit(text, inside), style) for text, style in parts)
             yield (("│ ", self.style), *_cut(parts, inside), (" │", self.style))
         yield ((f"╰{'─' * (width - 2)}╯", self.style),)
 
 
-class SideBySide:
+class CardRows:
     """Cards in rows. They are drawn line by line, because all of them change every second."""
 
     def __init__(self, cards: Sequence[Card], columns: int) -> None:
@@ -146,7 +148,7 @@ class SideBySide:
         width = max((options.max_width - self._columns + 1) // self._columns, 6)
         styles: dict[str, Style] = {}
         for at in range(0, len(self._cards), self._columns):
-            row = [tuple(card.drawn(width)) for card in self._cards[at : at + self._columns]]
+            row = [tuple(card.render(width)) for card in self._cards[at : at + self._columns]]
             for lines in zip(*row, strict=True):
                 for number, line in enumerate(lines):
                     if number:
@@ -158,7 +160,7 @@ class SideBySide:
                 yield Segment.line()
 
 
-def fitted(text: str, width: int, *, pad: bool = True) -> str:
+def fit_cells(text: str, width: int, *, pad: bool = True) -> str:
     """A text of exactly so many cells, or at most so many."""
     has = cell_len(text)
     if has > width:
@@ -166,16 +168,16 @@ def fitted(text: str, width: int, *, pad: bool = True) -> str:
     return text + " " * (width - has) if pad else text
 
 
-def terse(text: str, room: int) -> str:
+def drop_unit(text: str, room: int) -> str:
     """Figures without the word that can be missed, where there is no room for it."""
     return text if cell_len(text) <= room else text.replace(" tokens", "")
 
 
-def _cut(parts: Line, width: int) -> Iterator[tuple[str, str]]:
+def _cut(parts: StyledLine, width: int) -> Iterator[tuple[str, str]]:
     left = width
     for number, (text, style) in enumerate(parts):
         last = number == len(parts) - 1
-        shown = fitted(text, left, pad=last)
+        shown = fit_cells(text, left, pad=last)
         left -= cell_len(shown)
         yield shown, style
         if left <= 0:
@@ -188,7 +190,7 @@ def _card(call: Call, agent: AgentView | None, now: str) -> Card:
     """One of several agents: how it stands, its last step, what it has used."""
     title = f"Agent {call.number}: {_title(call)}"
     if agent is None:
-        unsent = _unsent(call)
+        unsent = _not_started(call)
         return Card(title, (((unsent.plain, str(unsent.style)),),), "warn")
     style = _colour(agent)
     last = agent.result.strip().splitlines()[:1] if agent.status.ended else [agent.step]
@@ -214,7 +216,7 @@ def _panel(body: RenderableType, title: str, style: str, width: int | None) -> P
     return Panel(body, title=head, title_align="left", border_style=style, box=ROUNDED, width=width)
 
 
-def line(agent: AgentView, now: str) -> Text:
+def agent_line(agent: AgentView, now: str) -> Text:
     """One agent in a line, for the strip of those at work."""
     drawn = Text(no_wrap=True, overflow="ellipsis")
     drawn.append(f"{SIGNS[agent.status]} ", _colour(agent))

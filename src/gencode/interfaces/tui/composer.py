@@ -13,24 +13,24 @@ from textual.widgets import OptionList, TextArea
 from textual.widgets.option_list import Option
 
 from gencode.core.visible import visible_line
-from gencode.interfaces.chat.input_completion import Offer
-from gencode.interfaces.chat.prompt_history import History
-from gencode.interfaces.tui.error_boundary import ActionBorder
+from gencode.interfaces.chat.input_completion import Completion
+from gencode.interfaces.chat.prompt_history import PromptHistory
+from gencode.interfaces.tui.error_boundary import ErrorBoundary
 
-MOST_PASTED = 2_000_000
-LONGEST_PASTED = 8_000
-MOST_LINES = 100
+MAX_PASTE = 2_000_000
+MAX_INLINE_PASTE = 8_000
+MAX_INLINE_LINES = 100
 """A pasted text that is longer than this is shown as one line."""
-_CHOOSE = ("up", "down", "tab", "enter", "escape")
-_CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
+_COMPLETION_KEYS = ("up", "down", "tab", "enter", "escape")
+_CONTROL_CHARACTERS = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
 
 
-def as_typed(text: str) -> str:
+def without_controls(text: str) -> str:
     """A text as somebody could have typed it: plain line ends, and nothing that would act on the terminal."""
-    return text.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROLS)
+    return text.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROL_CHARACTERS)
 
 
-class Editor(ActionBorder, TextArea):
+class Editor(ErrorBoundary, TextArea):
     """The text itself. Keys that belong to the composer are handed to it first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -47,12 +47,12 @@ class Editor(ActionBorder, TextArea):
     def __init__(self, taken: Callable[[str], bool], folded: Callable[[str], str]) -> None:
         """`taken` is asked first about every key, `folded` gives what stands for a pasted text."""
         super().__init__(soft_wrap=True, show_line_numbers=False, compact=True)
-        self._taken = taken
-        self._folded = folded
+        self._handle_key = taken
+        self._collapse = folded
 
     def on_key(self, event: events.Key) -> None:
         """Let the composer have the key; what it does not want is text."""
-        if self._taken(event.key):
+        if self._handle_key(event.key):
             event.stop()
             event.prevent_default()
 
@@ -60,39 +60,39 @@ class Editor(ActionBorder, TextArea):
         """Put pasted text in, whatever its line ends; nothing in it is a key."""
         event.stop()
         event.prevent_default()
-        self.replace(self._folded(event.text), *self.selection, maintain_selection_offset=False)
+        self.replace(self._collapse(event.text), *self.selection, maintain_selection_offset=False)
 
     def action_new_line(self) -> None:
         """Break the line."""
         self.replace("\n", *self.selection, maintain_selection_offset=False)
 
 
-class Composer(ActionBorder, Vertical):
+class Composer(ErrorBoundary, Vertical):
     """Sends what is typed."""
 
-    class Sent(Message):
+    class Submitted(Message):
         """A person said something."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
-    class Left(Message):
+    class TranscriptWanted(Message):
         """Somebody wants to go from here to the transcript."""
 
-    def __init__(self, history: History, offers: Callable[[str], Sequence[Offer]]) -> None:
+    def __init__(self, history: PromptHistory, offers: Callable[[str], Sequence[Completion]]) -> None:
         super().__init__()
         self._history = history
-        self._offers = offers
-        self._offered: Sequence[Offer] = ()
-        self._offered_for: str | None = None
-        self._settled: str | None = None
+        self._complete_text = offers
+        self._completions: Sequence[Completion] = ()
+        self._completed_text: str | None = None
+        self._dismissed_for: str | None = None
         """The text for which no completion is wanted."""
         self._moved = False
         """Whether somebody went through the completions."""
         self._pastes: dict[str, str] = {}
         """Long texts that were pasted, by what stands for each of them."""
-        self.editor = Editor(self._taken, self._fold)
+        self.editor = Editor(self._handle_key, self._collapse_paste)
         self.choices = OptionList(markup=False)
 
     def compose(self) -> ComposeResult:
@@ -112,36 +112,36 @@ class Composer(ActionBorder, Vertical):
         """Whether completions are shown."""
         return bool(self.choices.display)
 
-    def put(self, text: str) -> None:
+    def set_text(self, text: str) -> None:
         """Replace what is typed, and stand at its end."""
-        text = as_typed(text)
-        self._settled = text
-        self._offered_for = None
+        text = without_controls(text)
+        self._dismissed_for = text
+        self._completed_text = None
         self.editor.load_text(text)
         self.editor.move_cursor(self.editor.document.end)
         self.hide()
 
     def hide(self) -> None:
         """Show no completions."""
-        self._offered = ()
+        self._completions = ()
         self.choices.display = False
 
     def on_text_area_changed(self) -> None:
         """Offer what may follow; word of a change may come after the next key."""
-        if self.text in (self._settled, self._offered_for):
+        if self.text in (self._dismissed_for, self._completed_text):
             return
         before = self.editor.get_text_range((0, 0), self.editor.cursor_location)
-        self._offered_for = self.text
-        self._settled = None
+        self._completed_text = self.text
+        self._dismissed_for = None
         self._moved = False
-        self._offered = self._offers(before) if before == self.text else ()
+        self._completions = self._complete_text(before) if before == self.text else ()
         self.choices.clear_options()
-        for offer in self._offered:
-            line = Text(visible_line(offer.shown, 80), no_wrap=True, overflow="ellipsis")
+        for offer in self._completions:
+            line = Text(visible_line(offer.label, 80), no_wrap=True, overflow="ellipsis")
             line.append(f"  {visible_line(offer.says, 120)}" if offer.says else "", "dim")
             self.choices.add_option(Option(line))
-        self.choices.display = bool(self._offered)
-        if self._offered:
+        self.choices.display = bool(self._completions)
+        if self._completions:
             self.choices.highlighted = 0
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
@@ -150,12 +150,12 @@ class Composer(ActionBorder, Vertical):
         self.choices.highlighted = event.option_index
         self._complete()
 
-    def _taken(self, key: str) -> bool:
+    def _handle_key(self, key: str) -> bool:
         """What a key means here; False when it is only text."""
-        if key in _CHOOSE:
+        if key in _COMPLETION_KEYS:
             self.on_text_area_changed()
-        if self.completing and key in _CHOOSE:
-            return self._in_choices(key)
+        if self.completing and key in _COMPLETION_KEYS:
+            return self._completion_key(key)
         match key:
             case "enter":
                 self._send()
@@ -164,12 +164,12 @@ class Composer(ActionBorder, Vertical):
             case "down" if self.editor.cursor_at_last_line and self._later():
                 pass
             case "tab":
-                self.post_message(self.Left())
+                self.post_message(self.TranscriptWanted())
             case _:
                 return False
         return True
 
-    def _in_choices(self, key: str) -> bool:
+    def _completion_key(self, key: str) -> bool:
         match key:
             case "up":
                 self._moved = True
@@ -182,7 +182,7 @@ class Composer(ActionBorder, Vertical):
             case "tab" | "enter":
                 self._complete()
             case _:
-                self._settled = self.text
+                self._dismissed_for = self.text
                 self.hide()
         return True
 
@@ -193,21 +193,21 @@ class Composer(ActionBorder, Vertical):
         chosen = self._chosen()
         return chosen is not None and chosen.text.strip() == self.text.strip() and "@" not in self.text
 
-    def _chosen(self) -> Offer | None:
+    def _chosen(self) -> Completion | None:
         at = self.choices.highlighted
-        return self._offered[at] if at is not None and at < len(self._offered) else None
+        return self._completions[at] if at is not None and at < len(self._completions) else None
 
     def _complete(self) -> None:
         if chosen := self._chosen():
-            self.put(chosen.text)
+            self.set_text(chosen.text)
 
-    def _fold(self, pasted: str) -> str:
+    def _collapse_paste(self, pasted: str) -> str:
         """A pasted text, or a line that stands for it where it is long; sent, it is the text again."""
-        text = as_typed(pasted[:MOST_PASTED])
+        text = without_controls(pasted[:MAX_PASTE])
         lines = text.count("\n") + 1
-        if len(text) <= LONGEST_PASTED and lines <= MOST_LINES:
+        if len(text) <= MAX_INLINE_PASTE and lines <= MAX_INLINE_LINES:
             return text
-        cut = ", the rest was cut" if len(pasted) > MOST_PASTED else ""
+        cut = ", the rest was cut" if len(pasted) > MAX_PASTE else ""
         mark = f"[pasted text {len(self._pastes) + 1}: {lines:,} lines, {len(text):,} characters{cut}]"
         self._pastes[mark] = text
         return mark
@@ -221,17 +221,17 @@ class Composer(ActionBorder, Vertical):
             return
         self._pastes = {}
         self._history.add(text)
-        self.put("")
-        self.post_message(self.Sent(text))
+        self.set_text("")
+        self.post_message(self.Submitted(text))
 
     def _earlier(self) -> bool:
         found = self._history.earlier(self.text)
         if found is not None:
-            self.put(found)
+            self.set_text(found)
         return found is not None or not self.text
 
     def _later(self) -> bool:
         found = self._history.later()
         if found is not None:
-            self.put(found)
+            self.set_text(found)
         return found is not None

@@ -16,31 +16,31 @@ from textual.widgets.option_list import Option
 
 from gencode.core.visible import visible, visible_line
 from gencode.interfaces.render.wrap_columns import folded
-from gencode.interfaces.tui.error_boundary import ActionBorder
-from gencode.interfaces.tui.rich_renderer import Paper
+from gencode.interfaces.tui.error_boundary import ErrorBoundary
+from gencode.interfaces.tui.rich_renderer import RichRenderer
 
-Given = TypeVar("Given")
-_PAPER = Paper(dark=True)
-FRAME = 2
+Result = TypeVar("Result")
+_RENDERER = RichRenderer(dark=True)
+FRAME_LINES = 2
 """So many lines the frame around a dialog takes."""
-SHARE = 0.96
+HEIGHT_SHARE = 0.96
 """So much of the height of the screen a dialog may take, as the style sheet says."""
-LEAST_LINES = 3
+MIN_LINES = 3
 
 
-class Sheet(Static):
+class RenderedText(Static):
     """Something drawn on paper, as wide as there is room."""
 
-    def __init__(self, drawn: RenderableType, paper: Paper, *, classes: str = "") -> None:
+    def __init__(self, drawn: RenderableType, renderer: RichRenderer, *, classes: str = "") -> None:
         super().__init__(classes=classes)
         self._drawn = drawn
-        self._paper = paper
+        self._renderer = renderer
 
     def render(self) -> RenderableType:
         """The lines at the width of now."""
         from rich.segment import Segment, Segments
 
-        lines = self._paper.lines(self._drawn, self.content_size.width or 80)
+        lines = self._renderer.lines(self._drawn, self.content_size.width or 80)
         parts = [segment for line in lines for segment in (*line, Segment.line())]
         return Segments(parts[:-1])
 
@@ -52,10 +52,10 @@ class Sheet(Static):
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
         """So many lines as the drawing has at this width."""
-        return len(self._paper.lines(self._drawn, width))
+        return len(self._renderer.lines(self._drawn, width))
 
 
-class Prose(Static):
+class WrappedText(Static):
     """A text whose columns stay columns where it is too wide."""
 
     def __init__(self, text: str) -> None:
@@ -68,48 +68,48 @@ class Prose(Static):
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
         """So many lines as the text has at this width."""
-        return len(_PAPER.lines(Text(folded(self._prose, width)), width))
+        return len(_RENDERER.lines(Text(folded(self._prose, width)), width))
 
 
-class Below(Static):
+class ScrollHint(Static):
     """A line under a part that scrolls: how much of it is out of sight, and which keys show it."""
 
     def __init__(self, part: VerticalScroll) -> None:
         super().__init__(markup=False, classes="below")
         self._part = part
-        self._says = ""
+        self._shown = ""
         self.display = False
 
-    def count(self) -> None:
+    def update_count(self) -> None:
         """Say how it stands now."""
         below = round(self._part.max_scroll_y - self._part.scroll_offset.y)
         more = f"{below:,} more line{'s' if below != 1 else ''}"
         says = f"▼ {more} below · PageDown" if below else "▲ the end · PageUp"
         self.display = self._part.max_scroll_y > 0
-        if says != self._says:
-            self._says = says
+        if says != self._shown:
+            self._shown = says
             self.update(Text(says, "bold"))
 
 
-class Dialog(ActionBorder, ModalScreen[Given]):
+class Dialog(ErrorBoundary, ModalScreen[Result]):
     """Gives one answer, once: a key that was pressed twice finds it gone already."""
 
-    says: ClassVar[str] = ""
+    key_help: ClassVar[str] = ""
     """What the keys do while it is in sight, for those who look at the last line."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._over = False
+        self._dismissed = False
         self._withdrawn = False
 
-    def dismiss(self, result: Given | None = None) -> AwaitComplete:
+    def dismiss(self, result: Result | None = None) -> AwaitComplete:
         """Close it with what it gives; nothing happens when it was closed before, or lies below another."""
-        if self._over or not self.is_active:
+        if self._dismissed or not self.is_active:
             return AwaitComplete.nothing()
-        self._over = True
+        self._dismissed = True
         return super().dismiss(result)
 
-    def cut(self) -> None:
+    def close_by_ctrl_c(self) -> None:
         """Ctrl+C closes it."""
         self.dismiss()
 
@@ -124,16 +124,16 @@ class Dialog(ActionBorder, ModalScreen[Given]):
             self.dismiss()
 
 
-def fit(dialog: Vertical, part: VerticalScroll) -> None:
+def fit_height(dialog: Vertical, part: VerticalScroll) -> None:
     """Give a part so many lines that everything else in its dialog stays in sight."""
     others = [each for each in dialog.children if each is not part and each.display]
     taken = sum(max(each.outer_size.height, 1) + each.styles.margin.height for each in others)
-    room = max(int(dialog.screen.size.height * SHARE) - FRAME - taken, LEAST_LINES)
+    room = max(int(dialog.screen.size.height * HEIGHT_SHARE) - FRAME_LINES - taken, MIN_LINES)
     if part.styles.max_height is None or part.styles.max_height.value != room:
         part.styles.max_height = room
 
 
-def scrolled(screen: "Dialog[Any]", event: events.Key) -> None:
+def scroll_by_page_keys(screen: "Dialog[Any]", event: events.Key) -> None:
     """The page keys scroll what a dialog shows, although its answers have the focus."""
     if event.key in ("pageup", "pagedown"):
         event.stop()
@@ -154,7 +154,7 @@ class ConfirmScreen(Dialog[bool]):
         Binding("y", "answer(True)", show=False),
         Binding("n,escape", "answer(False)", show=False),
     ]
-    says = "y does it · n or Esc leaves it"
+    key_help = "y does it · n or Esc leaves it"
 
     def __init__(self, text: str, yes: str = "do it") -> None:
         super().__init__()
@@ -165,7 +165,7 @@ class ConfirmScreen(Dialog[bool]):
         """The sentence above the two answers."""
         with Vertical(classes="dialog"):
             with VerticalScroll(classes="body"):
-                yield Prose(self._text)
+                yield WrappedText(self._text)
             yield OptionList(Option(Text(f" y  {self._yes}")), Option(Text(" n  leave it")), markup=False)
 
     def on_mount(self) -> None:
@@ -176,7 +176,7 @@ class ConfirmScreen(Dialog[bool]):
 
     def on_key(self, event: events.Key) -> None:
         """The page keys scroll what is shown."""
-        scrolled(self, event)
+        scroll_by_page_keys(self, event)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """One of them was chosen."""
@@ -187,12 +187,12 @@ class ConfirmScreen(Dialog[bool]):
         self.dismiss(yes)
 
 
-class LeaveScreen(ConfirmScreen):
+class QuitScreen(ConfirmScreen):
     """What ends with the app. Ctrl+C is a yes: who presses it again and again wants to leave."""
 
-    says = "Ctrl+C or y stops them and quits · n or Esc stays"
+    key_help = "Ctrl+C or y stops them and quits · n or Esc stays"
 
-    def cut(self) -> None:
+    def close_by_ctrl_c(self) -> None:
         """Ctrl+C leaves."""
         self.dismiss(True)
 
@@ -201,19 +201,19 @@ class PageScreen(Dialog[None]):
     """Something to read; Esc or Enter closes it, and so does typing, which goes to the text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter", "dismiss", show=False)]
-    says = "Esc or Enter closes this page · what you type goes to the text"
+    key_help = "Esc or Enter closes this page · what you type goes to the text"
 
     def __init__(self, title: str, text: str) -> None:
         super().__init__()
-        self._head = title
+        self._title = title
         self._text = text
 
     def compose(self) -> ComposeResult:
         """The title, then the text."""
         with Vertical(classes="dialog wide"):
-            yield Static(Text(f"{visible_line(self._head, 100)}   (Esc closes)", "bold"), markup=False)
+            yield Static(Text(f"{visible_line(self._title, 100)}   (Esc closes)", "bold"), markup=False)
             with VerticalScroll(classes="body"):
-                yield Prose(self._text)
+                yield WrappedText(self._text)
 
     def on_mount(self) -> None:
         """The text scrolls at once."""
@@ -228,17 +228,17 @@ class PickScreen(Dialog[str | None]):
         Binding("up", "move(-1)", show=False, priority=True),
         Binding("down", "move(1)", show=False, priority=True),
     ]
-    says = "letters narrow the list · Enter takes the marked line · Esc closes it"
+    key_help = "letters narrow the list · Enter takes the marked line · Esc closes it"
 
     def __init__(self, title: str, lines: Sequence[tuple[str, str]]) -> None:
         super().__init__()
-        self._head = title
+        self._title = title
         self._lines = lines
 
     def compose(self) -> ComposeResult:
         """The title, what narrows it, the list."""
         with Vertical(classes="dialog wide"):
-            yield Static(Text(f"{self._head}   (Esc closes)", "bold"))
+            yield Static(Text(f"{self._title}   (Esc closes)", "bold"))
             yield Input(placeholder="type to narrow the list, Enter opens")
             yield OptionList(markup=False)
 

@@ -15,8 +15,8 @@ from gencode.interfaces.render.diff_lines import diff_of, kind_of
 from gencode.interfaces.render.transcript import Call, Remark, Reply, Said, Thought
 
 RESULT_LINES = 200
-LONGEST_CODE = 60_000
-LONGEST_SAID = 20_000
+MAX_CODE = 60_000
+MAX_MESSAGE = 20_000
 _SIGNS = {
     "asked": ("?", "warn"),
     "waiting": ("○", "faint"),
@@ -25,7 +25,7 @@ _SIGNS = {
     "failed": ("✗", "bad"),
     "denied": ("⊘", "bad"),
 }
-_PEOPLE = {"user": "You", "system": "GenCode", "summary": "Summary"}
+_SENDERS = {"user": "You", "system": "GenCode", "summary": "Summary"}
 
 
 class _Heading(Heading):
@@ -53,14 +53,14 @@ def markdown(text: str, code: str, *, verbatim: bool = False) -> RenderableType:
     return Text(visible(text)) if verbatim else _Markdown(visible(text), code)
 
 
-def said(entry: Said, names: dict[str, str]) -> RenderableType:
+def message(entry: Said, names: dict[str, str]) -> RenderableType:
     """Something that was said to the agent, and by whom."""
     if entry.sender == "user":
         text, rest = _shortened(entry.text)
         shown = visible(text).rstrip("\n").replace("\n", "\n  ")
         return Text.assemble(("› ", "you"), (shown, "you"), (rest, "faint"))
     text = visible(entry.text).rstrip("\n")
-    sender = _PEOPLE.get(entry.sender) or names.get(entry.sender, entry.sender)
+    sender = _SENDERS.get(entry.sender) or names.get(entry.sender, entry.sender)
     lines = text.splitlines()
     head = Text.assemble((f"⋮ {visible_line(sender, 40)}: ", "system"), (lines[0] if lines else "", "system"))
     if len(lines) > 1:
@@ -70,16 +70,16 @@ def said(entry: Said, names: dict[str, str]) -> RenderableType:
 
 def _shortened(text: str) -> tuple[str, str]:
     """The beginning of a text that somebody pasted, and how much more there was."""
-    kept = text[:LONGEST_SAID]
+    kept = text[:MAX_MESSAGE]
     lines = kept.split("\n")
     kept = "\n".join(lines[:RESULT_LINES])
     left = len(text) - len(kept)
     return kept, f"\n  … {left:,} more characters, which were heard as well" if left else ""
 
 
-def said_open(entry: Said, names: dict[str, str]) -> RenderableType:
+def full_message(entry: Said, names: dict[str, str]) -> RenderableType:
     """All of what the harness or another agent said."""
-    sender = _PEOPLE.get(entry.sender) or names.get(entry.sender, entry.sender)
+    sender = _SENDERS.get(entry.sender) or names.get(entry.sender, entry.sender)
     return Group(
         Text(f"⋮ {visible_line(sender, 40)}:", "system"),
         Padding(Text(visible(entry.text).rstrip("\n"), "system"), (0, 0, 0, 2)),
@@ -147,7 +147,7 @@ def _remark(entry: Call) -> str:
 def _details(entry: Call, *, with_input: bool) -> list[RenderableType]:
     parts: list[RenderableType] = []
     if with_input and entry.input:
-        text = visible(json.dumps(entry.input, ensure_ascii=False, indent=1))[:LONGEST_CODE]
+        text = visible(json.dumps(entry.input, ensure_ascii=False, indent=1))[:MAX_CODE]
         parts.append(
             Padding(Syntax(text, "json", theme="ansi_dark", background_color="default"), (0, 0, 0, 2))
         )
@@ -175,7 +175,7 @@ def remark(entry: Remark) -> RenderableType:
     return Text(f"— {visible_line(entry.text, 500)}", "bad" if entry.bad else "warn")
 
 
-def waits(text: str) -> RenderableType:
+def queued_message(text: str) -> RenderableType:
     """What was typed and not heard yet."""
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append("› ", "you")

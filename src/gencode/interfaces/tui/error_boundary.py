@@ -12,37 +12,37 @@ from textual.app import App
 from textual.message import Message
 from textual.message_pump import MessagePump
 
-from gencode.interfaces.chat.notices import Notice, guarded
+from gencode.interfaces.chat.notices import Notice, report_errors
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
     from textual.dom import DOMNode
 
 
-def is_action(message: Message) -> bool:
+def is_user_action(message: Message) -> bool:
     """Whether a message comes from a person: a key, the mouse, or what a widget makes of these."""
     if isinstance(message, events.Event):
         return isinstance(message, events.InputEvent | events.Paste)
     return type(message).__module__ != messages.__name__  # those are Textual's own: to draw, to lay out
 
 
-class ActionBorder(MessagePump):
+class ErrorBoundary(MessagePump):
     """A screen, a widget or the app whose handlers of a person's actions may fail without ending anything."""
 
     async def _dispatch_message(self, message: Message) -> None:
         dispatched = super()._dispatch_message(message)
-        if is_action(message):
-            await guarded(dispatched, self._tell_fault)
+        if is_user_action(message):
+            await report_errors(dispatched, self._report_error)
         else:
             await dispatched
 
-    def _tell_fault(self, notice: Notice) -> None:
+    def _report_error(self, notice: Notice) -> None:
         app = cast("object", self.app)  # pyright: ignore[reportUnknownMemberType]
-        if isinstance(app, BorderedApp):
-            app.tell(notice)
+        if isinstance(app, ErrorBoundaryApp):
+            app.show_notice(notice)
 
 
-class BorderedApp(ActionBorder, App[None]):
+class ErrorBoundaryApp(ErrorBoundary, App[None]):
     """An app that shows what failed."""
 
     async def run_action(
@@ -55,11 +55,11 @@ class BorderedApp(ActionBorder, App[None]):
         handled = [True]
 
         async def act() -> None:
-            handled[0] = await super(BorderedApp, self).run_action(action, default_namespace, namespaces)
+            handled[0] = await super(ErrorBoundaryApp, self).run_action(action, default_namespace, namespaces)
 
-        await guarded(act(), self.tell)
+        await report_errors(act(), self.show_notice)
         return handled[0]
 
-    def tell(self, notice: Notice) -> None:
+    def show_notice(self, notice: Notice) -> None:
         """Show a line for a while."""
         raise NotImplementedError

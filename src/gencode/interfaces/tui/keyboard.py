@@ -17,30 +17,30 @@ from textual.widgets import Input
 from gencode.core.visible import UNFINISHED
 from gencode.interfaces.tui.composer import Editor
 from gencode.interfaces.tui.dialogs import Dialog, PageScreen
-from gencode.interfaces.tui.error_boundary import BorderedApp
+from gencode.interfaces.tui.error_boundary import ErrorBoundaryApp
 from gencode.interfaces.tui.tree import TreePanel
 
-Given = TypeVar("Given")
+Result = TypeVar("Result")
 QUIET_SECONDS = 1.0
 """A question takes no key before there was a pause of this length, which every key begins anew."""
 ROUNDS = 2
 """The next key waits for what a key does, and for the messages which that sends: a choice, a change."""
-LOOK_SECONDS = 0.05
-MOST_LOOKS = 40
+CHECK_SECONDS = 0.05
+MAX_CHECKS = 40
 """So often a key is looked for while others wait behind it; each look proves that the app itself goes on."""
-_ERASES = "backspace"
-_READS = frozenset({"pageup", "pagedown"})
+_ERASE_KEY = "backspace"
+_SCROLL_KEYS = frozenset({"pageup", "pagedown"})
 _NEVER = float("-inf")
 
 
-class GuardedDialog(Dialog[Given]):
+class GuardedDialog(Dialog[Result]):
     """A dialog that nobody called: it takes a key once there was a pause since it came into sight."""
 
     def __init__(self) -> None:
         super().__init__()
         self._seen_at = time.monotonic()
         self._pressed_at = _NEVER
-        self._awake = False
+        self._accepting = False
         self.in_sight = False
 
     def on_mount(self) -> None:
@@ -52,33 +52,33 @@ class GuardedDialog(Dialog[Given]):
         self.in_sight = True
 
     @property
-    def field(self) -> Input | None:
+    def text_field(self) -> Input | None:
         """Where words go that are typed at it, whatever has the focus; None where none can be typed."""
         return None
 
-    def takes(self, at: float, before: float) -> bool:
+    def accepts(self, at: float, before: float) -> bool:
         """Whether what was pressed at this moment is meant for it; `before` is when the last key was."""
-        self._awake = self._awake or at - max(before, self._seen_at) >= QUIET_SECONDS
+        self._accepting = self._accepting or at - max(before, self._seen_at) >= QUIET_SECONDS
         self._pressed_at = at
-        return self._awake
+        return self._accepting
 
     @property
-    def waits(self) -> bool:
+    def is_pausing(self) -> bool:
         """Whether a key would be left alone at this moment."""
-        return not self._awake and time.monotonic() - max(self._pressed_at, self._seen_at) < QUIET_SECONDS
+        return not self._accepting and time.monotonic() - max(self._pressed_at, self._seen_at) < QUIET_SECONDS
 
 
-class Probe(Message):
+class InputBarrier(Message):
     """Follows an input event through the queues of the widgets that may handle it."""
 
     def __init__(self, target: MessagePump, rounds: int) -> None:
         super().__init__()
         self.target = target
         self.rounds = rounds
-        self.looks = 0
+        self.checks = 0
 
 
-class OrderedApp(BorderedApp):
+class OrderedInputApp(ErrorBoundaryApp):
     """An app that handles input one event at a time, in the order in which it was read.
 
     Textual hands a key to the focused widget and goes on with the next one. A letter is inserted there, but a
@@ -87,9 +87,9 @@ class OrderedApp(BorderedApp):
     until a probe, which was sent the same way behind the one before it, has come back.
     """
 
-    _probe: Probe | None = None
+    _barrier: InputBarrier | None = None
     """Follows the event that is being handled."""
-    _letters = False
+    _is_typing = False
     """Whether that event is a letter."""
     _watch: Timer | None = None
 
@@ -109,10 +109,10 @@ class OrderedApp(BorderedApp):
         """Handle a key, a paste or what the mouse did; the input before it was handled."""
         await super().on_event(event)
 
-    async def on_probe(self, probe: Probe) -> None:
+    async def on_input_barrier(self, probe: InputBarrier) -> None:
         """The event was handled, then in another round the messages which that sent."""
-        if probe is self._probe:
-            self._send(probe.target, probe.rounds - 1)
+        if probe is self._barrier:
+            self._send_barrier(probe.target, probe.rounds - 1)
             await self._handle_waiting()
 
     async def _handle_waiting(self) -> None:
@@ -120,31 +120,31 @@ class OrderedApp(BorderedApp):
             event = self._waiting_input.popleft()
             await self.handle_input(event)
             if not isinstance(event, events.MouseMove):
-                self._letters = _is_letter(event)
-                self._send(self.focused or self.screen, ROUNDS)
+                self._is_typing = _is_letter(event)
+                self._send_barrier(self.focused or self.screen, ROUNDS)
         if self._waiting_input and self._watch is None:
-            self._watch = self.set_interval(LOOK_SECONDS, self._look_for_probe)
+            self._watch = self.set_interval(CHECK_SECONDS, self._check_barrier)
         elif not self._waiting_input and self._watch is not None:
             self._watch.stop()
             self._watch = None
 
     def _may_handle(self, event: events.Event) -> bool:
         """Whether nothing is under way that it could overtake: letters of one text stay in order anyway."""
-        if self._probe is None or not _is_reachable(self._probe.target):
+        if self._barrier is None or not _is_reachable(self._barrier.target):
             return True
-        into_text = self.focused is self._probe.target and isinstance(self.focused, Editor | Input)
-        return into_text and self._letters and _is_letter(event)
+        into_text = self.focused is self._barrier.target and isinstance(self.focused, Editor | Input)
+        return into_text and self._is_typing and _is_letter(event)
 
-    def _send(self, target: MessagePump, rounds: int) -> None:
-        probe = Probe(target, rounds)
-        self._probe = probe if rounds and _is_reachable(target) and target.post_message(probe) else None
+    def _send_barrier(self, target: MessagePump, rounds: int) -> None:
+        probe = InputBarrier(target, rounds)
+        self._barrier = probe if rounds and _is_reachable(target) and target.post_message(probe) else None
 
-    async def _look_for_probe(self) -> None:
+    async def _check_barrier(self) -> None:
         """A probe whose widget was removed never comes back; nor may one that hangs take all keys with it."""
-        if self._probe is not None:
-            self._probe.looks += 1
-            if self._probe.looks >= MOST_LOOKS:
-                self._probe = None
+        if self._barrier is not None:
+            self._barrier.checks += 1
+            if self._barrier.checks >= MAX_CHECKS:
+                self._barrier = None
         await self._handle_waiting()
 
 
@@ -165,7 +165,7 @@ def _is_reachable(target: MessagePump) -> bool:
     return target.is_attached and target.is_running
 
 
-class AttentiveApp(OrderedApp):
+class GuardedInputApp(OrderedInputApp):
     """An app whose guarded dialogs take only the keys that were meant for them.
 
     The time of a key is the one at which it was read, however late the app comes to it.
@@ -182,7 +182,7 @@ class AttentiveApp(OrderedApp):
     async def handle_input(self, event: events.Event) -> None:
         """Leave alone what is not meant for the dialog in sight; what belongs to a text goes on into it."""
         acts = isinstance(event, events.Key | events.Paste | events.MouseDown | events.MouseUp)
-        if not acts or self._is_meant(event):
+        if not acts or self._is_intended(event):
             await super().handle_input(event)
 
     def pop_screen(self) -> AwaitComplete:
@@ -192,42 +192,42 @@ class AttentiveApp(OrderedApp):
             self.closed_at = max(time.monotonic(), self.pressed_at)
         return super().pop_screen()
 
-    async def ask(self, screen: Screen[Given]) -> Given | None:
+    async def ask(self, screen: Screen[Result]) -> Result | None:
         """Show a dialog and wait for what it gives."""
-        given: asyncio.Future[Given | None] = asyncio.get_running_loop().create_future()
+        given: asyncio.Future[Result | None] = asyncio.get_running_loop().create_future()
 
-        def take(answer: Given | None) -> None:
+        def take(answer: Result | None) -> None:
             if not given.done():
                 given.set_result(answer)
 
         await self.push_screen(screen, take)
         return await given
 
-    def _is_meant(self, event: events.Event) -> bool:
+    def _is_intended(self, event: events.Event) -> bool:
         before, self.pressed_at = self.pressed_at, event.time
         screen: Screen[Any] = self.screen
         belated = event.time <= self.closed_at
-        if not belated and self._leaves_for_text(event, screen):
+        if not belated and self._starts_typing(event, screen):
             if isinstance(screen, PageScreen):
                 screen.dismiss()
             self.typed_at = event.time
-            self._go_on_typing(event, focused=True)
+            self._insert_typed(event, focused=True)
             return False
-        if not belated and (not isinstance(screen, GuardedDialog) or screen.takes(event.time, before)):
-            field = screen.field if isinstance(screen, GuardedDialog) else None
+        if not belated and (not isinstance(screen, GuardedDialog) or screen.accepts(event.time, before)):
+            field = screen.text_field if isinstance(screen, GuardedDialog) else None
             if field is not None and _begins_text(event):
                 screen.set_focus(field)  # before the next key, which may be the Enter that sends it
             into_text = isinstance(self.focused, Editor | Input) and _is_text(event)
             self.typed_at = event.time if into_text else _NEVER
             return True
-        if self._is_no_answer(event):
+        if self._is_global_key(event):
             return True
         if _is_text(event) and event.time - self.typed_at < QUIET_SECONDS:
             self.typed_at = event.time
-            self._go_on_typing(event)
+            self._insert_typed(event)
         return False
 
-    def _leaves_for_text(self, event: events.Event, screen: Screen[Any]) -> bool:
+    def _starts_typing(self, event: events.Event, screen: Screen[Any]) -> bool:
         """Whether somebody begins to write where it means nothing else; the next key goes there as well."""
         if isinstance(screen, PageScreen):
             return _begins_text(event)
@@ -237,14 +237,14 @@ class AttentiveApp(OrderedApp):
             return event.character == "/"
         return _is_text(event) and not _erases(event)
 
-    def _is_no_answer(self, event: events.Event) -> bool:
+    def _is_global_key(self, event: events.Event) -> bool:
         """Whether it is a key that answers nothing: it reads on, or belongs to the whole app."""
         if not isinstance(event, events.Key):
             return False
         ours = self._bindings.key_to_bindings.get(event.key, ())
-        return event.key in _READS or any(binding.priority for binding in ours)
+        return event.key in _SCROLL_KEYS or any(binding.priority for binding in ours)
 
-    def _go_on_typing(self, event: events.Event, *, focused: bool = False) -> None:
+    def _insert_typed(self, event: events.Event, *, focused: bool = False) -> None:
         """Put a piece of text where the pieces before it went, or where those after it are to go."""
         editors = (editor for screen in reversed(self.screen_stack) for editor in screen.query(Editor))
         editor = next(editors, None)
@@ -275,4 +275,4 @@ def _is_text(event: events.Event) -> bool:
 
 
 def _erases(event: events.Event) -> bool:
-    return isinstance(event, events.Key) and event.key == _ERASES
+    return isinstance(event, events.Key) and event.key == _ERASE_KEY

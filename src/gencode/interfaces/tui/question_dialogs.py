@@ -21,29 +21,29 @@ from gencode.core.questions import NOBODY, Answer, Inquiry, Question
 from gencode.core.visible import visible
 from gencode.interfaces.chat import question_text
 from gencode.interfaces.chat.notices import Notice
-from gencode.interfaces.chat.question_text import ended_question, told, unanswered
-from gencode.interfaces.tui.dialogs import Below, Dialog, Sheet, fit, scrolled
+from gencode.interfaces.chat.question_text import outcome_text, question_outcome, unanswered_text
+from gencode.interfaces.tui.dialogs import Dialog, RenderedText, ScrollHint, fit_height, scroll_by_page_keys
 from gencode.interfaces.tui.entry_renderers import diff_lines
 from gencode.interfaces.tui.keyboard import GuardedDialog
-from gencode.interfaces.tui.rich_renderer import Paper
+from gencode.interfaces.tui.rich_renderer import RichRenderer
 
 if TYPE_CHECKING:
     from gencode.interfaces.tui.app import TerminalApp
 
-NO = Answer(False)
-LOOK_SECONDS = 0.1
-PARTING_SECONDS = 2.0
+DECLINE = Answer(False)
+REFRESH_SECONDS = 0.1
+WITHDRAWN_SECONDS = 2.0
 """So long a question that was answered elsewhere stays in sight, and takes no key."""
-AGAIN_SECONDS = 0.6
+DOUBLE_ENTER_SECONDS = 0.6
 """An Enter that comes so soon after the one before it was pressed twice."""
-PAUSE = "keys count after a short pause"
-GONE = "This question was answered elsewhere, or is not asked any more."
-_HERE = "Esc no"
-_FAR = "asked in another process · Esc leaves it open for others"
+PAUSE_TEXT = "keys count after a short pause"
+WITHDRAWN_TEXT = "This question was answered elsewhere, or is not asked any more."
+_ESC_DECLINES = "Esc no"
+_ESC_LEAVES_OPEN = "asked in another process · Esc leaves it open for others"
 LEFT_OPEN = "The question stays open for others: gen task questions shows it."
 
 
-def alone() -> int:
+def no_others() -> int:
     """No other question waits."""
     return 1
 
@@ -55,132 +55,141 @@ class QuestionScreen(GuardedDialog[Answer]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
-    no = NO
+    no = DECLINE
 
-    def __init__(self, question: Question, paper: Paper, waiting: Callable[[], int] = alone) -> None:
+    def __init__(
+        self, question: Question, renderer: RichRenderer, waiting: Callable[[], int] = no_others
+    ) -> None:
         super().__init__()
         self.question = question
-        self.far = question.away is not None
-        self._paper = paper
+        self.remote = question.away is not None
+        self._renderer = renderer
         self._waiting = waiting
-        self._parting = False
-        self.left = asyncio.Event()
+        self._withdrawn_shown = False
+        self.closed = asyncio.Event()
         """Set once it is on no screen any more."""
         self._body = VerticalScroll(classes="body asks")
-        self._head = Sheet(self._head_text(), paper)
-        self._gone = Static(classes="gone", markup=False)
+        self._head = RenderedText(self._head_text(), renderer)
+        self._outcome = Static(classes="gone", markup=False)
 
     def _head_text(self) -> Text:
         raise NotImplementedError
 
     @property
-    def more(self) -> str:
+    def waiting_text(self) -> str:
         """How many other questions wait."""
         others = self._waiting() - 1
         return f"  ({others} more wait{'s' if others == 1 else ''})" if others > 0 else ""
 
     @property
-    def keys(self) -> str:
+    def esc_help(self) -> str:
         """What Esc does; nothing once somebody else has answered."""
-        return "" if self._parting else (_FAR if self.far else _HERE)
+        return "" if self._withdrawn_shown else (_ESC_LEAVES_OPEN if self.remote else _ESC_DECLINES)
 
     @property
-    def unsent(self) -> str:
+    def unsent_text(self) -> str:
         """The words that were typed and not given as an answer."""
         return ""
 
     def on_mount(self) -> None:
         """How it stands is looked at as long as it is in sight."""
         super().on_mount()
-        self._gone.display = False
-        self.set_interval(LOOK_SECONDS, self.look)
-        self.call_after_refresh(self.look)
+        self._outcome.display = False
+        self.set_interval(REFRESH_SECONDS, self.update_status)
+        self.call_after_refresh(self.update_status)
 
     def on_unmount(self) -> None:
         """It has gone."""
-        self.left.set()
+        self.closed.set()
 
-    def look(self) -> None:
+    def update_status(self) -> None:
         """Say how it stands now: what else waits, what is out of sight, whether keys count."""
         self._head.draw(self._head_text())
-        for below in self.query(Below):
-            below.count()
+        for below in self.query(ScrollHint):
+            below.update_count()
         dialog = self.query_one(".dialog", Vertical)
-        fit(dialog, self._body)
-        dialog.border_subtitle = PAUSE if self.waits and not self._parting else self.keys
+        fit_height(dialog, self._body)
+        dialog.border_subtitle = (
+            PAUSE_TEXT if self.is_pausing and not self._withdrawn_shown else self.esc_help
+        )
 
-    def takes(self, at: float, before: float) -> bool:
+    def accepts(self, at: float, before: float) -> bool:
         """Nothing is meant for a question that somebody else has answered."""
-        return not self._parting and super().takes(at, before)
+        return not self._withdrawn_shown and super().accepts(at, before)
 
-    def give(self, answer: Answer) -> None:
+    def answer_with(self, answer: Answer) -> None:
         """Close it with an answer; nothing happens when somebody else has answered."""
-        if not self._parting:
+        if not self._withdrawn_shown:
             self.dismiss(answer)
 
     def action_leave(self) -> None:
         """Escape is a no; what another process asks stays open for others."""
-        self.give(NOBODY if self.far else self.no)
+        self.answer_with(NOBODY if self.remote else self.no)
 
-    def part(self) -> bool:
+    def show_withdrawn(self) -> bool:
         """Somebody else has answered: say so for a moment, then go; False when it is not in sight."""
-        self._parting = True
+        self._withdrawn_shown = True
         if not (self.in_sight and self.is_active):
             self.withdraw()
             return False
-        over = self.question.until is not None and time.time() >= self.question.until - LOOK_SECONDS
-        self.tell(unanswered(self.question) if over and self.question.inquiries else GONE)
+        over = self.question.until is not None and time.time() >= self.question.until - REFRESH_SECONDS
+        self.show_outcome(
+            unanswered_text(self.question) if over and self.question.inquiries else WITHDRAWN_TEXT
+        )
         for each in (*self.query(OptionList), *self.query(Input)):
             each.display = False
         self.set_focus(None)
-        self.set_timer(PARTING_SECONDS, self.withdraw)
+        self.set_timer(WITHDRAWN_SECONDS, self.withdraw)
         return True
 
-    def tell(self, became: str) -> None:
+    def show_outcome(self, became: str) -> None:
         """Say what became of it, in the place of the answers."""
-        self._gone.update(Text(became, "bold"))
-        self._gone.display = True
+        self._outcome.update(Text(became, "bold"))
+        self._outcome.display = True
 
 
-class AskScreen(QuestionScreen):
+class ApprovalScreen(QuestionScreen):
     """Who wants to do exactly what, and which rule asked; one key answers."""
 
-    def __init__(self, question: Question, paper: Paper, waiting: Callable[[], int] = alone) -> None:
-        super().__init__(question, paper, waiting)
+    def __init__(
+        self, question: Question, renderer: RichRenderer, waiting: Callable[[], int] = no_others
+    ) -> None:
+        super().__init__(question, renderer, waiting)
         self._choices = [
             each
             for each in question_text.choices(question)
             if not (
-                self.far and each.answer.reach == "session"
+                self.remote and each.answer.reach == "session"
             )  # which would be for the agent and those below
         ]
 
     def _head_text(self) -> Text:
         head = Text(question_text.headline(self.question), "bold")
-        return head.append(f"  task {self.question.task}{self.more}", "faint")
+        return head.append(f"  task {self.question.task}{self.waiting_text}", "faint")
 
     def compose(self) -> ComposeResult:
         """The question above its answers."""
-        parts: list[RenderableType] = [Text(question_text.exactly(self.question), "warn")]
+        parts: list[RenderableType] = [Text(question_text.call_text(self.question), "warn")]
         if preview := question_text.preview_lines(self.question):
             parts += [Text(""), diff_lines(preview)]
         why = Text(
-            "\n".join((*question_text.where(self.question), question_text.reason(self.question))), "faint"
+            "\n".join((*question_text.location_lines(self.question), question_text.reason(self.question))),
+            "faint",
         )
-        if allowed := question_text.allows(self.question):
+        if allowed := question_text.rules_text(self.question):
             why.append(f"\nA yes for more than this call allows: {allowed}")
-        reasons = VerticalScroll(Sheet(why, self._paper), classes="body why")
+        reasons = VerticalScroll(RenderedText(why, self._renderer), classes="body why")
         with Vertical(classes="dialog"):
             yield self._head
             with self._body:
-                yield Sheet(Group(*parts), self._paper)
-            yield Below(self._body)
+                yield RenderedText(Group(*parts), self._renderer)
+            yield ScrollHint(self._body)
             yield reasons  # never below the fold of what is asked
-            yield Below(reasons)
+            yield ScrollHint(reasons)
             yield OptionList(
                 *(Option(Text(f" {each.key}  {each.says}")) for each in self._choices), markup=False
             )
-            yield self._gone
+            yield self._outcome
 
     def on_mount(self) -> None:
         """Nothing is chosen by accident: the last answer, no, is where it begins."""
@@ -194,13 +203,13 @@ class AskScreen(QuestionScreen):
         for choice in self._choices:
             if event.character == choice.key:
                 event.stop()
-                self.give(choice.answer)
+                self.answer_with(choice.answer)
                 return
-        scrolled(self, event)
+        scroll_by_page_keys(self, event)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """An answer was chosen."""
-        self.give(self._choices[event.option_index].answer)
+        self.answer_with(self._choices[event.option_index].answer)
 
 
 class InquiryScreen(QuestionScreen):
@@ -208,25 +217,27 @@ class InquiryScreen(QuestionScreen):
 
     no = Answer(False, why=question_text.NOT_ANSWERED)
 
-    def __init__(self, question: Question, paper: Paper, waiting: Callable[[], int] = alone) -> None:
-        self.stay: Callable[[Question], Question] = lambda asked: asked
+    def __init__(
+        self, question: Question, renderer: RichRenderer, waiting: Callable[[], int] = no_others
+    ) -> None:
+        self.extend_deadline: Callable[[Question], Question] = lambda asked: asked
         """Tells that somebody is at an answer; the question as it then stands."""
         self._words: list[str] = []
         self._marked: set[int] = set()
         self._asked_at = 0.0
-        super().__init__(question, paper, waiting)
+        super().__init__(question, renderer, waiting)
 
     @property
     def _inquiry(self) -> Inquiry:
         return self.question.inquiries[min(len(self._words), len(self.question.inquiries) - 1)]
 
     @property
-    def unsent(self) -> str:
+    def unsent_text(self) -> str:
         """What stands in the line for other words."""
         return self.query_one(Input).value.strip() if self.is_mounted else ""
 
     @property
-    def field(self) -> Input | None:
+    def text_field(self) -> Input | None:
         """The line for other words."""
         return self.query_one(Input) if self.is_mounted else None
 
@@ -238,16 +249,16 @@ class InquiryScreen(QuestionScreen):
     def _head_text(self) -> Text:
         every = len(self.question.inquiries)
         several = f" ({min(len(self._words) + 1, every)} of {every})" if every > 1 else ""
-        head = Text(f"{question_text.who(self.question)} asks{several}:", "bold")
-        head.append(self.more, "faint")
-        end = question_text.due(self.question, self._inquiry)
+        head = Text(f"{question_text.asker_path(self.question)} asks{several}:", "bold")
+        head.append(self.waiting_text, "faint")
+        end = question_text.deadline_line(self.question, self._inquiry)
         return head.append(f"\n{end}" if end else "", "faint")
 
-    def takes(self, at: float, before: float) -> bool:
+    def accepts(self, at: float, before: float) -> bool:
         """Who is at an answer is given the time for it."""
-        taken = super().takes(at, before)
+        taken = super().accepts(at, before)
         if taken:
-            self.question = self.stay(self.question)
+            self.question = self.extend_deadline(self.question)
         return taken
 
     def compose(self) -> ComposeResult:
@@ -256,10 +267,10 @@ class InquiryScreen(QuestionScreen):
             yield self._head
             with self._body:
                 yield Static(classes="asked", markup=False)
-            yield Below(self._body)
+            yield ScrollHint(self._body)
             yield OptionList(markup=False)
             yield Input(placeholder="or type an answer of your own, then Enter", select_on_focus=False)
-            yield self._gone
+            yield self._outcome
 
     def on_mount(self) -> None:
         """Ask the first thing."""
@@ -271,7 +282,7 @@ class InquiryScreen(QuestionScreen):
         self._asked_at = time.monotonic()
         inquiry = self._inquiry
         asked = Text(visible(inquiry.question))
-        for line in question_text.where(self.question):
+        for line in question_text.location_lines(self.question):
             asked.append(f"\n{line}", "dim")
         if inquiry.many:
             asked.append("\n(Space marks several, Enter sends them)", "dim")
@@ -297,7 +308,7 @@ class InquiryScreen(QuestionScreen):
     def on_key(self, event: events.Key) -> None:
         """Space marks an option where several may be chosen, arrows lead to them, page keys scroll."""
         listing = self.query_one(OptionList)
-        if event.key == "space" and not self._over and self._inquiry.many and listing.has_focus:
+        if event.key == "space" and not self._dismissed and self._inquiry.many and listing.has_focus:
             event.stop()
             if listing.highlighted is not None:
                 self._marked ^= {listing.highlighted}
@@ -306,12 +317,12 @@ class InquiryScreen(QuestionScreen):
             event.stop()
             listing.focus()
         else:
-            scrolled(self, event)
+            scroll_by_page_keys(self, event)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Options were chosen; an Enter that was pressed twice chooses once."""
         earlier = not (event.option_id or "").startswith(self._round)
-        if earlier or time.monotonic() - self._asked_at < AGAIN_SECONDS:
+        if earlier or time.monotonic() - self._asked_at < DOUBLE_ENTER_SECONDS:
             return
         self._take(", ".join(self._labels() or [self._inquiry.options[event.option_index].label]))
 
@@ -325,77 +336,77 @@ class InquiryScreen(QuestionScreen):
         return [self._inquiry.options[each].label for each in sorted(self._marked)]
 
     def _take(self, words: str) -> None:
-        if self._over or self._parting:
+        if self._dismissed or self._withdrawn_shown:
             return
         self._words.append(words)
         if len(self._words) == len(self.question.inquiries):
-            self.give(question_text.answered(self._words))
+            self.answer_with(question_text.answer_from(self._words))
         else:
             self._ask()
 
 
-def asked_line(screen: Screen[Any]) -> Text | None:
+def dialog_keys_line(screen: Screen[Any]) -> Text | None:
     """What the keys do while a dialog is in sight, for those who look at the last line."""
     if not isinstance(screen, QuestionScreen):
-        says = screen.says if isinstance(screen, Dialog) else ""
+        says = screen.key_help if isinstance(screen, Dialog) else ""
         return Text(says, "warn") if says else None
-    if not screen.keys:
+    if not screen.esc_help:
         return None
-    return Text(f"? a question has the keys · {screen.keys}", "warn")
+    return Text(f"? a question has the keys · {screen.esc_help}", "warn")
 
 
-class ScreenPerson:
+class DialogAsker:
     """Shows questions as dialogs of the app."""
 
     def __init__(self, app: "TerminalApp") -> None:
         self._app = app
-        self._parted = asyncio.Event()
-        self._parted.set()
+        self._previous_closed = asyncio.Event()
+        self._previous_closed.set()
 
     async def answer(self, question: Question) -> Answer:
         """Show one question and wait; it goes away when somebody else answers it."""
         app = self._app
         with suppress(TimeoutError):  # what lies on the last one may be read for long
-            async with asyncio.timeout(2 * PARTING_SECONDS):
-                await self._parted.wait()
-        shown = InquiryScreen if question.inquiries else AskScreen
-        screen = shown(question, app.paper, lambda: len(app.desk.waiting()))
+            async with asyncio.timeout(2 * WITHDRAWN_SECONDS):
+                await self._previous_closed.wait()
+        shown = InquiryScreen if question.inquiries else ApprovalScreen
+        screen = shown(question, app.renderer, lambda: len(app.desk.waiting()))
         if isinstance(screen, InquiryScreen):
-            screen.stay = app.desk.stay
+            screen.extend_deadline = app.desk.stay
         app.bell()
         try:
-            answer = await app.ask(screen) or NO
+            answer = await app.ask(screen) or DECLINE
         except asyncio.CancelledError:
-            self._part(screen)
+            self._withdraw(screen)
             raise
         if answer.silent:
-            app.tell(Notice(LEFT_OPEN, task=question.task))
+            app.show_notice(Notice(LEFT_OPEN, task=question.task))
         return answer
 
-    def _part(self, screen: AskScreen | InquiryScreen) -> None:
+    def _withdraw(self, screen: ApprovalScreen | InquiryScreen) -> None:
         """Somebody else has answered: that is said before the next question comes; typed words are kept."""
-        if words := screen.unsent:
-            composer = self._app.top.composer
-            composer.put(f"{composer.text.rstrip()} {words}".strip())
-        if screen.part():
-            self._parted.clear()
-            self._app.do(self._see_off(screen))
+        if words := screen.unsent_text:
+            composer = self._app.top_transcript.composer
+            composer.set_text(f"{composer.text.rstrip()} {words}".strip())
+        if screen.show_withdrawn():
+            self._previous_closed.clear()
+            self._app.start_action(self._close_after_outcome(screen))
 
-    async def _see_off(self, screen: AskScreen | InquiryScreen) -> None:
+    async def _close_after_outcome(self, screen: ApprovalScreen | InquiryScreen) -> None:
         """Say what became of a question as soon as the journal knows, until it has gone."""
-        telling = asyncio.create_task(self._tell_end(screen))
+        telling = asyncio.create_task(self._show_outcome(screen))
         try:
-            await screen.left.wait()
+            await screen.closed.wait()
         finally:
             telling.cancel()
-            self._parted.set()
+            self._previous_closed.set()
         await asyncio.wait([telling])
 
-    async def _tell_end(self, screen: AskScreen | InquiryScreen) -> None:
-        if (talk := self._app.talk) is None:
+    async def _show_outcome(self, screen: ApprovalScreen | InquiryScreen) -> None:
+        if (chat := self._app.chat) is None:
             return
-        async for _ in talk.gen.store.changes.looks():
+        async for _ in chat.gen.store.changes.looks():
             with suppress(GenCodeError):  # then it is not known yet
-                if ended := await ended_question(talk.gen.store, screen.question):
-                    screen.tell(told(ended, screen.question))
+                if ended := await question_outcome(chat.gen.store, screen.question):
+                    screen.show_outcome(outcome_text(ended, screen.question))
                     return

@@ -54,11 +54,11 @@ _LIGHT = {
     "markdown.block_quote": "#5f6368",
     "markdown.link_url": "underline #0b57d0",
 }
-STANDS_OUT = 0.2
+MIN_CONTRAST = 0.2
 _REVERSE = Style(reverse=True)
 
 
-class Paper:
+class RichRenderer:
     """Draws renderables; `code` is the name of the colours for source text."""
 
     def __init__(self, *, dark: bool) -> None:
@@ -96,17 +96,17 @@ class NoColours(LineFilter):
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """The same text without colours."""
         return [
-            Segment(text, style and _plain(style, background.brightness), control)
+            Segment(text, style and _without_colours(style, background.brightness), control)
             for text, style, control in segments
         ]
 
 
 @lru_cache(1024)
-def _plain(style: Style, around: float) -> Style:
+def _without_colours(style: Style, around: float) -> Style:
     plain = style.without_color
     if style.bgcolor is None or style.bgcolor.is_default:
         return plain
-    marked = abs(Color.from_rich_color(style.bgcolor).brightness - around) > STANDS_OUT
+    marked = abs(Color.from_rich_color(style.bgcolor).brightness - around) > MIN_CONTRAST
     return plain + _REVERSE if marked else plain
 
 

@@ -22,23 +22,23 @@ from gencode.interfaces.render.agent_tree import busy, path, spent
 from gencode.interfaces.render.agent_view import AgentView, View
 from gencode.interfaces.render.number_format import figures, money, state, tokens
 from gencode.interfaces.render.transcript import Transcript, hear
-from gencode.interfaces.tui.agent_panels import line
+from gencode.interfaces.tui.agent_panels import agent_line
 from gencode.interfaces.tui.composer import Composer
-from gencode.interfaces.tui.error_boundary import ActionBorder
-from gencode.interfaces.tui.question_dialogs import asked_line
-from gencode.interfaces.tui.rich_renderer import Paper
-from gencode.interfaces.tui.show_result import sent_back
+from gencode.interfaces.tui.error_boundary import ErrorBoundary
+from gencode.interfaces.tui.question_dialogs import dialog_keys_line
+from gencode.interfaces.tui.rich_renderer import RichRenderer
+from gencode.interfaces.tui.show_result import confirm_background
 from gencode.interfaces.tui.transcript_view import TranscriptView
 from gencode.interfaces.tui.tree import TreePanel
 
 if TYPE_CHECKING:
     from gencode.interfaces.tui.app import TerminalApp
 
-MOST_STRIP = 4
-MOST_MEANWHILE = 200
+MAX_AGENT_LINES = 4
+MAX_BUFFERED_EVENTS = 200
 _NO_VIEW = View()
 WELCOME = "Ask something, or type /help"
-ROOMY = 100
+WIDE_COLUMNS = 100
 FIRST_KEYS = (
     ("/", "commands; /help lists them with all keys"),
     ("@", "names a file"),
@@ -50,19 +50,19 @@ FIRST_KEYS = (
 )
 
 
-class Bar(Widget):
+class StatusBar(Widget):
     """Some lines, as high as there are lines; gone when there are none."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._paper = Paper(dark=True)
+        self._renderer = RichRenderer(dark=True)
         self._lines: Sequence[Text] = ()
         self._style: Style | None = None
         self.display = False
 
-    def use(self, paper: Paper) -> None:
+    def use(self, renderer: RichRenderer) -> None:
         """Draw in other colours."""
-        self._paper = paper
+        self._renderer = renderer
         self._style = None
         self.refresh()
 
@@ -92,11 +92,11 @@ class Bar(Widget):
         style = self._style
         if y >= len(self._lines):
             return Strip.blank(width, style)
-        strip = self._paper.line(self._lines[y], width)
+        strip = self._renderer.line(self._lines[y], width)
         return strip.crop_extend(0, width, style).apply_style(style)
 
 
-class TranscriptScreen(ActionBorder, Screen[None]):
+class TranscriptScreen(ErrorBoundary, Screen[None]):
     """A transcript with everything around it. `task` is whose; empty before anything was asked."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -109,61 +109,61 @@ class TranscriptScreen(ActionBorder, Screen[None]):
     def __init__(self, host: "TerminalApp", task: str = "") -> None:
         super().__init__()
         self.host = host
-        self.whose = task
+        self.task_id = task
         self.transcript = Transcript(task)
-        self.reading = TranscriptView()
-        self.composer = Composer(host.history, host.offers)
-        self.head = Bar(id="head")
-        self.strip = Bar(id="strip")
-        self.foot = Bar(id="foot")
+        self.transcript_view = TranscriptView()
+        self.composer = Composer(host.history, host.completions)
+        self.title_bar = StatusBar(id="head")
+        self.activity_bar = StatusBar(id="strip")
+        self.status_bar = StatusBar(id="foot")
         self.dirty = True
-        self._meanwhile: list[Event] = []
+        self._buffered: list[Event] = []
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
-        yield self.head
-        yield from self.middle()
-        yield self.strip
+        yield self.title_bar
+        yield from self.compose_middle()
+        yield self.activity_bar
         yield self.composer
-        yield self.foot
+        yield self.status_bar
 
-    def middle(self) -> ComposeResult:
+    def compose_middle(self) -> ComposeResult:
         """What is read."""
-        yield self.reading
+        yield self.transcript_view
 
     def on_mount(self) -> None:
         """Typing comes first."""
-        self.use(self.host.paper)
+        self.use(self.host.renderer)
         self.composer.editor.focus()
 
     def on_resize(self) -> None:
         """Lines that are broken for the width are broken anew."""
         self.dirty = True
 
-    def use(self, paper: Paper) -> None:
+    def use(self, renderer: RichRenderer) -> None:
         """Draw everything in other colours."""
-        for part in (self.reading, self.head, self.strip, self.foot):
-            part.use(paper)
+        for part in (self.transcript_view, self.title_bar, self.activity_bar, self.status_bar):
+            part.use(renderer)
 
     async def load(self, most: int | None = None) -> None:
         """Read the transcript from the journal."""
-        talk = self.host.talk
-        self._meanwhile = []
-        transcript = Transcript(self.whose)
-        if talk is not None and self.whose:
-            transcript = await talk.transcript(self.whose, most or self.transcript.most)
-        for event in self._meanwhile:  # those that came while it was read
-            if event.task != self.whose or (event.seq or 0) > transcript.seq:
+        chat = self.host.chat
+        self._buffered = []
+        transcript = Transcript(self.task_id)
+        if chat is not None and self.task_id:
+            transcript = await chat.transcript(self.task_id, most or self.transcript.most)
+        for event in self._buffered:  # those that came while it was read
+            if event.task != self.task_id or (event.seq or 0) > transcript.seq:
                 transcript = hear(transcript, event)
-        if transcript.task == self.whose:  # another one may be shown by now
+        if transcript.task == self.task_id:  # another one may be shown by now
             self.transcript = transcript
         self.dirty = True
 
-    def hear(self, event: Event) -> None:
+    def receive(self, event: Event) -> None:
         """Take in one event."""
         if event.seq is not None:
-            self._meanwhile = [*self._meanwhile[-MOST_MEANWHILE:], event]
-        elif event.task == self.whose and self.agent is not None and self.agent.status.ended:
+            self._buffered = [*self._buffered[-MAX_BUFFERED_EVENTS:], event]
+        elif event.task == self.task_id and self.agent is not None and self.agent.status.ended:
             return  # a piece of what was read from the journal already
         self.transcript = hear(self.transcript, event)
         self.dirty = True
@@ -173,63 +173,63 @@ class TranscriptScreen(ActionBorder, Screen[None]):
         if not self.is_mounted:
             return
         now = stamp()
-        talk = self.host.talk
-        agents = talk.view.agents if talk else {}
-        queued = list(talk.queued.values()) if talk and self.whose == talk.session else []
-        self.head.show([self.title_line()])
-        self.strip.show([*self.agents_at_work(now), *self.host.notice_lines()])
-        self.foot.show([asked_line(self.host.screen) or self.focus_line() or self.foot_line()])
-        self.reading.show(self.transcript, agents, queued, now)
+        chat = self.host.chat
+        agents = chat.view.agents if chat else {}
+        queued = list(chat.queued.values()) if chat and self.task_id == chat.session else []
+        self.title_bar.show([self.title_text()])
+        self.activity_bar.show([*self.agents_at_work(now), *self.host.notice_lines()])
+        self.status_bar.show([dialog_keys_line(self.host.screen) or self.focus_text() or self.status_text()])
+        self.transcript_view.show(self.transcript, agents, queued, now)
         self.dirty = False
 
-    def title_line(self) -> Text:
+    def title_text(self) -> Text:
         """What this screen shows."""
         raise NotImplementedError
 
-    def foot_line(self) -> Text:
+    def status_text(self) -> Text:
         """What can be done here."""
         raise NotImplementedError
 
-    def focus_line(self) -> Text | None:
+    def focus_text(self) -> Text | None:
         """What has the keys, when it is not the text."""
-        if not self.reading.has_focus:
+        if not self.transcript_view.has_focus:
             return None
         line = Text("[transcript] ", "you")
         return line.append("Up, Down · Enter opens · what you type goes to the text · Esc", "faint")
 
     def agents_at_work(self, now: str) -> list[Text]:
         """One line for each agent at work below this one, the first few of them."""
-        talk = self.host.talk
-        below = busy(talk.view, self.whose) if talk and self.whose else []
-        lines = [line(agent, now) for agent in below[:MOST_STRIP]]
-        if len(below) > MOST_STRIP:
-            lines.append(Text(f"… and {len(below) - MOST_STRIP} more agents (Ctrl+T)", "faint"))
+        chat = self.host.chat
+        below = busy(chat.view, self.task_id) if chat and self.task_id else []
+        lines = [agent_line(agent, now) for agent in below[:MAX_AGENT_LINES]]
+        if len(below) > MAX_AGENT_LINES:
+            lines.append(Text(f"… and {len(below) - MAX_AGENT_LINES} more agents (Ctrl+T)", "faint"))
         return lines
 
     @property
     def agent(self) -> AgentView | None:
         """The agent whose transcript this is."""
-        return self.host.talk.view.agents.get(self.whose) if self.host.talk else None
+        return self.host.chat.view.agents.get(self.task_id) if self.host.chat else None
 
     def on_transcript_view_opened(self, event: TranscriptView.Opened) -> None:
         """One agent is looked at; of several the tree is shown."""
         if len(event.tasks) == 1:
-            self.host.look_at(event.tasks[0])
+            self.host.open_agent(event.tasks[0])
         else:
             self.host.show_tree(event.tasks[0])
 
     def on_transcript_view_more_wanted(self) -> None:
         """Read further back than what is kept; keys do not wait for it."""
-        self.host.do(self.load(self.transcript.most * 2))
+        self.host.start_action(self.load(self.transcript.most * 2))
 
-    def on_composer_left(self) -> None:
+    def on_composer_transcript_wanted(self) -> None:
         """From the text to the transcript."""
-        self.reading.focus()
+        self.transcript_view.focus()
 
-    def on_composer_sent(self, event: Composer.Sent) -> None:
+    def on_composer_submitted(self, event: Composer.Submitted) -> None:
         """Something was said, or a command given."""
-        self.reading.action_to_end()
-        self.host.typed(event.text, self.whose)
+        self.transcript_view.action_to_end()
+        self.host.submit(event.text, self.task_id)
 
     def on_descendant_focus(self) -> None:
         """The line below says what has the keys."""
@@ -240,22 +240,22 @@ class TranscriptScreen(ActionBorder, Screen[None]):
     def action_page(self, by: int) -> None:
         """Scroll the transcript, wherever the focus is."""
         if by < 0:
-            self.reading.action_page_up()
+            self.transcript_view.action_page_up()
         else:
-            self.reading.action_page_down()
+            self.transcript_view.action_page_down()
 
     def action_unfold_all(self) -> None:
         """Open or close all details."""
-        self.reading.toggle_all()
+        self.transcript_view.toggle_all()
 
     def action_escape(self) -> None:
         """Go back to typing; there it means more."""
         if not self.composer.editor.has_focus:
             self.composer.editor.focus()
         else:
-            self.escaped()
+            self.escape_pressed()
 
-    def escaped(self) -> None:
+    def escape_pressed(self) -> None:
         """Escape was pressed while nothing else was to be closed."""
         raise NotImplementedError
 
@@ -265,19 +265,19 @@ class ConversationScreen(TranscriptScreen):
 
     def __init__(self, host: "TerminalApp") -> None:
         super().__init__(host)
-        self.branches = TreePanel()
+        self.agent_tree = TreePanel()
 
-    def middle(self) -> ComposeResult:
+    def compose_middle(self) -> ComposeResult:
         """The transcript and the tree."""
         with Horizontal(id="middle"):
-            yield self.reading
-            self.branches.display = False
-            yield self.branches
+            yield self.transcript_view
+            self.agent_tree.display = False
+            yield self.agent_tree
 
-    def use(self, paper: Paper) -> None:
+    def use(self, renderer: RichRenderer) -> None:
         """Draw everything in other colours."""
-        super().use(paper)
-        self.branches.use(paper)
+        super().use(renderer)
+        self.agent_tree.use(renderer)
 
     def on_resize(self) -> None:
         """Where there is room, both are seen."""
@@ -287,67 +287,67 @@ class ConversationScreen(TranscriptScreen):
     async def load(self, most: int | None = None) -> None:
         """Where nothing was said yet there is no tree to look at."""
         await super().load(most)
-        if not self.whose and self.branches.display:
+        if not self.task_id and self.agent_tree.display:
             self.toggle_tree()
 
     def _arrange(self) -> None:
-        self.reading.display = not self.branches.display or self.size.width >= 150
+        self.transcript_view.display = not self.agent_tree.display or self.size.width >= 150
 
     def toggle_tree(self, task: str = "") -> None:
         """Show the tree and stand in it, or put it away."""
-        self.branches.display = True if task else not self.branches.display
+        self.agent_tree.display = True if task else not self.agent_tree.display
         self._arrange()
         self.paint()
-        if self.branches.display:
-            self.branches.focus()
+        if self.agent_tree.display:
+            self.agent_tree.focus()
             if task:
-                self.branches.choose(task)
+                self.agent_tree.select(task)
         else:
             self.composer.editor.focus()
 
     def paint(self) -> None:
         """The tree too, when it is in sight."""
-        self.reading.greeting = None if self.whose else self._greeting()
+        self.transcript_view.greeting = None if self.task_id else self._greeting()
         super().paint()
-        if self.is_mounted and self.branches.display:
-            talk = self.host.talk
-            self.branches.show(talk.view if talk else _NO_VIEW, self.whose, stamp())
+        if self.is_mounted and self.agent_tree.display:
+            chat = self.host.chat
+            self.agent_tree.show(chat.view if chat else _NO_VIEW, self.task_id, stamp())
 
     def agents_at_work(self, now: str) -> list[Text]:
         """Nothing twice: the tree shows them already."""
-        return [] if self.branches.display else super().agents_at_work(now)
+        return [] if self.agent_tree.display else super().agents_at_work(now)
 
-    def title_line(self) -> Text:
+    def title_text(self) -> Text:
         """Where we are, who answers, and how it stands."""
         host, agent = self.host, self.agent
         line = Text("GenCode", "bold")
         line.append(f" · {visible_line(host.folder, 60)}", "faint")
         line.append(f" · {visible_line(host.model_name, 40)}", "faint")
-        if agent is not None and host.talk is not None:
-            total = spent(host.talk.view, self.whose)
+        if agent is not None and host.chat is not None:
+            total = spent(host.chat.view, self.task_id)
             cost = money(total.usd)
-            line.append(f" · session {self.whose} · {tokens(total)}{f' · {cost}' if cost else ''}", "faint")
+            line.append(f" · session {self.task_id} · {tokens(total)}{f' · {cost}' if cost else ''}", "faint")
         return line
 
-    def foot_line(self) -> Text:
+    def status_text(self) -> Text:
         """The mode, what typing does at this moment, and the keys."""
-        host, talk = self.host, self.host.talk
+        host, chat = self.host, self.host.chat
         mode, line = host.mode, self._mode_text()
-        if talk is None:
-            return line.append(host.opening, "faint")
-        if talk.working:
-            heard = "heard before the next reply" if self.size.width >= ROOMY else "heard next"
+        if chat is None:
+            return line.append(host.opening_text, "faint")
+        if chat.working:
+            heard = "heard before the next reply" if self.size.width >= WIDE_COLUMNS else "heard next"
             return line.append(f"● working · Enter: {heard} · Esc interrupts · Ctrl+B background", "busy")
-        if talk.running:
+        if chat.running:
             return line.append("◌ waits for background work · Enter: answered at once · Ctrl+T tree", "busy")
-        if talk.led_elsewhere and (asked := talk.asked_elsewhere.first):
+        if chat.running_elsewhere and (asked := chat.remote_questions.first):
             tool = visible_line(asked[1], 30)
             return line.append(f"? {asked[0]} asks to use {tool}: {ANSWER_THERE}", "warn")
-        if talk.led_elsewhere:
+        if chat.running_elsewhere:
             return line.append(
                 "● another process is at work here · Enter: heard before its next reply", "busy"
             )
-        hint = f"{MODES[mode]} · {WELCOME}" if not self.whose else "Enter sends · Ctrl+T tree · /help"
+        hint = f"{MODES[mode]} · {WELCOME}" if not self.task_id else "Enter sends · Ctrl+T tree · /help"
         return line.append(hint, "faint")
 
     def _mode_text(self) -> Text:
@@ -366,50 +366,50 @@ class ConversationScreen(TranscriptScreen):
             greeting.append(says, "faint")
         return greeting
 
-    def focus_line(self) -> Text | None:
+    def focus_text(self) -> Text | None:
         """The tree has keys of its own."""
-        line = super().focus_line()
-        if self.branches.has_focus:
+        line = super().focus_text()
+        if self.agent_tree.has_focus:
             line = Text("[tree] ", "you")
             line.append("letters are verbs for the marked one · / goes to the text · Esc back", "faint")
         return line and self._mode_text().append_text(line)
 
     def action_page(self, by: int) -> None:
         """The tree has pages as well."""
-        if self.branches.has_focus:
-            self.branches.move(10 * by)
+        if self.agent_tree.has_focus:
+            self.agent_tree.move(10 * by)
         else:
             super().action_page(by)
 
     def action_escape(self) -> None:
         """Put the tree away first."""
-        if self.branches.display and self.branches.has_focus:
+        if self.agent_tree.display and self.agent_tree.has_focus:
             self.toggle_tree()
         else:
             super().action_escape()
 
-    def escaped(self) -> None:
+    def escape_pressed(self) -> None:
         """Interrupt the turn."""
         self.host.interrupt()
 
     def on_tree_panel_opened(self, event: TreePanel.Opened) -> None:
         """An agent is looked at; the conversation itself is here."""
-        if event.task == self.whose:
+        if event.task == self.task_id:
             self.toggle_tree()
         else:
-            self.host.look_at(event.task)
+            self.host.open_agent(event.task)
 
-    def on_tree_panel_struck(self, event: TreePanel.Struck) -> None:
+    def on_tree_panel_action_chosen(self, event: TreePanel.ActionChosen) -> None:
         """A verb is meant for an agent; steering is done where its transcript is."""
         if event.verb == "steer":
-            self.host.look_at(event.task)
+            self.host.open_agent(event.task)
         else:
-            self.host.strike(event.task, event.verb)
+            self.host.request_action(event.task, event.verb)
 
-    def on_tree_panel_sent_back(self, event: TreePanel.SentBack) -> None:
+    def on_tree_panel_background_chosen(self, event: TreePanel.BackgroundChosen) -> None:
         """An agent is to go to the background."""
-        if self.host.talk is not None:
-            self.host.do(sent_back(self.host, self.host.talk, event.task))
+        if self.host.chat is not None:
+            self.host.start_action(confirm_background(self.host, self.host.chat, event.task))
 
 
 class AgentScreen(TranscriptScreen):
@@ -417,41 +417,41 @@ class AgentScreen(TranscriptScreen):
 
     def __init__(self, host: "TerminalApp", task: str) -> None:
         super().__init__(host, task)
-        self._left = False
+        self._leaving = False
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Go: now, or when what lies on it was answered or closed."""
-        self._left = True
+        self._leaving = True
         self.on_screen_resume()
 
     def on_screen_resume(self) -> None:
         """What was left does not come back."""
-        if self._left and self.is_active:
-            self.host.look_back()
+        if self._leaving and self.is_active:
+            self.host.close_agent()
 
-    def title_line(self) -> Text:
+    def title_text(self) -> Text:
         """Which agent this is, from the main one down, and how it stands."""
-        talk, agent = self.host.talk, self.agent
-        names = path(talk.view, self.whose) if talk else ()
-        line = Text(" › ".join(visible_line(name, 30) for name in names) or self.whose, "bold")
-        line.append(f" · {self.whose}", "faint")
+        chat, agent = self.host.chat, self.agent
+        names = path(chat.view, self.task_id) if chat else ()
+        line = Text(" › ".join(visible_line(name, 30) for name in names) or self.task_id, "bold")
+        line.append(f" · {self.task_id}", "faint")
         if agent is not None:
             where = " · background" if agent.background else ""
             line.append(f" · {state(agent)}{where} · {figures(agent, stamp())}", "busy")
         return line
 
-    def foot_line(self) -> Text:
+    def status_text(self) -> Text:
         """What typing does here."""
         agent = self.agent
-        name = visible_line(agent.agent, 30) if agent else self.whose
+        name = visible_line(agent.agent, 30) if agent else self.task_id
         ended = agent is not None and agent.status.ended
-        asks = "" if self.host.talk is not None and self.host.talk.woken_ask else " without questions"
+        asks = "" if self.host.chat is not None and self.host.chat.woken_can_ask else " without questions"
         does = f"steers {name} before its next reply"
         if ended:
             does = f"wakes {name}, which has ended, in the background{asks}"
         line = Text(f"Enter: {does} ", "good")
         return line.append("· Esc back · /interrupt /keep /stop /stop-tree", "faint")
 
-    def escaped(self) -> None:
+    def escape_pressed(self) -> None:
         """Go back to where we came from."""
-        self.host.look_back()
+        self.host.close_agent()

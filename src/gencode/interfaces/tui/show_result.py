@@ -9,9 +9,9 @@ from textual.app import SuspendNotSupported
 
 from gencode.core.errors import UserMistake
 from gencode.core.visible import visible_line
-from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.chat_session import ChatSession
 from gencode.interfaces.chat.notices import Notice
-from gencode.interfaces.chat.slash_commands import Confirm, Deed, Page, Show, Word
+from gencode.interfaces.chat.slash_commands import CommandResult, ConfirmAction, Page, ShowView, StatusMessage
 from gencode.interfaces.render.number_format import name_of
 from gencode.interfaces.render.plain_text import turns
 from gencode.interfaces.tui.dialogs import ConfirmScreen, PageScreen, PickScreen
@@ -24,64 +24,64 @@ from gencode.settings import gen_home
 if TYPE_CHECKING:
     from gencode.interfaces.tui.app import TerminalApp
 
-MOST_SESSIONS = 200
+MAX_SESSIONS = 200
 
 
-async def perform(app: "TerminalApp", talk: Talk, deed: Deed) -> None:
+async def show_result(app: "TerminalApp", chat: ChatSession, result: CommandResult) -> None:
     """Show what came of a command."""
-    match deed:
+    match result:
         case Page(title, text):
             app.push_screen(PageScreen(title, text))
-        case Word(text):
+        case StatusMessage(text):
             if text:
-                app.tell(Notice(text))
-        case Confirm():
-            await _confirmed(app, talk, deed)
-        case Show():
-            await _shown(app, talk, deed)
+                app.show_notice(Notice(text))
+        case ConfirmAction():
+            await _confirm_action(app, chat, result)
+        case ShowView():
+            await _show_view(app, chat, result)
 
 
-async def _confirmed(app: "TerminalApp", talk: Talk, deed: Confirm) -> None:
+async def _confirm_action(app: "TerminalApp", chat: ChatSession, result: ConfirmAction) -> None:
     """Do what cuts or ends once a person has seen what it hits."""
-    if await app.ask(ConfirmScreen(deed.text)):
-        await talk.strike(deed.task, deed.verb, deed.message)
+    if await app.ask(ConfirmScreen(result.text)):
+        await chat.apply_action(result.task, result.verb, result.message)
 
 
-async def sent_back(app: "TerminalApp", talk: Talk, task: str) -> None:
+async def confirm_background(app: "TerminalApp", chat: ChatSession, task: str) -> None:
     """Send an agent to the background once a person has seen which."""
-    agent = talk.view.agents.get(task)
-    if agent is None or task == talk.session or agent.background or agent.status.ended:
+    agent = chat.view.agents.get(task)
+    if agent is None or task == chat.session or agent.background or agent.status.ended:
         raise UserMistake("Only an agent that somebody waits for can be sent to the background.")
     text = f"Background: {name_of(agent)} ({task}) goes on by itself; nobody waits for it any more."
     if await app.ask(ConfirmScreen(text)):
-        await talk.send_back(task)
+        await chat.move_to_background(task)
 
 
-async def _shown(app: "TerminalApp", talk: Talk, deed: Show) -> None:
-    match deed.place:
+async def _show_view(app: "TerminalApp", chat: ChatSession, result: ShowView) -> None:
+    match result.place:
         case "tree":
             app.show_tree()
         case "agent":
-            app.look_at(deed.what)
+            app.open_agent(result.what)
         case "sessions":
-            await _pick_session(app, talk)
+            await _pick_session(app, chat)
         case "agents":
-            await _pick_agent(app, talk)
+            await _pick_agent(app, chat)
         case "new" | "opened":
             await app.show_session()
         case "edit":
-            _edit(app, deed.what)
+            _edit(app, result.what)
         case "trust":
-            await _trust(app, talk, deed.what)
+            await _trust(app, chat, result.what)
         case "theme":
-            app.use_theme(deed.what)
+            app.use_theme(result.what)
         case "quit":
-            await app.leave()
+            await app.quit()
 
 
-async def _pick_session(app: "TerminalApp", talk: Talk) -> None:
-    query = TaskQuery(cwd=str(talk.gen.workspace.cwd), conversations=True)
-    found = sorted(await talk.gen.store.tasks(query), key=lambda task: task.touched_at, reverse=True)
+async def _pick_session(app: "TerminalApp", chat: ChatSession) -> None:
+    query = TaskQuery(cwd=str(chat.gen.workspace.cwd), conversations=True)
+    found = sorted(await chat.gen.store.tasks(query), key=lambda task: task.touched_at, reverse=True)
     if not found:
         raise UserMistake("There is no earlier conversation in this folder.")
     lines = [
@@ -90,20 +90,20 @@ async def _pick_session(app: "TerminalApp", talk: Talk) -> None:
             f"{task.id}  {task.touched_at[:16].replace('T', ' ')}  {task.status:13} "
             f"{turns(task.totals.turns):9} {visible_line(task.created.prompt, 100)}",
         )
-        for task in found[:MOST_SESSIONS]
+        for task in found[:MAX_SESSIONS]
     ]
     if chosen := await app.ask(PickScreen("Conversations of this folder", lines)):
-        await talk.open(chosen)
+        await chat.open(chosen)
         await app.show_session()
 
 
-async def _pick_agent(app: "TerminalApp", talk: Talk) -> None:
+async def _pick_agent(app: "TerminalApp", chat: ChatSession) -> None:
     lines = [
         (spec.name, f"{spec.name:18} {spec.mode or 'inherited'!s:12} {visible_line(spec.description, 120)}")
-        for spec in talk.gen.agents.spawnable()
+        for spec in chat.gen.agents.spawnable()
     ]
     if chosen := await app.ask(PickScreen("Agents that can be sent", lines)):
-        app.typed(f"/agents {shlex.quote(chosen)}", app.main.whose)
+        app.submit(f"/agents {shlex.quote(chosen)}", app.main.task_id)
 
 
 def _edit(app: "TerminalApp", path: str) -> None:
@@ -120,9 +120,9 @@ def _edit(app: "TerminalApp", path: str) -> None:
         ) from None
 
 
-async def _trust(app: "TerminalApp", talk: Talk, shown: str) -> None:
+async def _trust(app: "TerminalApp", chat: ChatSession, shown: str) -> None:
     """Trust the folder as it was shown, if a person says so and nothing changed meanwhile."""
-    folder = talk.gen.workspace.root
+    folder = chat.gen.workspace.root
     project = standing(folder, gen_home())
     if project.state in ("nothing", "trusted"):
         app.push_screen(PageScreen("gen trust", shown))
@@ -138,4 +138,4 @@ async def _trust(app: "TerminalApp", talk: Talk, shown: str) -> None:
     if now.brought.files != project.brought.files or digests(started, folder) != started:
         raise UserMistake("The folder has changed since it was shown; look at it again.")
     trust(project, gen_home(), started)
-    app.tell(Notice("The folder is trusted as it is; its settings count when gen is started again."))
+    app.show_notice(Notice("The folder is trusted as it is; its settings count when gen is started again."))

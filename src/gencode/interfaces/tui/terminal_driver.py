@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 ESCAPE = "\x1b"
-BEGIN = "\x1b[200~"
-END = "\x1b[201~"
-LOOK_SECONDS = 0.1
-LEAVE_SECONDS = 2.0
+PASTE_BEGIN = "\x1b[200~"
+PASTE_END = "\x1b[201~"
+POLL_SECONDS = 0.1
+FLUSH_SECONDS = 2.0
 """So long a terminal has to take what is written last."""
 READ_BYTES = 1 << 14
-_ACTING = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n\r"}
-MOST_WAITING = 1 << 20
+_CONTROL_CHARACTERS = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n\r"}
+MAX_PENDING_BYTES = 1 << 20
 """So many bytes wait for a terminal; of more, only what comes last is worth anything."""
 
 
-class Outlet(io.FileIO):
+class TerminalWriter(io.FileIO):
     """A terminal that takes everything at once; what it cannot take any more is lost.
 
     A terminal may be stopped for hours while agents go on. `missed` is called when it is read again and was
@@ -39,52 +39,52 @@ class Outlet(io.FileIO):
     def __init__(self, terminal: int, missed: Callable[[], object]) -> None:
         super().__init__(terminal, "w", closefd=False)
         self._terminal = terminal
-        self._missed = missed
+        self._on_dropped = missed
         self._waiting: list[bytes] = []
         self._size = 0
-        self._lost = False
+        self._dropped = False
         self._ended = False
-        self._news = threading.Condition()
-        self._pouring = threading.Thread(target=self._pour, name="terminal-output", daemon=True)
-        self._pouring.start()
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._write_all, name="terminal-output", daemon=True)
+        self._thread.start()
 
     def write(self, data: "ReadableBuffer", /) -> int:
         """Take a piece, which is written as a whole or not at all."""
         piece = bytes(data)
-        with self._news:
-            if self._size > MOST_WAITING:
-                self._waiting, self._size, self._lost = [], 0, True
+        with self._changed:
+            if self._size > MAX_PENDING_BYTES:
+                self._waiting, self._size, self._dropped = [], 0, True
             self._waiting.append(piece)
             self._size += len(piece)
-            self._news.notify()
+            self._changed.notify()
         return len(piece)
 
     def finish(self, seconds: float) -> None:
         """Write what waits, for so long at most, and end."""
-        with self._news:
+        with self._changed:
             self._ended = True
-            self._news.notify()
-        self._pouring.join(seconds)
+            self._changed.notify()
+        self._thread.join(seconds)
 
-    def _pour(self) -> None:
+    def _write_all(self) -> None:
         while piece := self._next():
-            if not _written(self._terminal, piece):
+            if not _write(self._terminal, piece):
                 continue
-            with self._news:
-                lost, self._lost = self._lost, False
+            with self._changed:
+                lost, self._dropped = self._dropped, False
             if lost:
-                self._missed()
+                self._on_dropped()
 
     def _next(self) -> bytes:
         """What waits, once something does; nothing at the end."""
-        with self._news:
-            self._news.wait_for(lambda: self._waiting or self._ended)
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._ended)
             piece = b"".join(self._waiting)
             self._waiting, self._size = [], 0
         return piece
 
 
-def _written(terminal: int, piece: bytes) -> bool:
+def _write(terminal: int, piece: bytes) -> bool:
     """Whether there was still a terminal to write to."""
     while piece:
         try:
@@ -96,7 +96,7 @@ def _written(terminal: int, piece: bytes) -> bool:
     return True
 
 
-class Pasted:
+class PasteFilter:
     """Takes what acts out of pasted text: between its brackets everything is text, up to the last of them.
 
     A bracket may come in two pieces; half of one waits for the other half. Only a lone Escape goes on at
@@ -105,7 +105,7 @@ class Pasted:
 
     def __init__(self) -> None:
         self._inside = False
-        self._half = ""
+        self._partial = ""
 
     def clean(self, text: str) -> str:
         """What the rest of the program may see of the next piece."""
@@ -117,55 +117,55 @@ class Pasted:
 
     def _keys(self, text: str) -> tuple[str, str]:
         """What was typed, up to a paste, and what follows it."""
-        known = len(self._half) if self._half == ESCAPE else 0
-        keys, begin, rest = (self._half + text).partition(BEGIN)
-        self._half = "" if begin else _half(keys, BEGIN)
+        known = len(self._partial) if self._partial == ESCAPE else 0
+        keys, begin, rest = (self._partial + text).partition(PASTE_BEGIN)
+        self._partial = "" if begin else _partial_bracket(keys, PASTE_BEGIN)
         self._inside = bool(begin)
-        if self._half != ESCAPE:
-            keys = keys.removesuffix(self._half)
+        if self._partial != ESCAPE:
+            keys = keys.removesuffix(self._partial)
         return keys[known:] + begin, rest
 
     def _paste(self, text: str) -> tuple[str, str]:
         """What was pasted, as plain text, and what follows it."""
-        pasted, end, rest = (self._half + text).partition(END)
-        self._half = "" if end else _half(pasted, END)
+        pasted, end, rest = (self._partial + text).partition(PASTE_END)
+        self._partial = "" if end else _partial_bracket(pasted, PASTE_END)
         self._inside = not end
-        return pasted.removesuffix(self._half).translate(_ACTING) + end, rest
+        return pasted.removesuffix(self._partial).translate(_CONTROL_CHARACTERS) + end, rest
 
 
-def _half(text: str, bracket: str) -> str:
+def _partial_bracket(text: str, bracket: str) -> str:
     """The longest beginning of a bracket that a text ends with."""
     sizes = range(len(bracket) - 1, 0, -1)
     return next((bracket[:size] for size in sizes if text.endswith(bracket[:size])), "")
 
 
-class CarefulDriver(LinuxDriver):
+class TerminalDriver(LinuxDriver):
     """The terminal, of which a paste is one text and never a key, and whose end is the end of the app."""
 
-    _outlet: Outlet | None = None
+    _writer: TerminalWriter | None = None
 
     def start_application_mode(self) -> None:
         """Write to the terminal as long as there is one, and somebody reads it."""
         real = sys.__stderr__ or sys.stderr
-        self._outlet = Outlet(real.fileno(), lambda: self._app.call_later(self._app.refresh))
-        self._file = io.TextIOWrapper(self._outlet, real.encoding, real.errors, write_through=True)
+        self._writer = TerminalWriter(real.fileno(), lambda: self._app.call_later(self._app.refresh))
+        self._file = io.TextIOWrapper(self._writer, real.encoding, real.errors, write_through=True)
         super().start_application_mode()
 
     def close(self) -> None:
         """Leave the terminal once it has everything, but do not wait for one that nobody reads."""
         super().close()
-        if self._outlet is not None:
-            self._outlet.finish(LEAVE_SECONDS)
+        if self._writer is not None:
+            self._writer.finish(FLUSH_SECONDS)
 
     def run_input_thread(self) -> None:
         """Read until the app ends."""
         parser = XTermParser()
         decode = getincrementaldecoder("utf-8")("replace").decode
-        pasted = Pasted()
+        pasted = PasteFilter()
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
-                if selector.select(LOOK_SECONDS):
+                if selector.select(POLL_SECONDS):
                     read = _read(self.fileno)
                     if not read:
                         os.kill(os.getpid(), signal.SIGHUP)  # which not every terminal sends when it closes

@@ -30,23 +30,23 @@ from gencode.interfaces.render.transcript import (
     Transcript,
 )
 from gencode.interfaces.tui import agent_panels, entry_renderers
-from gencode.interfaces.tui.error_boundary import ActionBorder
-from gencode.interfaces.tui.rich_renderer import Paper
+from gencode.interfaces.tui.error_boundary import ErrorBoundary
+from gencode.interfaces.tui.rich_renderer import RichRenderer
 
-SCREENS = 3
+RENDERED_SCREENS = 3
 """So many screens are drawn at the end of a transcript."""
-MORE = 12
+MORE_BLOCKS = 12
 """So many blocks are drawn more when somebody scrolls up to them."""
 GUTTER = 2
-NOTHING = Transcript("")
+EMPTY_TRANSCRIPT = Transcript("")
 Agents = Mapping[str, AgentView]
-HANDED_LINES = 40
+MAX_RESULT_LINES = 40
 """So many lines of each result are shown that was not summed up."""
-MOST_PARTS = 200
+MAX_CODE_PARTS = 200
 """So many parts of long blocks of code are kept as they were drawn."""
 
 
-class Block(Struct, eq=False):
+class TranscriptBlock(Struct, eq=False):
     """Some entries that are drawn together. `mark` is everything that their drawing depends on."""
 
     key: int
@@ -75,42 +75,42 @@ class Block(Struct, eq=False):
                 return [each.child for each in entries if isinstance(each, Call) and each.child]
 
 
-def grouped(transcript: Transcript) -> list[Block]:
+def group_blocks(transcript: Transcript) -> list[TranscriptBlock]:
     """The entries as blocks: calls of one reply that send agents belong together."""
-    found: list[Block] = []
+    found: list[TranscriptBlock] = []
     entries = transcript.entries
     at = 0
     while at < len(entries):
         entry = entries[at]
         size = 1
         if isinstance(entry, Call) and entry.sends and entry.group > 1:
-            while at + size < len(entries) and _follows(entry, size, entries[at + size]):
+            while at + size < len(entries) and _same_launch(entry, size, entries[at + size]):
                 size += 1
-        found.append(Block(transcript.dropped + at, entries[at : at + size]))
+        found.append(TranscriptBlock(transcript.dropped + at, entries[at : at + size]))
         at += size
     return found
 
 
-def _follows(first: Call, size: int, entry: Entry) -> bool:
+def _same_launch(first: Call, size: int, entry: Entry) -> bool:
     """Whether an agent was sent together with those before it."""
     if not isinstance(entry, Call) or not entry.sends:
         return False
     return (entry.group, entry.number) == (first.group, first.number + size)
 
 
-class Drawing:
+class BlockRenderer:
     """Draws blocks on a paper, each only when its mark has changed."""
 
-    def __init__(self, paper: Paper) -> None:
-        self.paper = paper
+    def __init__(self, renderer: RichRenderer) -> None:
+        self.renderer = renderer
         self._pieces: dict[str, Sequence[Strip]] = {}
         self._parts: dict[str, Sequence[Strip]] = {}
 
-    def draw(self, block: Block, width: int, agents: Agents, now: str, *, opened: bool) -> None:
+    def render(self, block: TranscriptBlock, width: int, agents: Agents, now: str, *, opened: bool) -> None:
         """Draw a block anew if it must be."""
         known = tuple(map(agents.get, block.children))
         alive = any(each is not None and not each.status.ended for each in known)
-        mark = (id(self.paper), width, opened, *block.entries, *known, now[:19] if alive else "")
+        mark = (id(self.renderer), width, opened, *block.entries, *known, now[:19] if alive else "")
         if block.mark == mark:
             return
         block.mark = mark
@@ -118,8 +118,8 @@ class Drawing:
         if isinstance(first, Reply) and not first.verbatim:
             block.strips = self._reply(first, width)
             return
-        drawn = self._drawn(block, width, agents, now, opened=opened)
-        block.strips = self.paper.lines(drawn, width)
+        drawn = self._renderable(block, width, agents, now, opened=opened)
+        block.strips = self.renderer.lines(drawn, width)
 
     def _reply(self, entry: Reply, width: int) -> Sequence[Strip]:
         """What the model said, from the pieces that were drawn while it spoke, so that nobody waits now."""
@@ -127,15 +127,17 @@ class Drawing:
         for number, piece in enumerate(cut(entry.text.strip("\n"))):
             known = self._pieces.get(self._key(number, piece, width))
             strips += known or self._piece(piece, width, first=number == 0)
-        return [*strips, *self.paper.lines(entry_renderers.CUT, width)] if entry.partial else strips
+        return [*strips, *self.renderer.lines(entry_renderers.CUT, width)] if entry.partial else strips
 
-    def _drawn(self, block: Block, width: int, agents: Agents, now: str, *, opened: bool) -> RenderableType:
+    def _renderable(
+        self, block: TranscriptBlock, width: int, agents: Agents, now: str, *, opened: bool
+    ) -> RenderableType:
         names = {task: agent.agent for task, agent in agents.items()} if _from_agent(block) else {}
         match block.entries[0]:
             case Said() as entry if entry.sender == "user" or not opened:
-                return Group(Text(""), entry_renderers.said(entry, names))
+                return Group(Text(""), entry_renderers.message(entry, names))
             case Said() as entry:
-                return entry_renderers.said_open(entry, names)
+                return entry_renderers.full_message(entry, names)
             case Thought() as entry:
                 return entry_renderers.thought(entry, opened=opened)
             case Reply() as entry:
@@ -144,33 +146,35 @@ class Drawing:
                 return entry_renderers.remark(entry)
             case HandedBack(receipts):
                 found = results_of(receipts, agents)
-                panels = (agent_panels.result_panel(each, now, width, HANDED_LINES) for each in found)
+                panels = (agent_panels.result_panel(each, now, width, MAX_RESULT_LINES) for each in found)
                 return Group(Text(NOT_SUMMED_UP if found else "", "warn"), *panels)
             case Call() as entry if not entry.sends or (opened and len(block.entries) == 1):
                 return entry_renderers.call(entry, opened=opened)
             case Call():
                 calls = [each for each in block.entries if isinstance(each, Call)]
                 found = [agents.get(each.child) for each in calls]
-                return Group(Text(""), agent_panels.sent(calls, found, now, width))
+                return Group(Text(""), agent_panels.launched_agents(calls, found, now, width))
 
     def live(self, transcript: Transcript, queued: Sequence[str], width: int) -> Iterator[Strip]:
         """What is just being thought and said, and what waits to be heard."""
         if transcript.thinking and not transcript.text:
             words = len(transcript.thinking.split())
-            yield from self.paper.lines(Text(f"\n▸ thinking… ({words} words)", "thought"), width)
+            yield from self.renderer.lines(Text(f"\n▸ thinking… ({words} words)", "thought"), width)
         if transcript.text.strip():
             yield Strip([])
             yield from self._streamed(transcript, width)
         else:
             self._pieces = {}
         for text in queued:
-            yield from self.paper.lines(entry_renderers.waits(text), width)
+            yield from self.renderer.lines(entry_renderers.queued_message(text), width)
 
     def _streamed(self, transcript: Transcript, width: int) -> Iterator[Strip]:
         """Markdown that still grows: only its last piece is drawn again."""
         kept: dict[str, Sequence[Strip]] = {}
         if transcript.verbatim:
-            yield from self.paper.lines(entry_renderers.markdown(transcript.text, "", verbatim=True), width)
+            yield from self.renderer.lines(
+                entry_renderers.markdown(transcript.text, "", verbatim=True), width
+            )
             return
         *whole, last = cut(transcript.text)
         for number, piece in enumerate(whole):
@@ -181,7 +185,7 @@ class Drawing:
         yield from self._piece(last, width, first=not whole)
 
     def _key(self, number: int, piece: str, width: int) -> str:
-        return f"{id(self.paper)} {width} {number} {piece}"
+        return f"{id(self.renderer)} {width} {number} {piece}"
 
     def _piece(self, text: str, width: int, *, first: bool) -> Sequence[Strip]:
         if not text.strip():
@@ -190,7 +194,7 @@ class Drawing:
         if parts:
             lines = self._code(parts, width)
         else:
-            lines = self.paper.lines(entry_renderers.markdown(text, self.paper.code), width)
+            lines = self.renderer.lines(entry_renderers.markdown(text, self.renderer.code), width)
         lines = _trimmed(lines)
         return lines if first else [Strip([]), *lines]
 
@@ -198,14 +202,14 @@ class Drawing:
         """Much code, part by part without the empty lines between them: only the last part is drawn again."""
         strips: list[Strip] = []
         for number, part in enumerate(parts):
-            key = f"{id(self.paper)} {width} {part}"
+            key = f"{id(self.renderer)} {width} {part}"
             drawn = self._parts.pop(key, None)
             if drawn is None:
-                drawn = self.paper.lines(entry_renderers.markdown(part, self.paper.code), width)
+                drawn = self.renderer.lines(entry_renderers.markdown(part, self.renderer.code), width)
             self._parts[key] = drawn
             last = number == len(parts) - 1
             strips += drawn[1 if number else 0 : None if last else -1]
-        while len(self._parts) > MOST_PARTS:
+        while len(self._parts) > MAX_CODE_PARTS:
             del self._parts[next(iter(self._parts))]
         return strips
 
@@ -216,12 +220,12 @@ def _trimmed(lines: Sequence[Strip]) -> Sequence[Strip]:
     return lines[full[0] : full[-1] + 1] if full else ()
 
 
-def _from_agent(block: Block) -> bool:
+def _from_agent(block: TranscriptBlock) -> bool:
     first = block.entries[0]
     return isinstance(first, Said) and first.sender not in ("user", "system")
 
 
-class Sight(Struct, frozen=True):
+class RenderedLines(Struct, frozen=True):
     """What is drawn of a transcript: made at once and never changed, so that no line of it can be missing.
 
     `keys` name the blocks, `tops` the first line of each and, at last, the one behind them all.
@@ -253,10 +257,10 @@ class Sight(Struct, frozen=True):
         return self.live[line - self.tops[-1]] if self.tops[-1] <= line < self.lines else None
 
 
-UNSEEN = Sight()
+NO_LINES = RenderedLines()
 
 
-class TranscriptView(ActionBorder, ScrollView, can_focus=True):
+class TranscriptView(ErrorBoundary, ScrollView, can_focus=True):
     """Shows one transcript. It follows what comes as long as its end is in sight."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -281,43 +285,43 @@ class TranscriptView(ActionBorder, ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._drawing = Drawing(Paper(dark=True))
-        self._transcript = NOTHING
+        self._block_renderer = BlockRenderer(RichRenderer(dark=True))
+        self._transcript = EMPTY_TRANSCRIPT
         self._agents: Agents = {}
         self._queued: Sequence[str] = ()
         self._now = ""
-        self._blocks: list[Block] = []
+        self._blocks: list[TranscriptBlock] = []
         """What was drawn last, to be drawn again only where it changes; lines are taken from the sight."""
-        self._sight: Sight | None = None
+        self._rendered: RenderedLines | None = None
         """What is on the screen; None: it must be drawn before it can be seen."""
         self.greeting: Text | None = None
         """What is shown where there is no transcript yet."""
-        self._seen: list[Strip | None] = []
+        self._visible: list[Strip | None] = []
         """The lines on the screen, to paint only those that change."""
-        self._from: int | None = None
+        self._first_key: int | None = None
         """The first block that is drawn while somebody reads further up; None: those at the end."""
         self._opened: set[int] = set()
         self._all_open = False
-        self._chosen: int | None = None
+        self._selected: int | None = None
 
     @property
     def lines(self) -> int:
         """How many lines there are to scroll through."""
-        return self._now_seen.lines
+        return self._current.lines
 
     @property
-    def _now_seen(self) -> Sight:
-        return self._sight or UNSEEN
+    def _current(self) -> RenderedLines:
+        return self._rendered or NO_LINES
 
-    def use(self, paper: Paper) -> None:
+    def use(self, renderer: RichRenderer) -> None:
         """Draw everything in other colours."""
-        self._drawing = Drawing(paper)
+        self._block_renderer = BlockRenderer(renderer)
         self.redraw()
 
     def show(self, transcript: Transcript, agents: Agents, queued: Sequence[str], now: str) -> None:
         """Show how a transcript stands now."""
         if transcript.task != self._transcript.task:
-            self._blocks, self._sight, self._from, self._chosen = [], None, None, None
+            self._blocks, self._rendered, self._first_key, self._selected = [], None, None, None
             self._opened = set()
         self._transcript, self._agents, self._queued, self._now = transcript, agents, queued, now
         self.redraw()
@@ -333,25 +337,25 @@ class TranscriptView(ActionBorder, ScrollView, can_focus=True):
         width = self._width
         if width < 1:
             return
-        self._blocks = self._drawn(grouped(self._transcript), width)
-        live = list(self._drawing.live(self._transcript, self._queued, width))
+        self._blocks = self._render_blocks(group_blocks(self._transcript), width)
+        live = list(self._block_renderer.live(self._transcript, self._queued, width))
         if self.greeting is not None and not self._blocks and not live:
-            live = self._drawing.paper.lines(self.greeting, width)
+            live = self._block_renderer.renderer.lines(self.greeting, width)
         strips = [block.strips for block in self._blocks]
-        seen = self._sight
+        seen = self._rendered
         if seen is None or live != seen.live or not _same(strips, seen.strips):
             keys = [block.key for block in self._blocks]
-            self._sight = Sight(keys, strips, [0, *accumulate(map(len, strips))], live)
+            self._rendered = RenderedLines(keys, strips, [0, *accumulate(map(len, strips))], live)
             self.virtual_size = Size(self.size.width, self.lines)
-        if self._from is None and self.scroll_offset.y != self.max_scroll_y:
+        if self._first_key is None and self.scroll_offset.y != self.max_scroll_y:
             self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True)
         self._repaint()
 
     def _repaint(self) -> None:
         """Paint the lines of the screen that are not as they were, and no others."""
         top, height = self.scroll_offset.y, self.size.height
-        now = [self._now_seen.at(top + row) for row in range(height)]
-        before, self._seen = self._seen, now
+        now = [self._current.at(top + row) for row in range(height)]
+        before, self._visible = self._visible, now
         if len(before) != height:
             self.refresh()
             return
@@ -359,18 +363,20 @@ class TranscriptView(ActionBorder, ScrollView, can_focus=True):
             if now[row] is not before[row] and now[row] != before[row]:
                 self.refresh_lines(top + row)
 
-    def _drawn(self, blocks: list[Block], width: int) -> list[Block]:
+    def _render_blocks(self, blocks: list[TranscriptBlock], width: int) -> list[TranscriptBlock]:
         """The blocks from where somebody reads; at the end only as many as fill a few screens."""
         known = {block.key: block for block in self._blocks}
-        enough = SCREENS * max(self.size.height, 10)
-        found: list[Block] = []
+        enough = RENDERED_SCREENS * max(self.size.height, 10)
+        found: list[TranscriptBlock] = []
         lines = 0
         for block in reversed(blocks):
-            if (self._from is not None and block.key < self._from) or (self._from is None and lines > enough):
+            if (self._first_key is not None and block.key < self._first_key) or (
+                self._first_key is None and lines > enough
+            ):
                 break
             kept = self._kept(known.get(block.key), block)
             opened = (kept.key in self._opened) != self._all_open
-            self._drawing.draw(kept, width, self._agents, self._now, opened=opened)
+            self._block_renderer.render(kept, width, self._agents, self._now, opened=opened)
             lines += len(kept.strips)
             found.append(kept)
         return found[::-1]
@@ -379,7 +385,7 @@ class TranscriptView(ActionBorder, ScrollView, can_focus=True):
     def _width(self) -> int:
         return self.scrollable_content_region.width - GUTTER
 
-    def _kept(self, before: Block | None, now: Block) -> Block:
+    def _kept(self, before: TranscriptBlock | None, now: TranscriptBlock) -> TranscriptBlock:
         if before is None:
             return now
         before.entries = now.entries
@@ -388,11 +394,11 @@ class TranscriptView(ActionBorder, ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """One line of what is seen."""
         width, style = self.size.width, self.rich_style
-        line, seen = y + self.scroll_offset.y, self._now_seen
+        line, seen = y + self.scroll_offset.y, self._current
         strip = seen.at(line)
         if strip is None:
             return Strip.blank(width, style)
-        chosen = self.has_focus and self._chosen is not None and seen.key_at(line) == self._chosen
+        chosen = self.has_focus and self._selected is not None and seen.key_at(line) == self._selected
         gutter = Segment("▌ " if chosen else "  ")
         return Strip([gutter, *strip]).crop_extend(0, width, style).apply_style(style)
 
@@ -402,24 +408,24 @@ class TranscriptView(ActionBorder, ScrollView, can_focus=True):
         if not self._blocks:
             return
         if self.is_vertical_scroll_end:
-            if self._from is not None and self.lines > 4 * SCREENS * self.size.height:
+            if self._first_key is not None and self.lines > 4 * RENDERED_SCREENS * self.size.height:
                 self.call_later(self.redraw)
-            self._from = None
-        elif self._from is None and new_value < old_value:
-            self._from = self._blocks[0].key
+            self._first_key = None
+        elif self._first_key is None and new_value < old_value:
+            self._first_key = self._blocks[0].key
         if round(new_value) <= 2 and new_value < old_value:
             self.call_later(self._extend)
 
     def _extend(self) -> None:
         """Draw some blocks more at the beginning, and stay where we are."""
         first = self._blocks[0].key if self._blocks else 0
-        earlier = [block.key for block in grouped(self._transcript) if block.key < first]
+        earlier = [block.key for block in group_blocks(self._transcript) if block.key < first]
         if not earlier:
             if self._transcript.dropped:
                 self.post_message(self.MoreWanted())
             return
         before = self.lines
-        self._from = earlier[-MORE:][0]
+        self._first_key = earlier[-MORE_BLOCKS:][0]
         self.redraw()
         self.scroll_to(y=self.scroll_offset.y + self.lines - before, animate=False, immediate=True)
 
@@ -429,7 +435,7 @@ class TranscriptView(ActionBorder, ScrollView, can_focus=True):
 
     def on_focus(self) -> None:
         """Something is always chosen while it has the focus."""
-        if self._chosen is None:
+        if self._selected is None:
             self.action_move(-1)
         self.refresh()
 
@@ -439,8 +445,8 @@ class TranscriptView(ActionBorder, ScrollView, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         """A click opens what it hits."""
-        if (key := self._now_seen.key_at(event.y + self.scroll_offset.y)) is not None:
-            self._chosen = key
+        if (key := self._current.key_at(event.y + self.scroll_offset.y)) is not None:
+            self._selected = key
             self.action_unfold()
 
     def action_move(self, by: int) -> None:
@@ -449,12 +455,12 @@ class TranscriptView(ActionBorder, ScrollView, can_focus=True):
         if not keys:
             self.scroll_relative(y=by, animate=False)
             return
-        at = keys.index(self._chosen) + by if self._chosen in keys else len(keys) - 1
+        at = keys.index(self._selected) + by if self._selected in keys else len(keys) - 1
         if not 0 <= at < len(keys):
             self.scroll_relative(y=3 * by, animate=False)
             return
-        self._chosen = keys[at]
-        top = self._now_seen.top_of(keys[at])
+        self._selected = keys[at]
+        top = self._current.top_of(keys[at])
         height = self.scrollable_content_region.height
         if not self.scroll_offset.y <= top < self.scroll_offset.y + height - 1:
             self.scroll_to(y=max(top - height // 3, 0), animate=False)
@@ -462,7 +468,7 @@ class TranscriptView(ActionBorder, ScrollView, can_focus=True):
 
     def action_unfold(self) -> None:
         """Open or close what is chosen; an agent is looked at instead."""
-        block = next((each for each in self._blocks if each.key == self._chosen), None)
+        block = next((each for each in self._blocks if each.key == self._selected), None)
         if block is None:
             return
         if block.children:
@@ -473,7 +479,7 @@ class TranscriptView(ActionBorder, ScrollView, can_focus=True):
 
     def action_to_end(self) -> None:
         """Follow what comes."""
-        self._from = None
+        self._first_key = None
         self.redraw()
         self.scroll_to(y=self.max_scroll_y, animate=False)
 

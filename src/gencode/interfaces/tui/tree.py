@@ -9,25 +9,25 @@ from textual.strip import Strip
 
 from gencode.core.status import Status
 from gencode.core.visible import visible_line
-from gencode.interfaces.chat.task_controls import VERBS
+from gencode.interfaces.chat.task_controls import TASK_ACTIONS
 from gencode.interfaces.render.agent_tree import Row, rows
 from gencode.interfaces.render.agent_view import View
 from gencode.interfaces.render.number_format import SIGNS, bar_text, money, state, tokens
 from gencode.interfaces.render.plain_text import seconds
-from gencode.interfaces.tui.agent_panels import terse
-from gencode.interfaces.tui.error_boundary import ActionBorder
-from gencode.interfaces.tui.rich_renderer import Paper
+from gencode.interfaces.tui.agent_panels import drop_unit
+from gencode.interfaces.tui.error_boundary import ErrorBoundary
+from gencode.interfaces.tui.rich_renderer import RichRenderer
 from gencode.tasks.actions import AnyVerb
 
-BACKGROUND = "b"
+BACKGROUND_KEY = "b"
 _MOVES = {"up": -1, "down": 1, "home": -1_000_000, "end": 1_000_000}
-NAME_ROOM = 44
-NOBODY = " Nothing was asked yet, so there is no agent."
-TITLE_ROOM = 12
+MAX_TITLE = 44
+EMPTY = " Nothing was asked yet, so there is no agent."
+MIN_TITLE = 12
 """So many cells a title has at least; how the agent stands comes after it."""
 
 
-class TreePanel(ActionBorder, ScrollView, can_focus=True):
+class TreePanel(ErrorBoundary, ScrollView, can_focus=True):
     """Every agent below its sender. Only the lines that are seen are drawn."""
 
     class Opened(Message):
@@ -37,7 +37,7 @@ class TreePanel(ActionBorder, ScrollView, can_focus=True):
             super().__init__()
             self.task = task
 
-    class Struck(Message):
+    class ActionChosen(Message):
         """A verb is meant for an agent."""
 
         def __init__(self, task: str, verb: AnyVerb) -> None:
@@ -45,7 +45,7 @@ class TreePanel(ActionBorder, ScrollView, can_focus=True):
             self.task = task
             self.verb: AnyVerb = verb
 
-    class SentBack(Message):
+    class BackgroundChosen(Message):
         """An agent is to go to the background."""
 
         def __init__(self, task: str) -> None:
@@ -54,34 +54,34 @@ class TreePanel(ActionBorder, ScrollView, can_focus=True):
 
     def __init__(self) -> None:
         super().__init__()
-        self._paper = Paper(dark=True)
+        self._renderer = RichRenderer(dark=True)
         self._rows: list[Row] = []
         self._now = ""
-        self._chosen = ""
+        self._selected = ""
 
-    def use(self, paper: Paper) -> None:
+    def use(self, renderer: RichRenderer) -> None:
         """Draw in other colours."""
-        self._paper = paper
+        self._renderer = renderer
         self.refresh()
 
     def show(self, view: View, root: str | None, now: str) -> None:
         """Show how the tree stands now."""
         self._rows = rows(view, root) if root else []
         self._now = now
-        if self._rows and self._chosen not in {row.agent.id for row in self._rows}:
-            self._chosen = self._rows[0].agent.id
+        if self._rows and self._selected not in {row.agent.id for row in self._rows}:
+            self._selected = self._rows[0].agent.id
         self.virtual_size = Size(self.size.width, max(len(self._rows), 1) + 1)
         self.refresh()
 
-    def choose(self, task: str) -> None:
+    def select(self, task: str) -> None:
         """Stand on an agent."""
-        self._chosen = task
+        self._selected = task
         self.move(0)
 
     @property
-    def place(self) -> int:
+    def selected_line(self) -> int:
         """The number of the line somebody stands on."""
-        found = (place for place, row in enumerate(self._rows) if row.agent.id == self._chosen)
+        found = (place for place, row in enumerate(self._rows) if row.agent.id == self._selected)
         return next(found, 0)
 
     def render_line(self, y: int) -> Strip:
@@ -94,21 +94,21 @@ class TreePanel(ActionBorder, ScrollView, can_focus=True):
         elif line - 1 < len(self._rows):
             drawn = self._line(self._rows[line - 1], room)
         elif line == 1:
-            drawn = Text(NOBODY, "faint", no_wrap=True, overflow="ellipsis")
+            drawn = Text(EMPTY, "faint", no_wrap=True, overflow="ellipsis")
         else:
             return Strip.blank(width, style)
-        strip = self._paper.lines(drawn, room)[0]
+        strip = self._renderer.lines(drawn, room)[0]
         return strip.crop_extend(0, width, style).apply_style(style)
 
     def _head(self) -> Text:
-        verbs = " · ".join(f"{each.key} {each.name.lower()}" for each in VERBS)
+        verbs = " · ".join(f"{each.key} {each.name.lower()}" for each in TASK_ACTIONS)
         head = Text("Agents  ", "bold", no_wrap=True, overflow="ellipsis")
-        head.append(f"Enter open · Esc back · {BACKGROUND} background · {verbs}", "faint")
+        head.append(f"Enter open · Esc back · {BACKGROUND_KEY} background · {verbs}", "faint")
         return head
 
     def _line(self, row: Row, width: int) -> Text:
         agent = row.agent
-        chosen = agent.id == self._chosen
+        chosen = agent.id == self._selected
         colour = _colour(row)
         line = Text(no_wrap=True, overflow="ellipsis")
         line.append("▌" if chosen else " ", "you")
@@ -116,15 +116,15 @@ class TreePanel(ActionBorder, ScrollView, can_focus=True):
         line.append(f"{SIGNS[agent.status]} ", colour)
         line.append(visible_line(agent.agent, 24), "bold reverse" if chosen and self.has_focus else "bold")
         line.append(f" {agent.id}", "faint")
-        stands = self._standing(row, width - line.cell_len - TITLE_ROOM)
-        room = min(max(width - line.cell_len - stands.cell_len - 1, TITLE_ROOM), NAME_ROOM)
+        stands = self._status_text(row, width - line.cell_len - MIN_TITLE)
+        room = min(max(width - line.cell_len - stands.cell_len - 1, MIN_TITLE), MAX_TITLE)
         line.append(f" {visible_line(agent.title, room)}" if agent.title else "", "call")
         line.append_text(stands)
         step = agent.step if agent.working else ""
         line.append(f" ↳ {visible_line(step, 80)}" if step else "", "busy")
         return line
 
-    def _standing(self, row: Row, room: int) -> Text:
+    def _status_text(self, row: Row, room: int) -> Text:
         """How an agent stands, and what it and all below it have used."""
         agent = row.agent
         stands = Text(f" {state(agent)}{' · background' if agent.background else ''}", _colour(row))
@@ -133,15 +133,15 @@ class TreePanel(ActionBorder, ScrollView, can_focus=True):
         cost = money(row.spent.usd)
         figures = (f"{row.turns}t", tokens(row.spent), *((cost,) if cost else ()))
         used = f" · {' · '.join(figures)} · {seconds(agent.elapsed(self._now))}"
-        stands.append(terse(used, room - stands.cell_len), "faint")
+        stands.append(drop_unit(used, room - stands.cell_len), "faint")
         return stands
 
     def on_click(self, event: events.Click) -> None:
         """A click chooses an agent, a second one opens it."""
         place = event.y + self.scroll_offset.y - 1
         if 0 <= place < len(self._rows):
-            again = self._rows[place].agent.id == self._chosen
-            self._chosen = self._rows[place].agent.id
+            again = self._rows[place].agent.id == self._selected
+            self._selected = self._rows[place].agent.id
             self.refresh()
             if again:
                 self._open()
@@ -161,18 +161,18 @@ class TreePanel(ActionBorder, ScrollView, can_focus=True):
             self.move(_MOVES[event.key])
         elif event.key == "enter":
             self._open()
-        elif event.character == BACKGROUND:
-            self.post_message(self.SentBack(self._chosen))
-        for verb in VERBS:
+        elif event.character == BACKGROUND_KEY:
+            self.post_message(self.BackgroundChosen(self._selected))
+        for verb in TASK_ACTIONS:
             if event.character == verb.key:
-                self.post_message(self.Struck(self._chosen, verb.verb))
+                self.post_message(self.ActionChosen(self._selected, verb.verb))
 
     def move(self, by: int) -> None:
         """Stand on another agent."""
         if not self._rows:
             return
-        place = max(0, min(self.place + by, len(self._rows) - 1))
-        self._chosen = self._rows[place].agent.id
+        place = max(0, min(self.selected_line + by, len(self._rows) - 1))
+        self._selected = self._rows[place].agent.id
         height = max(self.scrollable_content_region.height, 1)
         top = self.scroll_offset.y
         if place + 1 < top + 1:
@@ -183,7 +183,7 @@ class TreePanel(ActionBorder, ScrollView, can_focus=True):
 
     def _open(self) -> None:
         """Look at the agent."""
-        self.post_message(self.Opened(self._chosen))
+        self.post_message(self.Opened(self._selected))
 
 
 def _colour(row: Row) -> str:
