@@ -300,7 +300,7 @@ def test_a_fault_leaves_the_terminal_sane_and_names_the_log(tmp_path: Path) -> N
     (tmp_path / "sitecustomize.py").write_text(
         "import gencode.interfaces.tui.screens as s\n"
         "def broken(self, event): raise ZeroDivisionError('a bug')\n"
-        "s.TranscriptScreen.hear = broken\n"  # not what a person does, which would only be told
+        "s.TranscriptScreen.receive = broken\n"  # not what a person does, which would only be told
     )
     words = ("--model", slow_explorer(tmp_path, 50))
     with on_a_pty(tmp_path, *words, PYTHONPATH=str(tmp_path)) as (leader, follower, process):

@@ -31,7 +31,7 @@ _DONE = {
 KINDS = Budget.__struct_fields__
 
 
-class TaskAction(Struct, frozen=True):
+class ActionLabel(Struct, frozen=True):
     """One verb: its name, the key that means it in the tree, and what it does."""
 
     verb: AnyVerb
@@ -41,13 +41,13 @@ class TaskAction(Struct, frozen=True):
 
 
 TASK_ACTIONS = (
-    TaskAction(
+    ActionLabel(
         "interrupt", "Interrupt", "i", "cuts what it does now and the agents it waits for; it goes on"
     ),
-    TaskAction("steer", "Steer", "m", "hits nothing: it hears your words before its next reply"),
-    TaskAction("keep", "Stop and keep", "k", "stops it after one turn in which it says what it found"),
-    TaskAction("stop", "Abort", "x", "stops it and the agents it waits for, at once"),
-    TaskAction("tree", "Abort the tree", "X", "stops it and everything below it, the background too"),
+    ActionLabel("steer", "Steer", "m", "hits nothing: it hears your words before its next reply"),
+    ActionLabel("keep", "Stop and keep", "k", "stops it after one turn in which it says what it found"),
+    ActionLabel("stop", "Abort", "x", "stops it and the agents it waits for, at once"),
+    ActionLabel("tree", "Abort the tree", "X", "stops it and everything below it, the background too"),
 )
 
 
