@@ -109,7 +109,7 @@ async def test_what_is_typed_for_a_question_answers_no_other_and_is_no_message(t
             await at.shows("touch harmless", ASKS)
             at.types("y")
             await answered_elsewhere(gen, "touch harmless")
-            await at.shows("not asked here any more. Answered by somebody: yes;", "touch dangerous", ASKS)
+            await at.shows("Question withdrawn. Approved by somebody.", "touch dangerous", ASKS)
             at.types("\n")
             await at.shows("none of the answers", ASKS)
             at.types("n\n")
@@ -160,9 +160,9 @@ async def test_who_waits_for_questions_is_told_what_is_gone_and_leaving_answers_
             first = await asks.about("touch one")
             shown = await at.shows("touch one", ASKS)
             assert "in /work tree" in shown
-            assert f"asked by another process on {OWNER}, for {tmp_path}, in the background" in shown
+            assert f"from another process on {OWNER}, for {tmp_path}, in the background" in shown
             await answered_elsewhere(asks.gen, "touch one")
-            await at.shows("not asked here any more. It was answered by somebody;")
+            await at.shows("Question withdrawn. Answered by somebody.")
             at.types("y\n")
             await at.shows(NONE_WAITS)
             second = await asks.about("touch two")

@@ -86,7 +86,7 @@ def test_too_few_or_too_many_words_are_refused_in_a_sentence(asked: int, given: 
 
 @pytest.mark.parametrize(
     ("default", "said"),
-    [("blue", "an empty line counts as: blue."), ("", "an empty line leaves it undecided.")],
+    [("blue", "an empty line selects the default: blue."), ("", "an empty line leaves it undecided.")],
 )
 def test_a_person_is_told_what_an_empty_line_means(default: str, said: str) -> None:
     inquiry = Inquiry("Which?", default=default)
@@ -171,8 +171,8 @@ async def test_an_editor_that_leaves_a_form_open_is_not_waited_for(tmp_path: Pat
         wire.editor.answer = lambda _: None
         session = await wire.new(tmp_path, main=GOES_ON)
         assert (await wire.say(session, "go")).stop_reason == "end_turn"
-        assert "Without an answer this counts at" in str(wire.editor.asked[-1].call.content)
-    assert message.startswith("main asks: Which one?\nWithout an answer this counts at ")
+        assert "Default in " in str(wire.editor.asked[-1].call.content)
+    assert message.startswith("main asks: Which one?\nDefault in ")
     assert message.endswith(": right")
 
 
@@ -198,7 +198,7 @@ async def test_who_follows_line_by_line_is_told_what_counts_and_when_it_does(
     with window(tmp_path, "--plain", "--model", script(tmp_path, main=GOES_ON)) as at:
         await at.shows("/quit")
         at.types("go\n")
-        await at.shows("main asks: Which one?", "Without an answer this counts at")
-        await at.shows("Nobody answered in time: the agent goes on with its default;")
+        await at.shows("main asks: Which one?", "Default in ")
+        await at.shows("Nobody answered in time.")
         at.types("\x04")
         assert await at.ended() == 0

@@ -130,7 +130,7 @@ async def test_another_terminal_sees_it_in_line_and_stops_it(tmp_path: Path) -> 
         now.model.let_go.set()
         await now.gen.watch.ended(now.behind, 60)
     (row,) = [each for each in listed.out.splitlines() if now.again in each]
-    assert "1. in line" in row
+    assert "queued (1st)" in row
     waits = f"Task {now.again} of Explore waits for its turn; it is 1. in line.\n"
     assert (looked.out, looked.err) == ("", waits)
     assert (ended.json["stopped"], ended.json["status"], ended.json["result"]) == (

@@ -64,7 +64,7 @@ def test_a_spent_budget_of_an_agent_is_raised_by_a_command_and_the_agent_goes_on
     without = gen("task", "budget", task, "spawns", "none", "--json", cwd=tmp_path).json
     assert without["budget"] == {"turns": 4}
     gone = gen("task", "budget", task, "none", cwd=tmp_path).out
-    assert gone.endswith("\nIt has no budget of its own.\n")
+    assert gone.endswith("\nNo budget of its own.\n")
 
 
 async def test_a_program_raises_the_budget_of_a_task_also_while_that_is_at_work(tmp_path: Path) -> None:
@@ -160,12 +160,12 @@ def test_words_that_are_no_budget_are_refused_with_what_would_be_one() -> None:
     assert changed_budget(now, ["tokens", "none", "turns", "3"]) == Budget(usd=1.0, turns=3)
     whole = "a whole number from 1 to 9,007,199,254,740,992"
     for words, why in (
-        (["token", "5"], "A budget has no 'token'; it bounds turns, tokens, usd, seconds, spawns."),
+        (["token", "5"], "Unknown budget kind 'token'. Use one of: turns, tokens, usd, seconds, spawns."),
         (["tokens", "many"], f"A budget of tokens is {whole}, not 'many'; leave it out for no limit."),
         (["tokens", "1e30"], f"A budget of tokens is {whole}, not '1e30'; leave it out for no limit."),
-        (["none", "tokens"], "A budget has no 'none'; it bounds turns, tokens, usd, seconds, spawns."),
-        (["tokens"], "Say how much after 'tokens', for example tokens 50000, or only none."),
-        (["tokens", "30000", "tokens", "20000"], "tokens is named twice; say once how much it should be."),
+        (["none", "tokens"], "Unknown budget kind 'none'. Use one of: turns, tokens, usd, seconds, spawns."),
+        (["tokens"], "No amount after 'tokens'. Example: tokens 50000, or just none."),
+        (["tokens", "30000", "tokens", "20000"], "tokens is given twice. Give it once."),
         (
             ["usd", "nan"],
             "A budget of USD is a number from 0.000000001 to 1,000,000,000, not 'nan'; "

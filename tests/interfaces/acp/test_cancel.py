@@ -28,7 +28,7 @@ async def test_a_reply_is_cut_in_the_middle(tmp_path: Path) -> None:
             assert (await saying).stop_reason == "cancelled"
             async with asyncio.timeout(60):
                 await server.hung_up.wait()
-            assert "Its turn is over." in wire.editor.text(session)
+            assert "The turn has ended." in wire.editor.text(session)
 
 
 async def test_a_command_is_cut_and_background_agents_go_on(wire: Wired, tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ async def test_a_command_is_cut_and_background_agents_go_on(wire: Wired, tmp_pat
     await wire.agent.cancel(session_id=session)
     assert (await saying).stop_reason == "cancelled"
     assert editor.call(session, "Bash(sleep 60)")["status"] == "failed"
-    assert "In the background goes on: Bash: beside us" in editor.text(session)
+    assert "Still running in the background: Bash: beside us" in editor.text(session)
     (tmp_path / "go").touch()
     await editor.until(lambda: "It came back." in editor.text(session))
     assert editor.call(session, "Bash: beside us")["status"] == "completed"

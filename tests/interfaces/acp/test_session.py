@@ -25,11 +25,11 @@ TODOS = [
 ]
 PLAN = {"name": "TodoWrite", "input": {"todos": TODOS}}
 SCOPES = [
-    ("y", "allow_once", "yes, this once"),
-    ("a", "allow_always", "yes, for this agent"),
-    ("t", "allow_always", "yes, for this agent and those below it"),
-    ("s", "allow_always", "yes, for this session"),
-    ("!", "allow_always", "yes, always"),
+    ("y", "allow_once", "approve once"),
+    ("a", "allow_always", "approve for this agent"),
+    ("t", "allow_always", "approve for this agent and its subagents"),
+    ("s", "allow_always", "approve for this session"),
+    ("!", "allow_always", "always approve"),
     ("n", "reject_once", "no"),
 ]
 
@@ -219,12 +219,12 @@ async def test_modes_models_and_commands(wire: Wired, tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="Full autonomy has to be named: type /mode dontAsk."):
         await wire.agent.set_session_mode(session_id=session, mode_id="dontAsk")
     await wire.say(session, "/mode acceptEdits")
-    assert "All agents of this session are in the mode acceptEdits" in editor.text(session)
+    assert "All agents of this session now run in acceptEdits mode" in editor.text(session)
     assert editor.updates[session][-1]["configOptions"][0]["currentValue"] == "acceptEdits"
     await wire.say(session, "/quit")
     assert "Close the session in the editor" in editor.text(session)
     await wire.say(session, "/nonsense")
-    assert "There is no command /nonsense." in editor.text(session)
+    assert "Unknown command /nonsense." in editor.text(session)
     assert (await wire.say(session, "/tasks")).stop_reason == "end_turn"
     assert "No agent was sent yet." in editor.text(session)
     model = script(tmp_path, main=[{"text": "hello"}])

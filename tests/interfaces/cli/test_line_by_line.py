@@ -26,9 +26,9 @@ def test_commands_work_and_mistakes_are_lines(tmp_path: Path) -> None:
     typed = "/mode\n/stpo\n/cost\n/mode plan\n"
     ended = gen("--plain", "--model", model, cwd=tmp_path, piped=typed)
     assert "→ default" in ended.out
-    assert "Problem: There is no command /stpo." in ended.out
-    assert "Nothing was asked yet, so nothing was spent." in ended.out
-    assert "All agents of this session are in the mode plan from now on." in ended.out
+    assert "Problem: Unknown command /stpo." in ended.out
+    assert "No cost yet" in ended.out
+    assert "All agents of this session now run in plan mode." in ended.out
 
 
 def test_a_question_is_answered_by_the_next_line(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_another_name_means_the_same() -> None:
 
 
 def test_an_unknown_command_offers_the_nearest() -> None:
-    with pytest.raises(UserMistake, match=r"There is no command /stpo\. Did you mean /stop"):
+    with pytest.raises(UserMistake, match=r"Unknown command /stpo\. Did you mean /stop"):
         parse_command("/stpo")
 
 

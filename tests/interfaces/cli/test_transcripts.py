@@ -135,7 +135,7 @@ def test_a_bad_end_is_remarked_and_a_good_one_is_not() -> None:
     good = told(TaskEnded(Status.COMPLETED, "x", reason=EndReason.FINISHED))
     bad = told(TaskEnded(Status.FAILED, error="the model is gone.", reason=EndReason.FAILED))
     assert good.entries == ()
-    assert bad.entries == (Remark("Ended as failed: the model is gone.", bad=True),)
+    assert bad.entries == (Remark("Failed: the model is gone.", bad=True),)
 
 
 def test_a_fact_that_comes_twice_counts_once() -> None:

@@ -144,7 +144,7 @@ async def test_a_task_is_stopped(tmp_path: Path, how: str, result: str) -> None:
         stopped = await site.client.post(f"/api/tasks/{task}/stop", {"how": how})
         assert stopped.status == 200
         assert (stopped.json["status"], stopped.json["stopped"]) == ("cancelled", [task])
-        assert (stopped.json["result"], stopped.json["error"]) == (result, "a person stopped it")
+        assert (stopped.json["result"], stopped.json["error"]) == (result, "the user stopped it")
         again = await site.client.post(f"/api/tasks/{task}/stop")
         assert (again.status, again.json["stopped"]) == (200, [])
 

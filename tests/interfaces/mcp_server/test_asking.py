@@ -17,7 +17,7 @@ from gencode.interfaces.mcp_server.elicitation import LONGEST, can_elicit, elici
 from gencode.testing import call, says
 from tests.interfaces.mcp_server.offices import ERAS, MODERN, WRITES, office, report, task_of
 
-YES, NO = "yes, this once", "no"
+YES, NO = "approve once", "decline"
 
 
 class Person:
@@ -130,10 +130,10 @@ def test_what_cannot_be_seen_is_spelled_in_a_question() -> None:
     ("chosen", "answer"),
     [
         (YES, Answer(True)),
-        ("yes, with the network", Answer(True, network=True)),
-        ("yes, for this agent", Answer(True, "agent")),
-        ("yes, for this session", Answer(False)),
-        ("yes, always", Answer(False)),
+        ("approve once, with network access", Answer(True, network=True)),
+        ("approve for this agent", Answer(True, "agent")),
+        ("approve for this session", Answer(False)),
+        ("always approve", Answer(False)),
         (True, Answer(False)),
     ],
 )

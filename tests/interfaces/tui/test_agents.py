@@ -52,7 +52,7 @@ async def test_typing_in_an_agents_transcript_steers_it(tmp_path: Path) -> None:
         await seat.type(f"/open {task}")
         await seat.until(lambda: isinstance(seat.app.top_transcript, AgentScreen))
         await seat.type("leave the tests out")
-        await seat.until(lambda: "hears it before its next reply" in seat.screen, "the letter")
+        await seat.until(lambda: "Message queued for" in seat.screen, "the letter")
         await seat.until(gate.opened)
         await seat.assert_sees("› leave the tests out")
         await seat.rests()
@@ -75,9 +75,9 @@ async def test_an_agent_that_has_ended_is_woken_by_typing(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("key", "will", "did", "status"),
     [
-        ("x", "Abort hits 1 task", "Stopped", Status.CANCELLED),
-        ("X", "Abort the tree hits 1 task", "Stopped", Status.CANCELLED),
-        ("i", "Interrupt hits 1 task", "Interrupted", Status.RUNNING),
+        ("x", "This will stop 1 agent", "Stopped", Status.CANCELLED),
+        ("X", "This will stop 1 agent", "Stopped", Status.CANCELLED),
+        ("i", "This will interrupt 1 agent", "Interrupted", Status.RUNNING),
     ],
 )
 async def test_verbs_say_what_they_hit_before_and_after(
@@ -99,7 +99,7 @@ async def test_a_verb_that_is_not_confirmed_hits_nothing(tmp_path: Path) -> None
     ) as seat:
         task = await one_slow(seat)
         await seat.type(f"/stop {task}")
-        await seat.assert_sees("Abort hits 1 task")
+        await seat.assert_sees("This will stop 1 agent")
         await seat.press("enter")  # it begins at no
         await seat.pilot.pause(0.2)
         assert seat.chat.view.agents[task].status is Status.RUNNING
@@ -111,9 +111,9 @@ async def test_stop_and_keep_gives_a_last_word(tmp_path: Path) -> None:
     async with seated(tmp_path, script=script) as seat:
         task = await one_slow(seat)
         await seat.type(f"/keep {task}")
-        await seat.assert_sees("Stop and keep hits 1 task")
+        await seat.assert_sees("This will stop 1 agent after a last report")
         await seat.press("escape")
-        await seat.until(lambda: "Stop and keep" not in seat.screen)
+        await seat.until(lambda: "after a last report" not in seat.screen)
 
 
 async def test_a_queue_and_a_budget_are_in_the_tree(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ async def test_a_queue_and_a_budget_are_in_the_tree(tmp_path: Path) -> None:
     async with seated(tmp_path, settings={"max_agents": 2}, size=(140, 30), script=script) as seat:
         await seat.type("go")
         await seat.press("ctrl+t")
-        await seat.assert_sees("1. in line")
+        await seat.assert_sees("queued (1st)")
         await seat.assert_sees("1/4 turns")
         await seat.press("escape", "escape")
 
@@ -151,7 +151,7 @@ async def test_task_status_and_the_other_pages_are_shown(tmp_path: Path) -> None
 async def test_a_mistake_is_one_line(tmp_path: Path) -> None:
     async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
         await seat.type("/stpo")
-        await seat.assert_sees("There is no command /stpo. Did you mean /stop")
+        await seat.assert_sees("Unknown command /stpo. Did you mean /stop")
         await seat.type("/open 12345678")
         await seat.assert_sees("There is no task '12345678'")
 
@@ -163,12 +163,12 @@ async def test_agents_are_browsed_and_the_folder_is_trusted_after_it_was_shown(t
     )
     async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
         await seat.type("/agents")
-        await seat.assert_sees("Agents that can be sent")
+        await seat.assert_sees("Available agents")
         await seat.press(*"expl", "enter")
         await seat.assert_sees("gen agents show Explore")
         await seat.press("escape")
         await seat.type("/agents trust")
-        await seat.assert_sees("y  trust it as it is now")
+        await seat.assert_sees("y  trust this folder as it is now")
         assert "tester" in seat.screen
         await seat.press("y")
         await seat.assert_sees("The folder is trusted as it is")
@@ -229,7 +229,7 @@ async def test_an_agent_that_is_woken_is_said_to_go_on_without_questions(tmp_pat
         await seat.rests()
         (task,) = seat.chat.view.launched(seat.chat.session or "")
         await seat.type(f"/open {task}")
-        await seat.assert_sees("wakes Explore, which has ended, in the background without questions")
+        await seat.assert_sees("Explore has finished · Enter resumes it in the background, without questions")
         await seat.type("and more?")
         await seat.assert_sees("goes on with it in the background; it cannot ask you there")
 

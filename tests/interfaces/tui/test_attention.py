@@ -114,7 +114,7 @@ async def test_a_question_that_was_answered_elsewhere_says_so_before_the_next_on
         await seat.app.desk.answer(seat.app.desk.waiting()[0].number, Answer(True))
         assert (await first).allow
         await seat.assert_sees(question_dialogs.WITHDRAWN_TEXT)
-        assert "touch harmless" in seat.screen and "yes, this once" not in seat.screen
+        assert "touch harmless" in seat.screen and "approve once" not in seat.screen
         await pressed(seat, *"yt!", "enter", "escape", after=4)
         await seat.assert_sees(question_dialogs.WITHDRAWN_TEXT)
         cast(ApprovalScreen, seat.app.screen).withdraw()  # as it does by itself after a moment
@@ -152,7 +152,7 @@ async def test_a_question_says_when_its_default_counts_and_leaves_time_to_who_ty
     async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
         first = asks(seat, replace(asked, inquiries=(inquiry,), patience=Patience(25.0)))
         await shows(seat, "Which colour?")
-        await seat.assert_sees("Without an answer this counts at ")
+        await seat.assert_sees("Default in ")
         assert ", in 0:2" in seat.screen and ": blue" in seat.screen
         before = seat.app.desk.waiting()[0].question.until or 0.0
         await pressed(seat, *"dark", after=2)
@@ -176,8 +176,8 @@ async def test_escape_leaves_what_another_process_asks_to_others(tmp_path: Path)
     async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
         asked = asks(seat, wants("touch a", AWAY))
         await shows(seat, "touch a")
-        assert "/elsewhere" in seat.screen and "yes, for this session" not in seat.screen
-        await seat.until(lambda: "Esc leaves it open for others" in seat.app.main.status_bar.shown)
+        assert "/elsewhere" in seat.screen and "approve for this session" not in seat.screen
+        await seat.until(lambda: "Esc leaves it open" in seat.app.main.status_bar.shown)
         await pressed(seat, "escape", after=2)
         assert await asked == NOBODY
         await seat.assert_sees("stays open for others")

@@ -41,7 +41,7 @@ async def test_a_fault_beside_the_conversation_is_told_and_does_not_end_it(tmp_p
         raise RuntimeError("a bug")
 
     async with seated(tmp_path, also={"beside": fails}, script=turns(main=[says("hello")])) as seat:
-        await seat.assert_sees("Planned work is not run any more (RuntimeError).")
+        await seat.assert_sees("Scheduled tasks stopped running here (RuntimeError).")
         await seat.type("go")
         await seat.assert_sees("hello")
         await seat.rests()

@@ -31,8 +31,8 @@ def drawn(*facts: MessageAdded | CallDecided) -> list[str]:
 def test_of_a_thousand_agents_the_last_are_numbered_as_they_were_sent() -> None:
     (shown,) = drawn(sends(1000))
     first = 1000 - MOST_KEPT + 1
-    assert f"[Launching 1000 Explore agents in parallel…] Here: agents {first} to 1000;" in shown
-    assert f"agents 1 to {first - 1} stand further up." in " ".join(shown.split())
+    assert f"[Launching 1000 Explore agents in parallel…] Showing agents {first} to 1000" in shown
+    assert f"(1 to {first - 1} are further up)" in " ".join(shown.split())
     assert f"Agent {first}: job {first} " in shown and "Agent 1000: job 1000 " in shown
 
 

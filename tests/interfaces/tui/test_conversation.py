@@ -71,7 +71,7 @@ async def test_results_that_a_spent_budget_leaves_unanswered_are_shown_in_full(t
         await seat.type("go")
         await seat.rests()
         await seat.assert_sees(NOT_SUMMED_UP)
-        assert "Ended as limit_reached: The budget of 50,000 tokens of the session is spent." in seat.screen
+        assert "Limit reached: The budget of 50,000 tokens of the session is spent." in seat.screen
         assert (seat.screen.count("line 7"), "Subagent Result · Explore: beta" in seat.screen) == (2, True)
 
 
@@ -117,7 +117,7 @@ async def test_what_is_typed_while_the_agent_works_is_heard_before_its_next_repl
         events, _ = await seat.chat.gen.journal(seat.chat.session or "")
         assert seat.chat.queued == {}
         assert "leave the tests out" in str(events)
-        assert "(heard before the next reply)" not in seat.screen
+        assert "(queued)" not in seat.screen
 
 
 async def test_escape_interrupts_the_turn_and_leaves_the_background_alone(tmp_path: Path) -> None:
@@ -129,8 +129,8 @@ async def test_escape_interrupts_the_turn_and_leaves_the_background_alone(tmp_pa
         await seat.type("go")
         await seat.until(lambda: len(seat.chat.foreground_agents()) == 1)
         await seat.press("escape")
-        await seat.assert_sees("Its turn is over.")
-        await seat.assert_sees("In the background goes on:")
+        await seat.assert_sees("The turn has ended.")
+        await seat.assert_sees("Still running in the background:")
         agents = {each.title: each.status for each in seat.chat.view.agents.values() if each.parent}
         assert agents == {"slow": Status.RUNNING, "front": Status.CANCELLED}
 
@@ -145,7 +145,7 @@ async def test_a_foreground_agent_goes_to_the_background_and_its_result_is_told(
         await seat.type("go")
         await seat.until(lambda: len(seat.chat.foreground_agents()) == 1)
         await seat.press("ctrl+b")
-        await seat.assert_sees("goes on in the background")
+        await seat.assert_sees("moved to the background")
         await seat.assert_sees("waits for background work")
         await seat.until(gate.opened)
         await seat.assert_sees("It found a.py.")
@@ -163,7 +163,7 @@ async def test_a_result_that_comes_at_rest_begins_a_turn(tmp_path: Path) -> None
         await seat.type("go")
         await seat.assert_sees("waiting")
         await seat.press("escape")
-        await seat.assert_sees("Its turn is over.")
+        await seat.assert_sees("The turn has ended.")
         await seat.until(gate.opened)
         await seat.assert_sees("It is here now.")
         await seat.rests()

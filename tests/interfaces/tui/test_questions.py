@@ -42,7 +42,7 @@ async def test_a_question_shows_who_wants_what_why_and_the_difference(tmp_path: 
         await seat.type("write")
         await seat.assert_sees("main wants to use Write")
         assert "+one" in seat.screen and "new.txt" in seat.screen
-        assert " y  yes, this once" in seat.screen and " n  no" in seat.screen
+        assert " y  approve once" in seat.screen and " n  decline" in seat.screen
         await seat.press("y")
         await seat.rests()
     assert (tmp_path / "new.txt").read_text() == "one\ntwo\n"
@@ -113,7 +113,7 @@ async def test_an_answer_for_the_session_is_not_asked_again(tmp_path: Path) -> N
     ) as seat:
         await seat.type("run")
         await seat.assert_sees("main wants to use Bash")
-        await seat.assert_sees("A yes for more than this call allows:")
+        await seat.assert_sees("More than once allows:")
         await seat.press("s")
         await seat.rests()
         assert (tmp_path / "one.txt").exists()
@@ -127,7 +127,7 @@ async def test_an_answer_for_the_session_is_asked_again_in_the_next_one(
     script = turns(main=[says("", call("Bash", command="touch one.txt")), says("ok")])
     async with seated(tmp_path, script=script) as seat:
         await seat.type("run")
-        await seat.assert_sees("A yes for more than this call allows:")
+        await seat.assert_sees("More than once allows:")
         await seat.press(key)
         await seat.rests()
         first = seat.chat.session
@@ -136,7 +136,7 @@ async def test_an_answer_for_the_session_is_asked_again_in_the_next_one(
         await seat.type("run")
         await seat.until(lambda: seat.chat.session not in (None, first), "the second session")
         if again:
-            await seat.assert_sees("A yes for more than this call allows:")
+            await seat.assert_sees("More than once allows:")
             await seat.press("n")
         await seat.rests()
         assert len(await results(seat)) == 1
@@ -228,7 +228,7 @@ async def test_every_answer_is_in_sight_on_a_small_screen(tmp_path: Path) -> Non
     async with seated(tmp_path, size=(80, 24), script=turns(main=[says("", long), says("ok")])) as seat:
         await seat.type("write")
         await seat.assert_sees("main wants to use Write")
-        for shown in ("y  yes, this once", "n  no", "+line 1", "edits need approval in this mode"):
+        for shown in ("y  approve once", "n  decline", "+line 1", "edits need approval in this mode"):
             await seat.assert_sees(shown)
         assert "+line 50" not in seat.screen
         for _ in range(24):
@@ -249,9 +249,9 @@ async def test_what_a_wider_yes_allows_is_in_sight_however_long_the_command_is(t
     async with seated(tmp_path, size=(80, 24), script=turns(main=[says("ok")])) as seat:
         await seat.app.push_screen(ApprovalScreen(question, seat.app.renderer))
         await seat.assert_sees("main wants to use Bash")
-        assert "A yes for more than this call allows: Bash(touch file0.txt)" in seat.screen
-        assert " y  yes, this once" in seat.screen and " n  no" in seat.screen
+        assert "More than once allows: Bash(touch file0.txt)" in seat.screen
+        assert " y  approve once" in seat.screen and " n  decline" in seat.screen
         for _ in range(12):
             await seat.press("pagedown")
         await seat.assert_sees("Bash(touch file19.txt)")
-        assert "touch file29.txt" in seat.screen and " s  yes, for this session" in seat.screen
+        assert "touch file29.txt" in seat.screen and " s  approve for this session" in seat.screen

@@ -113,7 +113,7 @@ def test_a_conversation_in_tmux_from_the_question_to_a_clean_screen(tmp_path: Pa
         terminal.resize(60, 20)
         terminal.assert_sees("It was found.")
         terminal.press("C-d")
-        shown = terminal.assert_sees("ended 0", "Go on with it: gen --session")
+        shown = terminal.assert_sees("ended 0", "Resume with: gen --session")
         assert "Launching Subagent" not in shown
 
 
@@ -124,11 +124,11 @@ def test_escape_and_the_background_in_tmux(tmp_path: Path) -> None:
         terminal.type("go")
         terminal.assert_sees("[Explore agent working…]")
         terminal.type("/background")
-        terminal.assert_sees("goes on in the background", "waits for background work")
+        terminal.assert_sees("moved to the background", "Background task running")
         terminal.press("Escape")
-        terminal.assert_sees("Its turn is over.", "In the background goes on: Explore: alpha")
+        terminal.assert_sees("The turn has ended.", "Still running in the background: Explore: alpha")
         terminal.type("/quit")
-        terminal.assert_sees("Still running here:")
+        terminal.assert_sees("Still running:")
         time.sleep(0.3)
         terminal.press("y")
         terminal.assert_sees("ended 0")
@@ -151,7 +151,7 @@ def test_a_suspended_app_paints_its_whole_screen_when_it_goes_on(tmp_path: Path)
             terminal.assert_sees("It was found.", "Enter sends", "GenCode ·", "where is it?")
             wait_until(lambda: terminal.screen == before, "the screen is as it was")
         terminal.press("C-d")
-        terminal.assert_sees("Go on with it: gen --session")
+        terminal.assert_sees("Resume with: gen --session")
     finally:
         terminal.close()
 
@@ -170,9 +170,9 @@ def test_what_nobody_answers_in_tmux_ends_with_its_default_before_the_time_of_it
     with tmux(tmp_path, *words, env="GEN_TASK_SECONDS=16 GEN_QUESTION_SECONDS=1") as terminal:
         terminal.assert_sees("Ask something, or type /help")
         terminal.type("go")
-        shown = terminal.assert_sees("Which one?", "Without an answer this counts at")
+        shown = terminal.assert_sees("Which one?", "Default in ")
         assert re.search(r", in 0:(0\d|1[0-2]): right", shown)
-        terminal.assert_sees("Nobody answered in time: the agent goes on with its default.")
+        terminal.assert_sees("Nobody answered in time.")
         terminal.assert_sees("I went on.")
     (told,) = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
     assert (told["status"], told["result"]) == ("completed", "I went on.")

@@ -32,7 +32,7 @@ async def test_a_command_with_its_enter_in_one_burst_is_done_and_the_empty_tree_
 async def test_a_tree_without_agents_says_so(tmp_path: Path) -> None:
     async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
         await seat.press("ctrl+t")
-        await seat.assert_sees("Nothing was asked yet, so there is no agent.")
+        await seat.assert_sees("No agents yet.")
         await seat.press("x")
         await seat.burst(*"/help", "enter")
         await seat.assert_sees("/stop-tree [ID]")
@@ -61,12 +61,12 @@ async def test_what_enter_means_goes_by_what_is_typed_not_by_what_was_offered_be
         assert not seat.app.main.composer.completing
 
 
-@pytest.mark.parametrize(("key", "name"), [("i", "Interrupt"), ("k", "Stop and keep"), ("x", "Abort")])
-async def test_a_verb_at_an_agent_that_has_ended_asks_nothing(tmp_path: Path, key: str, name: str) -> None:
+@pytest.mark.parametrize(("key", "effect"), [("i", "interrupt"), ("k", "stop"), ("x", "stop")])
+async def test_a_verb_at_an_agent_that_has_ended_asks_nothing(tmp_path: Path, key: str, effect: str) -> None:
     script = turns(main=[SENT, says("ok")], explore=[says("found")])
     async with seated(tmp_path, script=script) as seat:
         await looking_at_the_tree(seat)
         (task,) = seat.chat.view.launched(seat.chat.session or "")
         await seat.burst("down", key)
-        await seat.assert_sees(f"{name} would hit nothing: {task} has ended already.")
+        await seat.assert_sees(f"Nothing to {effect}: {task} has already finished.")
         assert seat.app.screen is seat.app.main

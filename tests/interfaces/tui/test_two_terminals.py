@@ -16,7 +16,7 @@ from gencode.testing import call, says
 from tests.interfaces.tui.driving import Seat, seated
 
 ASKS = "general-purpose wants to use Write"
-KEYS = "? a question has the keys · asked in another process · Esc leaves it open for others"
+KEYS = "Answer the question above · from another process · Esc leaves it open"
 
 
 @asynccontextmanager
@@ -69,7 +69,7 @@ async def test_the_second_terminal_answers_a_question_of_the_first(
         await second.until(lambda: KEYS in second.app.main.status_bar.shown, "what the keys do")
         await second.until(lambda: second.chat.remote_questions.first is not None, "the journal")
         assert ANSWER_THERE not in "".join(line.plain for line in second.app.notice_lines())
-        assert "yes, for this session" in first.screen and "yes, for this session" not in second.screen
+        assert "approve for this session" in first.screen and "approve for this session" not in second.screen
         assert not third.app.desk.waiting()
         await second.press("y")
         await first.until(lambda: not first.app.desk.waiting(), "the end of the question")
@@ -83,6 +83,6 @@ async def test_what_the_first_terminal_answers_is_not_asked_in_the_second_any_mo
         monkeypatch.setattr(question_dialogs, "WITHDRAWN_SECONDS", 1_000.0)
         await first.press("n")
         await second.until(lambda: not second.app.desk.waiting(), "the end of the question")
-        await second.assert_sees(f"Answered by {who_answers()}: no.")
+        await second.assert_sees(f"Declined by {who_answers()}.")
         second.app.call_later(cast(ApprovalScreen, second.app.screen).withdraw)  # as it does by itself later
     assert not (tmp_path / "new.txt").exists()

@@ -29,7 +29,7 @@ async def test_the_tree_the_header_and_the_lines_follow_an_agent_that_was_woken_
         await other.send(task, "and now?")
         await seat.assert_sees("running · background · 1t")
         await seat.press("escape")
-        await seat.assert_sees(f"Explore: alpha ({task}) had ended and was woken elsewhere")
+        await seat.assert_sees(f"Explore: alpha ({task}) was resumed in another process")
         await seat.press("ctrl+t")
         await seat.assert_sees(f"Explore {task} alpha running · background · 1t")
         await other.stop(task)

@@ -50,12 +50,12 @@ if TYPE_CHECKING:
     from gencode.core.spec import AgentSpec
     from gencode.tasks.running_task import Job
 
-CANNOT_ASK = "it cannot ask you there, and what would be asked is refused"
-ANSWER_THERE = "answer it where it runs, or here once it is shown"
-STILL_RUNNING = "The conversation is at work; interrupt it first, with Esc."
+CANNOT_ASK = "it cannot ask you there, so calls that need approval are refused"
+ANSWER_THERE = "answer in that terminal, or here once it appears"
+STILL_RUNNING = "The agent is working. Interrupt it first, with Esc."
 NO_PICTURES_NOW = (
-    "Pictures can only be sent when a turn begins, and this one is still open, so nothing was sent: wait "
-    "until it and the agents in the background are done, or cancel it, and send it again."
+    "Images can only be sent at the start of a turn, and one is still running. Nothing was sent. Wait until "
+    "it and its background agents have finished, or cancel it, then send it again."
 )
 ENDING_SECONDS = 0.5
 """So long a turn whose end was heard may take to be put away."""
@@ -196,10 +196,10 @@ class ChatSession:
         who = f"{visible_line(now.agent)} {now.id}"
         if woken:
             self._remote_tasks.woken.add(now.id)
-            way = "what it asks is shown here" if self.woken_can_ask else CANNOT_ASK
-            self.notify(Notice(f"{who} had ended and goes on with it in the background; {way}.", task=now.id))
+            way = "its questions appear here" if self.woken_can_ask else CANNOT_ASK
+            self.notify(Notice(f"{who} had finished. It resumes in the background; {way}.", task=now.id))
         elif not now.status.ended:
-            self.notify(Notice(f"{who} hears it before its next reply.", task=now.id))
+            self.notify(Notice(f"Message queued for {who}.", task=now.id))
 
     @property
     def woken_can_ask(self) -> bool:
@@ -238,7 +238,7 @@ class ChatSession:
         """Send an agent, or all that the conversation waits for, to the background."""
         waited = [task] if task else [each.id for each in self.foreground_agents()]
         if not waited:
-            raise UserMistake("No agent runs in the foreground, so none can go to the background.")
+            raise UserMistake("No agent is running in the foreground.")
         for each in waited:
             await self.gen.reach.send_back((await self.gen.find(each)).id)
 
@@ -254,7 +254,7 @@ class ChatSession:
         """Go on with an earlier conversation: everything of it is read, and what came back is told."""
         found = await self.gen.records.find(session, conversation=True)
         if not found.conversation:
-            raise UserMistake(f"{found.id} is no conversation; look at it with /open {found.id}.")
+            raise UserMistake(f"{found.id} is a subagent, not a conversation. Open it with /open {found.id}.")
         self.start_new()
         self.session = found.id
         self._agent = "" if found.agent == "main" else found.agent
@@ -269,7 +269,7 @@ class ChatSession:
         """The conversation of this folder that was touched last."""
         found = await self.gen.store.tasks(TaskQuery(cwd=str(self.gen.workspace.cwd), conversations=True))
         if not found:
-            raise UserMistake("There is no earlier conversation in this folder; leave --continue out.")
+            raise UserMistake("No earlier conversation in this folder. Start a new one without --continue.")
         return max(found, key=lambda task: task.touched_at).id
 
     def start_new(self) -> None:
@@ -343,7 +343,7 @@ class ChatSession:
         """An agent of another process may ask somebody there: that is said here, if it still waits."""
         for task, tool in self.remote_questions.unreported():
             if agent := self.view.agents.get(task):
-                text = f"{name_of(agent)} ({task}) asks whether it may use {visible_line(tool, 60)}: "
+                text = f"{name_of(agent)} ({task}) needs approval to use {visible_line(tool, 60)}: "
                 self.notify(Notice(f"{text}{ANSWER_THERE}.", "warning", task, asks=True))
 
     async def _read_questions(self) -> None:
@@ -543,7 +543,7 @@ class RemoteTaskWatcher:
 
     def _report_woken(self, agent: AgentView) -> None:
         if agent.id not in self.woken:
-            text = f"{name_of(agent)} ({agent.id}) had ended and was woken elsewhere; it goes on there."
+            text = f"{name_of(agent)} ({agent.id}) was resumed in another process."
             self._chat.notify(Notice(text, task=agent.id))
         self.woken.discard(agent.id)
 

@@ -78,7 +78,7 @@ def notice_of(view: View, event: Event) -> Notice | None:
             )
         case TaskBackgrounded():
             return Notice(
-                f"{name_of(agent)} goes on in the background. {_status_hint(agent.id)}", task=agent.id
+                f"{name_of(agent)} moved to the background. {_status_hint(agent.id)}", task=agent.id
             )
         case TaskEnded() as fact if agent.background:
             kind: NoticeKind = "result" if fact.status is Status.COMPLETED else "error"
@@ -86,7 +86,7 @@ def notice_of(view: View, event: Event) -> Notice | None:
             text = f"{name_of(agent)} ({agent.id}) {ending(agent, event.at)}{why}"
             return Notice(text, kind, agent.id)
         case TaskStalled(seconds):
-            text = f"{name_of(agent)} ({agent.id}) gave no sign of life for {seconds:.0f} s."
+            text = f"{name_of(agent)} ({agent.id}) has been silent for {seconds:.0f} s."
             return Notice(text, "warning", agent.id)
         case ProgressMade(text, note=True):
             return Notice(noted(view, event.task, text), "warning", agent.id)
@@ -98,7 +98,9 @@ def notice_of(view: View, event: Event) -> Notice | None:
         case MessageAdded(UserMessage(unseen=count, text=text)) if count:
             return Notice(visible_line(text, MAX_TEXT), "warning", agent.id)
         case TranscriptCompacted():
-            return Notice(f"{visible_line(agent.agent)} summed up what was said so far.", task=agent.id)
+            return Notice(
+                f"{visible_line(agent.agent)} summarised the conversation to free up context.", task=agent.id
+            )
         case _:
             return None
 
@@ -109,7 +111,7 @@ def _refusal(agent: AgentView) -> Notice:
     call = visible_line(f"{last.tool}({last.summary})", 80)
     text = f"{name_of(agent)} ({agent.id}) was refused {call}: {visible_line(last.why, 200)}"
     unasked = agent.background and last.by is DecidedBy.NOBODY
-    way = " Set background_questions = true to be asked." if unasked else ""
+    way = " Set background_questions = true to be asked for approval." if unasked else ""
     return Notice(f"{text}{way}", "warning", agent.id)
 
 
@@ -128,8 +130,8 @@ def results_while_closed(session: Task, children: Sequence[Task]) -> list[Notice
     return [
         Notice(
             f"While this conversation was closed: {visible_line(each.agent)} {each.id} "
-            f"({visible_line(title_of(each), 60)}) "
-            f"ended as {each.status}. The main agent hears of it with your next message.",
+            f"({visible_line(title_of(each), 60)}) finished: {each.status}. "
+            "The main agent receives the result with your next message.",
             "result" if each.status is Status.COMPLETED else "error",
             each.id,
         )

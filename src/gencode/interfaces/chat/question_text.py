@@ -23,11 +23,11 @@ RUNS_COMMANDS = frozenset({"Bash"})
 WITH_NETWORK = "w"
 NOT_ANSWERED = "The user did not answer"
 REACHES: dict[str, tuple[Reach, str]] = {
-    "y": ("call", "yes, this once"),
-    "a": ("agent", "yes, for this agent"),
-    "t": ("subtree", "yes, for this agent and those below it"),
-    "s": ("session", "yes, for this session"),
-    "!": ("always", "yes, always"),
+    "y": ("call", "approve once"),
+    "a": ("agent", "approve for this agent"),
+    "t": ("subtree", "approve for this agent and its subagents"),
+    "s": ("session", "approve for this session"),
+    "!": ("always", "always approve"),
 }
 _TEXT_FIELDS = ("command", "url", "file_path", "path", "prompt")
 _SHOWN_BY_PREVIEW = frozenset({"content", "old_string", "new_string", "edits"})
@@ -35,9 +35,9 @@ LAST_EVENTS = 20
 """So many facts of an agent are looked at for what became of its question."""
 OUTCOME_SECONDS = 2.0
 """So long the next question waits for what became of the one before it."""
-NOT_HERE = "This question is not asked here any more"
-DROPPED = "what you typed for it is dropped."
-WITHDRAWN = f"{NOT_HERE} (it was answered elsewhere, its agent has ended, or its time is over); {DROPPED}"
+WITHDRAWN = "Question withdrawn"
+DISCARDED = "Your input for it was discarded."
+WITHDRAWN_UNKNOWN = f"{WITHDRAWN}: answered elsewhere, expired, or its agent has finished. {DISCARDED}"
 
 
 class Choice(Struct, frozen=True):
@@ -58,12 +58,12 @@ def location_lines(question: Question) -> list[str]:
     lines = [f"in {exact_line(question.cwd)}"] if question.cwd else []
     if (away := question.away) is None:
         return lines
-    asked = f"asked by another process on {exact_line(away.place)}"
+    asked = f"from another process on {exact_line(away.place)}"
     if away.folder and away.folder != question.cwd:
         asked += f", for {exact_line(away.folder)}"
     behind = ", in the background" if away.background else ""
-    waits = "until it is answered" if away.left is None else f"at most {seconds(away.left)} more"
-    return [*lines, f"{asked}{behind}; it waits {waits}"]
+    waits = "waits until answered" if away.left is None else f"expires in {seconds(away.left)}"
+    return [*lines, f"{asked}{behind}; {waits}"]
 
 
 def deadline_line(question: Question, inquiry: Inquiry | None = None) -> str:
@@ -71,13 +71,12 @@ def deadline_line(question: Question, inquiry: Inquiry | None = None) -> str:
     if question.until is None:
         return ""
     left = max(round(question.until - time.time()), 0)
-    at = time.strftime("%H:%M:%S", time.localtime(question.until))
-    when = f"at {at}, in {left // 60}:{left % 60:02}"
+    when = f"in {left // 60}:{left % 60:02}"
     if inquiry is None:
-        return f"Without an answer it is a no {when}."
+        return f"Declined {when} without an answer"
     if not inquiry.default:
-        return f"Without an answer nothing is decided {when}."
-    return f"Without an answer this counts {when}: {_short(inquiry.default, 200, visible_line)}"
+        return f"Expires {when} without a decision"
+    return f"Default {when}: {_short(inquiry.default, 200, visible_line)}"
 
 
 def headline(question: Question) -> str:
@@ -132,8 +131,8 @@ def choices(question: Question) -> list[Choice]:
         if question.rules or key == "y"
     ]
     if question.call.name in RUNS_COMMANDS:
-        found.insert(1, Choice(WITH_NETWORK, "yes, with the network", Answer(True, network=True)))
-    return [*found, Choice("n", "no", Answer(False))]
+        found.insert(1, Choice(WITH_NETWORK, "approve once, with network access", Answer(True, network=True)))
+    return [*found, Choice("n", "decline", Answer(False))]
 
 
 def rules_text(question: Question) -> str:
@@ -155,7 +154,7 @@ def answer_from(words: list[str]) -> Answer:
 def empty_answer_text(inquiry: Inquiry) -> str:
     """What an empty answer means: the same as none."""
     default = _short(inquiry.default, 60, visible_line)
-    return f"counts as: {default}" if inquiry.default else "leaves it undecided"
+    return f"selects the default: {default}" if inquiry.default else "leaves it undecided"
 
 
 def _short(text: str, most: int, shown: Callable[[str], str] = exact_line) -> str:
@@ -193,26 +192,26 @@ def outcome_text(ended: QuestionOutcome, question: Question) -> str:
     by = f"by {visible_line(ended.by, 100)}" if ended.by else "elsewhere"
     match ended.end:
         case QuestionEnd.APPROVED:
-            return f"Answered {by}: yes."
+            return f"Approved {by}."
         case QuestionEnd.DECLINED:
-            return f"Answered {by}: no."
+            return f"Declined {by}."
         case QuestionEnd.ANSWERED:
-            return f"It was answered {by}."
+            return f"Answered {by}."
         case QuestionEnd.UNANSWERED:
             return unanswered_text(question)
         case QuestionEnd.COVERED:
-            return "An answer to another question allows it by now."
+            return "Already allowed by another answer."
         case QuestionEnd.REFUSED:
-            return f"It was refused: {visible_line(ended.why, 200)}"
+            return f"Refused: {visible_line(ended.why, 200)}"
         case QuestionEnd.ENDED:
-            return "It is not asked any more: its agent has ended."
+            return "Withdrawn: its agent has finished."
 
 
 def unanswered_text(question: Question) -> str:
     """What became of a question of an agent that nobody answered."""
     usual = any(each.default for each in question.inquiries)
-    then = "the agent goes on with its default" if usual else "nothing was decided"
-    return f"Nobody answered in time: {then}."
+    then = "The agent continues with its default." if usual else "Nothing was decided."
+    return f"Nobody answered in time. {then}"
 
 
 async def question_outcome(store: Store, question: Question) -> QuestionOutcome | None:
@@ -263,8 +262,8 @@ class WithdrawnQuestionNotice:
                 with suppress(GenCodeError):
                     ended = await _outcome_soon(self._store, question)
         finally:
-            became = outcome_text(ended, question).rstrip(".") if ended else ""
-            self._tell(f"{NOT_HERE}. {became}; {DROPPED}" if ended else WITHDRAWN)
+            known = f"{WITHDRAWN}. {outcome_text(ended, question)} {DISCARDED}" if ended else ""
+            self._tell(known or WITHDRAWN_UNKNOWN)
 
 
 async def _outcome_soon(store: Store, question: Question) -> QuestionOutcome | None:

@@ -33,20 +33,20 @@ from gencode.tasks.task_queries import below, spent_by
 SIMILARITY = 0.6
 """So much alike a name must be to be offered for another."""
 KEYS = (
-    ("Enter", "send; while the agent works it hears it before its next reply"),
-    ("Ctrl+J, Shift+Enter", "a new line"),
-    ("Up, Down", "earlier and later prompts, also of other sessions"),
-    ("Tab", "complete, or move to the transcript; there Up, Down, Enter open and close"),
-    ("Esc", "interrupt the turn and its foreground agents; the background goes on"),
-    ("Ctrl+B, /background", "send the running foreground agents to the background"),
-    ("Ctrl+T, /tasks", "the tree of all agents; Enter opens one"),
-    ("Ctrl+O", "open or close all details"),
-    ("Shift+Tab, /mode", "the next permission mode"),
+    ("Enter", "send; while the agent works, queue your message for its next reply"),
+    ("Ctrl+J, Shift+Enter", "new line"),
+    ("Up, Down", "previous and next prompts, also of other sessions"),
+    ("Tab", "complete, or go to the transcript (Up and Down select, Enter opens)"),
+    ("Esc", "interrupt the turn and its foreground agents; background tasks continue"),
+    ("Ctrl+B, /background", "move running foreground agents to the background"),
+    ("Ctrl+T, /tasks", "agent tree; Enter opens an agent"),
+    ("Ctrl+O", "expand or collapse all details"),
+    ("Shift+Tab, /mode", "next permission mode"),
     ("PageUp, PageDown", "scroll the transcript"),
-    ("Ctrl+C", "close a page; clear what is typed; then interrupt; twice at rest: quit"),
-    ("Ctrl+D", "quit when nothing is typed"),
+    ("Ctrl+C", "close a page, clear the input or interrupt; twice while idle: quit"),
+    ("Ctrl+D", "quit when the input is empty"),
 )
-RESUME_TEXT = "Go on where you were."
+RESUME_TEXT = "Continue where you left off."
 ViewName = Literal["tree", "agent", "sessions", "agents", "new", "edit", "trust", "theme", "quit", "opened"]
 _VERBS: dict[str, Verb] = {"interrupt": "interrupt", "keep": "keep", "stop": "stop", "stop-tree": "tree"}
 _KINDS = ("tokens", "usd", "spawns")
@@ -67,41 +67,39 @@ class SlashCommand(Struct, frozen=True):
 
 
 COMMANDS = (
-    SlashCommand("help", "", "this list, and the keys", ("keys",)),
-    SlashCommand("tasks", "", "all agents of this session, as a tree (Ctrl+T)", ("tree",)),
-    SlashCommand("task-status", "ID", "how one agent stands, and what it has found", ("status",)),
-    SlashCommand("open", "ID", "the live transcript of an agent; typing there steers it"),
+    SlashCommand("help", "", "list all commands and keys", ("keys",)),
+    SlashCommand("tasks", "", "show all agents of this session as a tree (Ctrl+T)", ("tree",)),
+    SlashCommand("task-status", "ID", "show the status and the result of an agent", ("status",)),
+    SlashCommand("open", "ID", "open the live transcript of an agent; what you type there steers it"),
+    SlashCommand("background", "[ID]", "move foreground agents to the background (Ctrl+B)", ("bg",)),
+    SlashCommand("interrupt", "[ID] [TEXT]", "interrupt an agent; it continues from there"),
+    SlashCommand("steer", "ID TEXT", "send a message that an agent reads before its next reply", ("send",)),
+    SlashCommand("keep", "[ID]", "stop an agent after one last turn to report what it found"),
+    SlashCommand("stop", "[ID]", "stop an agent and the agents it waits for"),
+    SlashCommand("stop-tree", "[ID]", "stop an agent and all its subagents, in the background too"),
+    SlashCommand("resume", "[ID] [TEXT]", "resume an earlier conversation, or a finished agent"),
     SlashCommand(
-        "background", "[ID]", "send what runs in the foreground to the background (Ctrl+B)", ("bg",)
+        "fork", "ID TEXT", "start an agent with the history of another one (ID@SEQ: up to an event)"
     ),
-    SlashCommand("interrupt", "[ID] [TEXT]", "cut what an agent does now; it goes on from there"),
+    SlashCommand("sessions", "", "list the conversations of this folder; Enter opens one"),
+    SlashCommand("new", "", "start a new conversation", ("clear",)),
     SlashCommand(
-        "steer", "ID TEXT", "say something to an agent, which hears it before its next reply", ("send",)
+        "agents",
+        "[NAME | lint | new NAME | edit NAME | trust]",
+        "list, show, check or create agents",
     ),
-    SlashCommand("keep", "[ID]", "stop an agent after a last turn in which it says what it found"),
-    SlashCommand("stop", "[ID]", "abort an agent and what it waits for, at once"),
-    SlashCommand("stop-tree", "[ID]", "abort an agent and everything below it"),
+    SlashCommand("model", "[NAME]", "list models, or choose the one for the next turns"),
+    SlashCommand("mode", "[MODE]", "list permission modes, or set the mode of all agents (Shift+Tab)"),
+    SlashCommand("permissions", "[TOOL INPUT]", "show the rules in effect, or explain a decision"),
+    SlashCommand("budget", "[ID] [KIND AMOUNT | none]", "show or set the budget, for all or for one agent"),
+    SlashCommand("cost", "", "show the cost of this conversation by agent"),
+    SlashCommand("compact", "", "summarise the conversation to free up context"),
+    SlashCommand("skills", "", "list the available skills"),
+    SlashCommand("mcp", "", "list the MCP servers and their tools"),
+    SlashCommand("export", "[FILE]", "save the journal of this conversation as JSONL"),
+    SlashCommand("theme", "[dark | light]", "use colours for a dark or a light terminal"),
     SlashCommand(
-        "resume", "[ID] [TEXT]", "go on with an earlier conversation, or with an agent that has ended"
-    ),
-    SlashCommand(
-        "fork", "ID TEXT", "a new agent that begins with what another one knew (ID@SEQ: at one fact)"
-    ),
-    SlashCommand("sessions", "", "the conversations of this folder; Enter opens one"),
-    SlashCommand("new", "", "begin a new conversation", ("clear",)),
-    SlashCommand("agents", "[NAME | lint | new NAME | edit NAME | trust]", "the agents that can be sent"),
-    SlashCommand("model", "[NAME]", "which model answers, or another one from the next turn on"),
-    SlashCommand("mode", "[MODE]", "the permission mode, or another one for all agents at once (Shift+Tab)"),
-    SlashCommand("permissions", "[TOOL INPUT]", "the rules that count, or what is decided about one call"),
-    SlashCommand("budget", "[ID] [KIND AMOUNT | none]", "what this conversation, or one agent, may spend"),
-    SlashCommand("cost", "", "what this conversation has cost, agent by agent"),
-    SlashCommand("compact", "", "sum up what was said so far, so that there is room for more"),
-    SlashCommand("skills", "", "the skills there are"),
-    SlashCommand("mcp", "", "the MCP servers and their tools"),
-    SlashCommand("export", "[FILE]", "write the journal of this conversation as JSONL"),
-    SlashCommand("theme", "[dark | light]", "colours for a dark or a light terminal"),
-    SlashCommand(
-        "quit", "", "leave; what runs in the background is stopped, what it said is kept", ("exit",)
+        "quit", "", "quit; running background tasks are stopped, their results so far are kept", ("exit",)
     ),
 )
 
@@ -125,7 +123,7 @@ class ParsedCommand(Struct, frozen=True):
         try:
             return shlex.split(self.rest)
         except ValueError as error:
-            raise UserMistake(f"What follows /{self.name} cannot be read: {error}.") from None
+            raise UserMistake(f"Cannot parse the arguments of /{self.name}: {error}.") from None
 
 
 def is_command(text: str) -> bool:
@@ -146,7 +144,7 @@ def parse_command(text: str) -> ParsedCommand:
     if command is None:
         near = get_close_matches(name.casefold(), _BY_NAME, n=3, cutoff=SIMILARITY)
         offer = f" Did you mean {', '.join(f'/{each}' for each in near)}?" if near else ""
-        raise UserMistake(f"There is no command /{visible_line(name, 40)}.{offer} See /help.")
+        raise UserMistake(f"Unknown command /{visible_line(name, 40)}.{offer} See /help.")
     return ParsedCommand(command.name, rest.strip())
 
 
@@ -224,7 +222,7 @@ async def _verb(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandRe
     verb = _VERBS[typed.name]
     word, rest = typed.first()
     if not word and not here:
-        raise UserMistake(f"Nothing runs here; say which agent: /{typed.name} ID.")
+        raise UserMistake(f"No agent is running here. Name one: /{typed.name} ID")
     return await request_action(chat, (await chat.gen.find(word or here)).id, verb, rest)
 
 
@@ -254,7 +252,7 @@ async def _background(chat: ChatSession, typed: ParsedCommand, here: str) -> Com
 async def _steer(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     task, text = typed.first()
     if not text:
-        raise UserMistake("Say which agent and what it should hear: /steer ID TEXT.")
+        raise UserMistake("Name an agent and a message: /steer ID TEXT")
     await chat.steer(task, text)
     return StatusMessage()
 
@@ -277,7 +275,7 @@ async def _fork(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandRe
     word, text = typed.first()
     task, at, number = word.partition("@")
     if not text or (at and not number.isdecimal()):
-        raise UserMistake("Say which agent, at which fact if not the last, and what to do: /fork ID@12 TEXT.")
+        raise UserMistake("Name an agent and a prompt: /fork ID TEXT (ID@12 forks at event 12)")
     request = TaskRequest("", text, background=True)
     fork = Fork(int(number) if at else None)
     return ShowView("agent", (await chat.gen.work.fork_anywhere(task, fork, request)).id)
@@ -306,7 +304,7 @@ async def _agents(chat: ChatSession, typed: ParsedCommand, here: str) -> Command
             said = ["agents", "new", name, "--description", " ".join((first, *more))]
             return Page("gen agents new", await printed(said, cwd))
         case ["new", *_]:
-            raise UserMistake("Say its name and when it should be sent: /agents new tester Runs the tests.")
+            raise UserMistake("Give a name and a description: /agents new tester Runs the tests.")
         case ["edit", name]:
             return ShowView("edit", _editable_file(chat, name))
         case [name]:
@@ -314,13 +312,13 @@ async def _agents(chat: ChatSession, typed: ParsedCommand, here: str) -> Command
             shown = await printed(["agents", "show", name], cwd, model)
             return Page(f"gen agents show {name}", shown)
         case _:
-            raise UserMistake("Say a name, lint, new NAME DESCRIPTION, edit NAME or trust after /agents.")
+            raise UserMistake("Usage: /agents [NAME | lint | new NAME DESCRIPTION | edit NAME | trust]")
 
 
 def _editable_file(chat: ChatSession, name: str) -> str:
     spec = chat.gen.agents.find(name)
     if spec.builtin:
-        raise UserMistake(f"{spec.name} is built in; make one of your own with /agents new.")
+        raise UserMistake(f"{spec.name} is built in. Create your own agent with /agents new.")
     return spec.source
 
 
@@ -328,7 +326,7 @@ async def _model(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandR
     if not typed.rest:
         return Page("gen models", await printed(["models"], chat.gen.workspace.cwd))
     chat.chosen_model = chat.gen.session.model.use(typed.rest)
-    return StatusMessage(f"From the next turn on {visible_line(chat.chosen_model.name)} answers.")
+    return StatusMessage(f"Model from the next turn on: {visible_line(chat.chosen_model.name)}")
 
 
 async def _mode(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
@@ -336,7 +334,7 @@ async def _mode(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandRe
     if not typed.rest:
         return Page("Permission modes", modes_page(root.policy.mode))
     root.switch(parse_mode(typed.rest))
-    return StatusMessage(f"All agents of this session are in the mode {root.policy.mode} from now on.")
+    return StatusMessage(f"All agents of this session now run in {root.policy.mode} mode.")
 
 
 async def _permissions(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
@@ -365,7 +363,7 @@ async def _budget(chat: ChatSession, typed: ParsedCommand, here: str) -> Command
         now = await chat.gen.work.budget_of(chat.session)
         await chat.gen.work.set_session_budget(changed_budget(now, words), chat.session)
     elif words:
-        raise UserMistake("Say /budget tokens 200000, /budget usd 2.5, /budget spawns 8 or /budget none.")
+        raise UserMistake("Usage: /budget tokens 200000, /budget usd 2.5, /budget spawns 8 or /budget none")
     budget = await chat.gen.work.budget_of(chat.session)
     return Page("Budget", budget_page(budget, await _stored_view(chat), chat.session))
 
@@ -381,7 +379,7 @@ async def _budget_of(chat: ChatSession, task: str, words: Sequence[str]) -> Comm
 
 async def _cost(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     if chat.session is None:
-        return StatusMessage("Nothing was asked yet, so nothing was spent.")
+        return StatusMessage("No cost yet: this conversation is empty.")
     return Page("Cost", cost_page(await _stored_view(chat), chat.session))
 
 
@@ -395,12 +393,12 @@ async def _stored_view(chat: ChatSession) -> View:
 
 async def _compact(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     if chat.session is None:
-        raise UserMistake("Nothing was asked yet, so there is nothing to sum up.")
+        raise UserMistake("Nothing to summarise: this conversation is empty.")
     if chat.running:
-        raise UserMistake("The agent is at work; interrupt it with Esc, or wait, then sum up.")
+        raise UserMistake("The agent is working. Wait, or interrupt it with Esc, then try again.")
     done = await chat.compact()
     return StatusMessage(
-        "What was said so far is summed up; nothing of it is lost." if done else "There is little to sum up."
+        "Conversation summarised. The full journal is kept." if done else "There is too little to summarise."
     )
 
 
@@ -415,11 +413,11 @@ async def _servers(chat: ChatSession, typed: ParsedCommand, here: str) -> Comman
 async def _export(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     task = here or chat.session
     if task is None:
-        raise UserMistake("Nothing was asked yet, so there is nothing to export.")
+        raise UserMistake("Nothing to export: this conversation is empty.")
     path = _write_new_file(
         chat.gen.workspace.cwd, typed.rest or f"gencode-{task}.jsonl", await chat.gen.export(task)
     )
-    return StatusMessage(f"Wrote {path}; it can be read again with: gen task import {path}")
+    return StatusMessage(f"Wrote {path}. Import it with: gen task import {path}")
 
 
 def _write_new_file(folder: Path, name: str, text: str) -> Path:
@@ -429,15 +427,15 @@ def _write_new_file(folder: Path, name: str, text: str) -> Path:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise UserMistake(f"{path} is there already; name another file: /export FILE.") from None
+        raise UserMistake(f"{path} already exists. Name another file: /export FILE") from None
     except OSError as error:
-        raise UserMistake(f"{path} cannot be written: {error.strerror}; name another file.") from None
+        raise UserMistake(f"Cannot write {path}: {error.strerror}. Name another file: /export FILE") from None
     return path
 
 
 async def _theme(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     if typed.rest not in ("", "dark", "light"):
-        raise UserMistake("There are the themes dark and light.")
+        raise UserMistake("Unknown theme. Choose dark or light.")
     return ShowView("theme", typed.rest)
 
 
@@ -449,7 +447,7 @@ def _required_task(typed: ParsedCommand, here: str) -> str:
     """The id that was typed, or the agent that is looked at."""
     word = typed.first()[0] or here
     if not word:
-        raise UserMistake(f"Say which agent: /{typed.name} ID. /tasks shows them all.")
+        raise UserMistake(f"Name an agent: /{typed.name} ID (/tasks lists them all)")
     return word
 
 

@@ -16,15 +16,15 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.interfaces.chat.notices import task_list
-from gencode.interfaces.render.number_format import Bar, bar_text, bars
+from gencode.interfaces.render.number_format import Bar, bar_text, bars, plural
 from gencode.tasks.actions import AnyVerb, StruckTask
 from gencode.tasks.control import Verb
 
-STOPPED = stop_cause("a person stopped it")
-INTERRUPTED = Cause(EndReason.INTERRUPTED, "a person interrupted it")
+STOPPED = stop_cause("the user stopped it")
+INTERRUPTED = Cause(EndReason.INTERRUPTED, "the user interrupted it")
 _DONE = {
     "interrupt": "Interrupted",
-    "keep": "Stopped, with a last word",
+    "keep": "Stopped after a last report",
     "stop": "Stopped",
     "tree": "Stopped",
 }
@@ -42,12 +42,12 @@ class ActionLabel(Struct, frozen=True):
 
 TASK_ACTIONS = (
     ActionLabel(
-        "interrupt", "Interrupt", "i", "cuts what it does now and the agents it waits for; it goes on"
+        "interrupt", "Interrupt", "i", "interrupts its current step and the agents it waits for; it continues"
     ),
-    ActionLabel("steer", "Steer", "m", "hits nothing: it hears your words before its next reply"),
-    ActionLabel("keep", "Stop and keep", "k", "stops it after one turn in which it says what it found"),
-    ActionLabel("stop", "Abort", "x", "stops it and the agents it waits for, at once"),
-    ActionLabel("tree", "Abort the tree", "X", "stops it and everything below it, the background too"),
+    ActionLabel("steer", "Steer", "m", "sends it a message for its next reply; stops nothing"),
+    ActionLabel("keep", "Stop with report", "k", "stops it after one last turn to report what it found"),
+    ActionLabel("stop", "Stop", "x", "stops it and the agents it waits for"),
+    ActionLabel("tree", "Stop tree", "X", "stops it and all its subagents, in the background too"),
 )
 
 
@@ -56,22 +56,23 @@ ACTIONS_BY_VERB = {each.verb: each for each in TASK_ACTIONS}
 
 def confirmation_text(verb: Verb, task: Task, hit: Sequence[Task]) -> str:
     """What a verb would hit at this moment, before it does."""
-    name = ACTIONS_BY_VERB[verb].name
+    effect = "interrupt" if verb == "interrupt" else "stop"
     if not hit:
-        why = "waits for its turn" if task.status is Status.PENDING else "has ended already"
-        return f"{name} would hit nothing: {task.id} {why}."
-    return f"{name} hits {'1 task' if len(hit) == 1 else f'{len(hit)} tasks'}: {task_list(hit)}."
+        why = "is still waiting in the queue" if task.status is Status.PENDING else "has already finished"
+        return f"Nothing to {effect}: {task.id} {why}."
+    report = " after a last report" if verb == "keep" else ""
+    return f"This will {effect} {plural(len(hit), 'agent')}{report}: {task_list(hit)}."
 
 
 def action_report(verb: Verb, task: Task, hit: Sequence[Task], behind: Sequence[str] = ()) -> str:
     """What a verb did hit, and what goes on in the background."""
     if not hit:
-        why = "waits for its turn" if task.status is Status.PENDING else "had ended already"
-        return f"{visible_line(task.agent)} {task.id} {why}; nothing was hit."
+        why = "is still waiting in the queue" if task.status is Status.PENDING else "had already finished"
+        return f"Nothing was stopped: {visible_line(task.agent)} {task.id} {why}."
     after = ""
     if verb == "interrupt":
-        after = " Its turn is over." if task.conversation else " It goes on from there."
-    going = f" In the background goes on: {', '.join(behind)}." if behind else ""
+        after = " The turn has ended." if task.conversation else " It continues from there."
+    going = f" Still running in the background: {', '.join(behind)}." if behind else ""
     return f"{_DONE[verb]}: {task_list(hit)}.{after}{going}"
 
 
@@ -89,14 +90,14 @@ def changed_budget(now: Budget, words: Sequence[str]) -> Budget:
     amounts: dict[str, float | None] = {}
     for kind, amount in zip(words[::2], words[1::2], strict=False):
         if kind not in KINDS:
-            raise UserMistake(f"A budget has no {kind!r}; it bounds {', '.join(KINDS)}.")
+            raise UserMistake(f"Unknown budget kind {kind!r}. Use one of: {', '.join(KINDS)}.")
         if kind in amounts:
-            raise UserMistake(f"{kind} is named twice; say once how much it should be.")
+            raise UserMistake(f"{kind} is given twice. Give it once.")
         amounts[kind] = None if amount == "none" else amount_of(kind, amount)
         if amounts[kind] is None and amount != "none":
             raise no_budget(kind, amount)
     if len(words) % 2:
-        raise UserMistake(f"Say how much after {words[-1]!r}, for example tokens 50000, or only none.")
+        raise UserMistake(f"No amount after {words[-1]!r}. Example: tokens 50000, or just none.")
     return replace(now, **amounts)
 
 
@@ -105,4 +106,4 @@ def budget_usage_page(budget: Budget, spent: Spent) -> str:
     used = bars(budget, Usage(spent.tokens, usd=spent.usd), spent.turns, spent.spawns)
     if budget.seconds is not None:
         used.append(Bar("seconds", spent.seconds, budget.seconds))
-    return "\n".join(bar_text(bar, 20) for bar in used) or "It has no budget of its own."
+    return "\n".join(bar_text(bar, 20) for bar in used) or "No budget of its own."

@@ -47,6 +47,11 @@ def number(amount: float) -> str:
     return f"{amount / 1e9:.1f}B" if amount < 999.95e9 else f"{amount:.0e}"
 
 
+def plural(number: int, noun: str) -> str:
+    """A count with its noun: `1 line`, `2 lines`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def tokens(usage: Usage) -> str:
     """All tokens of some work."""
     return f"{number(usage.input_tokens + usage.output_tokens)} tokens"
@@ -97,10 +102,16 @@ def state(agent: AgentView) -> str:
     if agent.stalled:
         return f"silent {agent.stalled:.0f} s"
     if agent.status is Status.PENDING and agent.place:
-        return f"{agent.place}. in line"
+        return f"queued ({ordinal(agent.place)})"
     if agent.resting:
         return "waiting"
-    return str(agent.status)
+    return agent.status.replace("_", " ")
+
+
+def ordinal(place: int) -> str:
+    """A place in a queue: `1st`, `2nd`, `11th`."""
+    ending = "th" if place % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{place}{ending}"
 
 
 def figures(agent: AgentView, now: str) -> str:

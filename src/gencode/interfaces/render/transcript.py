@@ -28,7 +28,8 @@ from gencode.core.events import (
     TranscriptCompacted,
 )
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
-from gencode.core.rules import Action
+from gencode.core.reasons import EndReason
+from gencode.core.rules import Action, DecidedBy
 from gencode.core.status import Status
 from gencode.interfaces.render.agent_view import CUT_SHORT, unanswered_after
 
@@ -76,6 +77,8 @@ class Call(Struct, frozen=True):
     state: CallState = "waiting"
     result: str = ""
     why: str = ""
+    declined: bool = False
+    """Whether a person declined it."""
     step: str = ""
     child: str = ""
     group: int = 1
@@ -156,15 +159,15 @@ def _heard(now: Transcript, event: Event) -> Transcript:
         case ThinkingArrived(text):
             return replace(now, thinking=(now.thinking + text)[-LONGEST_LIVE:])
         case ReplyRestarted(why):
-            return _grown(replace(now, text="", thinking=""), Remark(f"The reply is asked for anew: {why}"))
+            return _grown(replace(now, text="", thinking=""), Remark(f"Retrying the reply: {why}"))
         case MessageAdded(message):
             return _told(now, message)
         case TaskForked() as fact:
             for message in fact.messages:
                 now = _told(now, message)
-            return _grown(now, Remark(f"From here on a copy of {fact.source} at fact {fact.upto}."))
+            return _grown(now, Remark(f"Forked from {fact.source} at event {fact.upto}."))
         case TranscriptCompacted() as fact:
-            what = f"What was said before was summed up ({fact.why})." if fact.why else "Summed up."
+            what = f"Conversation summarised ({fact.why})." if fact.why else "Conversation summarised."
             return _grown(now, Remark(what), Said(fact.summary.text, "summary"))
         case CallDecided() as fact:
             return _decided(now, fact)
@@ -187,20 +190,33 @@ def _heard(now: Transcript, event: Event) -> Transcript:
 
 
 def _ended(now: Transcript, fact: TaskEnded) -> Transcript:
-    """A good end needs no word; every other one says why. Half a reply that nobody kept is gone."""
+    """A good end needs no remark; every other one says why. Half a reply that nobody kept is gone."""
     now = replace(now, text="", thinking="")
     if fact.status is Status.COMPLETED:
         return now
-    why = f": {fact.error.rstrip('.')}" if fact.error else ""
-    now = _grown(now, Remark(f"Ended as {fact.status}{why}.", bad=fact.status is not Status.CANCELLED))
+    now = _grown(now, Remark(_end_text(fact), bad=fact.status is not Status.CANCELLED))
     lost = fact.status in CUT_SHORT and now.unanswered
     return _grown(now, HandedBack(now.unanswered)) if lost else now
+
+
+def _end_text(fact: TaskEnded) -> str:
+    """How a run ended that did not end well: `Interrupted by you`, `Failed: no such model`."""
+    if fact.reason is EndReason.INTERRUPTED:
+        return "Interrupted by you"
+    status = fact.status.replace("_", " ").capitalize()
+    return f"{status}: {fact.error}" if fact.error else status
 
 
 def _decided(now: Transcript, fact: CallDecided) -> Transcript:
     match fact.decision.action:
         case Action.DENY:
-            return _changed(now, fact.call, state="denied", why=fact.decision.why)
+            return _changed(
+                now,
+                fact.call,
+                state="denied",
+                why=fact.decision.why,
+                declined=fact.decision.by is DecidedBy.USER,
+            )
         case Action.ASK:
             return _changed(now, fact.call, state="asked", why=fact.decision.why)
         case Action.ALLOW:

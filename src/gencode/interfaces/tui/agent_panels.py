@@ -16,7 +16,7 @@ from gencode.core.spec import same_name
 from gencode.core.status import Status
 from gencode.core.visible import visible, visible_line
 from gencode.interfaces.render.agent_view import AgentView
-from gencode.interfaces.render.number_format import SIGNS, figures, name_of, progress_line, state
+from gencode.interfaces.render.number_format import SIGNS, figures, name_of, plural, progress_line, state
 from gencode.interfaces.render.plain_text import receipt_lines, refused_count
 from gencode.interfaces.render.transcript import Call
 
@@ -40,8 +40,8 @@ def launched_agents(
     head = Text(f"[Launching {calls[0].group} {kind}agents in parallel…]", "busy")
     first, last = calls[0].number, calls[-1].number
     if last - first + 1 < calls[0].group:
-        above = f"; agents 1 to {first - 1} stand further up" if first > 1 else ""
-        head.append(f" Here: agents {first} to {last}{above}.", "faint")
+        above = f" (1 to {first - 1} are further up)" if first > 1 else ""
+        head.append(f" Showing agents {first} to {last}{above}", "faint")
     return Group(head, CardRows(cards, columns))
 
 
@@ -81,10 +81,11 @@ def _launch(call: Call, agent: AgentView | None, width: int) -> RenderableType:
 
 def _not_started(call: Call) -> Text:
     if call.state == "denied":
-        return Text(f"✗ {visible_line(call.why or call.result, 200)}", "bad")
+        why = "You declined this" if call.declined else visible_line(call.why or call.result, 200)
+        return Text(f"✗ {why}", "bad")
     if call.state == "failed":  # `why` says then why it was allowed
         return Text(f"✗ {visible_line(call.result or call.step, 200)}", "bad")
-    return Text("? waits for an answer" if call.state == "asked" else "○ about to start", "warn")
+    return Text("? waiting for an answer" if call.state == "asked" else "○ starting", "warn")
 
 
 def _progress(agent: AgentView, now: str) -> Text:
@@ -97,17 +98,17 @@ def _progress(agent: AgentView, now: str) -> Text:
 def result_panel(agent: AgentView, now: str, width: int, most: int = RESULT_LINES) -> Panel:
     """What came back: green when it completed, red when it did not."""
     well = agent.status is Status.COMPLETED
-    text = agent.result.strip() or agent.error or "(nothing)"
+    text = agent.result.strip() or agent.error or "(no output)"
     lines = visible(text).splitlines()
     body = Text("\n".join(lines[:most]))
     if len(lines) > most:
-        body.append(f"\n… {len(lines) - most} more lines (Enter opens it)", "faint")
+        body.append(f"\n… {plural(len(lines) - most, 'more line')} (Enter opens)", "faint")
     if not well and agent.error and agent.result.strip():
         body.append(f"\n{visible_line(agent.error)}", "bad")
     for line in receipt_lines(agent):
         body.append(f"\n{line}", "warn")
     panel = _panel(body, f"Subagent Result · {name_of(agent, 50)}", "good" if well else "bad", width)
-    parts = (str(agent.status), figures(agent, now), refused_count(agent))
+    parts = (state(agent), figures(agent, now), refused_count(agent))
     panel.subtitle = Text(" · ".join(filter(None, parts)))
     panel.subtitle_align = "right"
     return panel

@@ -33,7 +33,7 @@ from gencode.interfaces.chat.notices import Notice, report_errors, task_list
 from gencode.interfaces.chat.prompt_history import PromptHistory
 from gencode.interfaces.chat.slash_commands import is_command, parse_command, request_action, run_command
 from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.log_file import fault_line
+from gencode.interfaces.log_file import fault_line, log_file
 from gencode.interfaces.render.transcript import Transcript
 from gencode.interfaces.tui.dialogs import ConfirmScreen, Dialog, PageScreen, PickScreen, QuitScreen
 from gencode.interfaces.tui.keyboard import GuardedInputApp
@@ -215,10 +215,11 @@ class TerminalApp(GuardedInputApp):
                 self.exit()
 
     def _companion_failed(self, done: "asyncio.Task[None]") -> None:
-        """What goes on beside the conversation is no reason to end it."""
+        """A failure of what runs beside the conversation is logged and shown, and ends nothing."""
         if not done.cancelled() and (error := done.exception()) is not None:
-            log.error("what goes on beside the conversation ended by a fault", exc_info=error)
-            self.show_notice(Notice(f"Planned work is not run any more ({type(error).__name__}).", "error"))
+            log.error("the scheduler of the terminal app failed", exc_info=error)
+            what = f"Scheduled tasks stopped running here ({type(error).__name__})."
+            self.show_notice(Notice(f"{what} Details: {log_file()}", "error"))
 
     def _unhandled_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """An error in a task that nobody awaits, or in a callback: logged as always, and told."""
@@ -394,7 +395,7 @@ class TerminalApp(GuardedInputApp):
         running = [live.task for live in gen.supervisor] if gen else []
         commands = gen.session.shells.running() if gen else ()
         if running or commands:
-            text = f"Still running here: {task_list(running, commands)}. What they have said is kept."
+            text = f"Still running: {task_list(running, commands)}. Results so far are kept."
             again = isinstance(self.screen, ConfirmScreen)
             if again or not await self.ask(QuitScreen(text, "stop them and quit")):
                 return
@@ -494,7 +495,7 @@ async def _run(args: argparse.Namespace, folder: Path) -> int:
     if app.failure is not None:
         raise app.failure
     if app.chat is not None and app.chat.session:
-        print(f"Go on with it: gen --session {app.chat.session}", file=sys.stderr)
+        print(f"Resume with: gen --session {app.chat.session}", file=sys.stderr)
     return app.return_code or 0
 
 

@@ -207,7 +207,7 @@ class Composer(ErrorBoundary, Vertical):
         lines = text.count("\n") + 1
         if len(text) <= MAX_INLINE_PASTE and lines <= MAX_INLINE_LINES:
             return text
-        cut = ", the rest was cut" if len(pasted) > MAX_PASTE else ""
+        cut = ", truncated" if len(pasted) > MAX_PASTE else ""
         mark = f"[pasted text {len(self._pastes) + 1}: {lines:,} lines, {len(text):,} characters{cut}]"
         self._pastes[mark] = text
         return mark

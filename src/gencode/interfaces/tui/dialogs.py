@@ -84,7 +84,7 @@ class ScrollHint(Static):
         """Say how it stands now."""
         below = round(self._part.max_scroll_y - self._part.scroll_offset.y)
         more = f"{below:,} more line{'s' if below != 1 else ''}"
-        says = f"▼ {more} below · PageDown" if below else "▲ the end · PageUp"
+        says = f"▼ {more} below · PageDown" if below else "▲ end · PageUp"
         self.display = self._part.max_scroll_y > 0
         if says != self._shown:
             self._shown = says
@@ -154,9 +154,9 @@ class ConfirmScreen(Dialog[bool]):
         Binding("y", "answer(True)", show=False),
         Binding("n,escape", "answer(False)", show=False),
     ]
-    key_help = "y does it · n or Esc leaves it"
+    key_help = "y confirms · n or Esc cancels"
 
-    def __init__(self, text: str, yes: str = "do it") -> None:
+    def __init__(self, text: str, yes: str = "continue") -> None:
         super().__init__()
         self._text = text
         self._yes = yes
@@ -166,7 +166,7 @@ class ConfirmScreen(Dialog[bool]):
         with Vertical(classes="dialog"):
             with VerticalScroll(classes="body"):
                 yield WrappedText(self._text)
-            yield OptionList(Option(Text(f" y  {self._yes}")), Option(Text(" n  leave it")), markup=False)
+            yield OptionList(Option(Text(f" y  {self._yes}")), Option(Text(" n  cancel")), markup=False)
 
     def on_mount(self) -> None:
         """Begin at no."""
@@ -190,7 +190,7 @@ class ConfirmScreen(Dialog[bool]):
 class QuitScreen(ConfirmScreen):
     """What ends with the app. Ctrl+C is a yes: who presses it again and again wants to leave."""
 
-    key_help = "Ctrl+C or y stops them and quits · n or Esc stays"
+    key_help = "Ctrl+C or y stops them and quits · n or Esc cancels"
 
     def close_by_ctrl_c(self) -> None:
         """Ctrl+C leaves."""
@@ -201,7 +201,7 @@ class PageScreen(Dialog[None]):
     """Something to read; Esc or Enter closes it, and so does typing, which goes to the text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter", "dismiss", show=False)]
-    key_help = "Esc or Enter closes this page · what you type goes to the text"
+    key_help = "Esc or Enter closes this page · start typing to write a message"
 
     def __init__(self, title: str, text: str) -> None:
         super().__init__()
@@ -228,7 +228,7 @@ class PickScreen(Dialog[str | None]):
         Binding("up", "move(-1)", show=False, priority=True),
         Binding("down", "move(1)", show=False, priority=True),
     ]
-    key_help = "letters narrow the list · Enter takes the marked line · Esc closes it"
+    key_help = "Type to filter · Enter selects · Esc closes"
 
     def __init__(self, title: str, lines: Sequence[tuple[str, str]]) -> None:
         super().__init__()
@@ -239,7 +239,7 @@ class PickScreen(Dialog[str | None]):
         """The title, what narrows it, the list."""
         with Vertical(classes="dialog wide"):
             yield Static(Text(f"{self._title}   (Esc closes)", "bold"))
-            yield Input(placeholder="type to narrow the list, Enter opens")
+            yield Input(placeholder="Type to filter, Enter selects")
             yield OptionList(markup=False)
 
     def on_mount(self) -> None:

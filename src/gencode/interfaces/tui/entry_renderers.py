@@ -12,6 +12,7 @@ from rich.text import Text
 
 from gencode.core.visible import visible, visible_line
 from gencode.interfaces.render.diff_lines import diff_of, kind_of
+from gencode.interfaces.render.number_format import plural
 from gencode.interfaces.render.transcript import Call, Remark, Reply, Said, Thought
 
 RESULT_LINES = 200
@@ -64,7 +65,7 @@ def message(entry: Said, names: dict[str, str]) -> RenderableType:
     lines = text.splitlines()
     head = Text.assemble((f"⋮ {visible_line(sender, 40)}: ", "system"), (lines[0] if lines else "", "system"))
     if len(lines) > 1:
-        head.append(f" (+{len(lines) - 1} lines)", "faint")
+        head.append(f" (+{plural(len(lines) - 1, 'line')})", "faint")
     return head
 
 
@@ -74,7 +75,7 @@ def _shortened(text: str) -> tuple[str, str]:
     lines = kept.split("\n")
     kept = "\n".join(lines[:RESULT_LINES])
     left = len(text) - len(kept)
-    return kept, f"\n  … {left:,} more characters, which were heard as well" if left else ""
+    return kept, f"\n  … {plural(left, 'more character')} (sent in full)" if left else ""
 
 
 def full_message(entry: Said, names: dict[str, str]) -> RenderableType:
@@ -89,13 +90,13 @@ def full_message(entry: Said, names: dict[str, str]) -> RenderableType:
 def thought(entry: Thought, *, opened: bool) -> RenderableType:
     """What the model thought: a line, or all of it."""
     words = len(entry.text.split())
-    head = Text(f"{'▾' if opened else '▸'} thought for {words} word{'' if words == 1 else 's'}", "thought")
+    head = Text(f"{'▾' if opened else '▸'} Thinking ({plural(words, 'word')})", "thought")
     if not opened:
         return head
     return Group(head, Padding(Text(visible(entry.text).strip(), "thought"), (0, 0, 0, 2)))
 
 
-CUT = Text("(cut here)", "warn")
+CUT = Text("(incomplete)", "warn")
 
 
 def reply(entry: Reply) -> RenderableType:
@@ -117,7 +118,7 @@ def call(entry: Call, *, opened: bool) -> RenderableType:
         shown = diff if opened else diff[:8]
         parts.append(Padding(diff_lines(shown), (0, 0, 0, 2)))
         if len(diff) > len(shown):
-            parts.append(Text(f"  … {len(diff) - len(shown)} more lines (Enter opens)", "faint"))
+            parts.append(Text(f"  … {plural(len(diff) - len(shown), 'more line')} (Enter opens)", "faint"))
     if opened:
         parts += _details(entry, with_input=not diff)
     return parts[0] if len(parts) == 1 else Group(*parts)
@@ -126,9 +127,9 @@ def call(entry: Call, *, opened: bool) -> RenderableType:
 def _remark(entry: Call) -> str:
     match entry.state:
         case "asked":
-            return "waits for an answer"
+            return "waiting for an answer"
         case "denied":
-            return f"not allowed: {visible_line(entry.why, 160)}"
+            return "You declined this" if entry.declined else f"refused: {visible_line(entry.why, 160)}"
         case "running":
             return visible_line(entry.step, 100)
         case "failed":
@@ -153,7 +154,7 @@ def _details(entry: Call, *, with_input: bool) -> list[RenderableType]:
         )
     if entry.result:
         lines = visible(entry.result).splitlines()
-        more = [f"… {len(lines) - RESULT_LINES} more lines"] if len(lines) > RESULT_LINES else []
+        more = [f"… {plural(len(lines) - RESULT_LINES, 'more line')}"] if len(lines) > RESULT_LINES else []
         body = Text("\n".join((*lines[:RESULT_LINES], *more)), "bad" if entry.state == "failed" else "faint")
         parts.append(Padding(body, (0, 0, 0, 2)))
     if entry.why:
@@ -180,5 +181,5 @@ def queued_message(text: str) -> RenderableType:
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append("› ", "you")
     line.append(visible_line(text, 200), "faint")
-    line.append("  (heard before the next reply)", "warn")
+    line.append("  (queued)", "warn")
     return line

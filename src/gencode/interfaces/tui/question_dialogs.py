@@ -36,11 +36,10 @@ WITHDRAWN_SECONDS = 2.0
 """So long a question that was answered elsewhere stays in sight, and takes no key."""
 DOUBLE_ENTER_SECONDS = 0.6
 """An Enter that comes so soon after the one before it was pressed twice."""
-PAUSE_TEXT = "keys count after a short pause"
-WITHDRAWN_TEXT = "This question was answered elsewhere, or is not asked any more."
-_ESC_DECLINES = "Esc no"
-_ESC_LEAVES_OPEN = "asked in another process · Esc leaves it open for others"
-LEFT_OPEN = "The question stays open for others: gen task questions shows it."
+PAUSE_TEXT = "keys work after a short pause"
+WITHDRAWN_TEXT = "This question was answered elsewhere, or withdrawn."
+_ESC_LEAVES_OPEN = "from another process · Esc leaves it open"
+LEFT_OPEN = "The question stays open. List it with: gen task questions"
 
 
 def no_others() -> int:
@@ -56,6 +55,7 @@ class QuestionScreen(GuardedDialog[Answer]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
     no = DECLINE
+    esc_effect: ClassVar[str] = "Esc to decline"
 
     def __init__(
         self, question: Question, renderer: RichRenderer, waiting: Callable[[], int] = no_others
@@ -79,12 +79,12 @@ class QuestionScreen(GuardedDialog[Answer]):
     def waiting_text(self) -> str:
         """How many other questions wait."""
         others = self._waiting() - 1
-        return f"  ({others} more wait{'s' if others == 1 else ''})" if others > 0 else ""
+        return f"  ({others} more waiting)" if others > 0 else ""
 
     @property
     def esc_help(self) -> str:
         """What Esc does; nothing once somebody else has answered."""
-        return "" if self._withdrawn_shown else (_ESC_LEAVES_OPEN if self.remote else _ESC_DECLINES)
+        return "" if self._withdrawn_shown else (_ESC_LEAVES_OPEN if self.remote else self.esc_effect)
 
     @property
     def unsent_text(self) -> str:
@@ -177,7 +177,7 @@ class ApprovalScreen(QuestionScreen):
             "faint",
         )
         if allowed := question_text.rules_text(self.question):
-            why.append(f"\nA yes for more than this call allows: {allowed}")
+            why.append(f"\nMore than once allows: {allowed}")
         reasons = VerticalScroll(RenderedText(why, self._renderer), classes="body why")
         with Vertical(classes="dialog"):
             yield self._head
@@ -216,6 +216,7 @@ class InquiryScreen(QuestionScreen):
     """What an agent wants to know, one thing after the other: an option, several, or words of one's own."""
 
     no = Answer(False, why=question_text.NOT_ANSWERED)
+    esc_effect = "Esc to skip"
 
     def __init__(
         self, question: Question, renderer: RichRenderer, waiting: Callable[[], int] = no_others
@@ -269,7 +270,7 @@ class InquiryScreen(QuestionScreen):
                 yield Static(classes="asked", markup=False)
             yield ScrollHint(self._body)
             yield OptionList(markup=False)
-            yield Input(placeholder="or type an answer of your own, then Enter", select_on_focus=False)
+            yield Input(placeholder="or type your own answer, then Enter", select_on_focus=False)
             yield self._outcome
 
     def on_mount(self) -> None:
@@ -285,7 +286,7 @@ class InquiryScreen(QuestionScreen):
         for line in question_text.location_lines(self.question):
             asked.append(f"\n{line}", "dim")
         if inquiry.many:
-            asked.append("\n(Space marks several, Enter sends them)", "dim")
+            asked.append("\n(Space selects, Enter sends)", "dim")
         self.query_one(".asked", Static).update(asked)
         self._body.scroll_home(animate=False)
         self._marked = set()
@@ -352,7 +353,7 @@ def dialog_keys_line(screen: Screen[Any]) -> Text | None:
         return Text(says, "warn") if says else None
     if not screen.esc_help:
         return None
-    return Text(f"? a question has the keys · {screen.esc_help}", "warn")
+    return Text(f"Answer the question above · {screen.esc_help}", "warn")
 
 
 class DialogAsker:

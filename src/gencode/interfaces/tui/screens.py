@@ -40,13 +40,13 @@ _NO_VIEW = View()
 WELCOME = "Ask something, or type /help"
 WIDE_COLUMNS = 100
 FIRST_KEYS = (
-    ("/", "commands; /help lists them with all keys"),
-    ("@", "names a file"),
-    ("Ctrl+J", "a new line"),
-    ("Ctrl+T", "the tree of all agents"),
-    ("Shift+Tab", "the next permission mode"),
-    ("Esc", "interrupts"),
-    ("Ctrl+D", "quits"),
+    ("/", "commands (/help lists them all)"),
+    ("@", "mention a file"),
+    ("Ctrl+J", "new line"),
+    ("Ctrl+T", "agent tree"),
+    ("Shift+Tab", "next permission mode"),
+    ("Esc", "interrupt"),
+    ("Ctrl+D", "quit"),
 )
 
 
@@ -195,7 +195,7 @@ class TranscriptScreen(ErrorBoundary, Screen[None]):
         if not self.transcript_view.has_focus:
             return None
         line = Text("[transcript] ", "you")
-        return line.append("Up, Down · Enter opens · what you type goes to the text · Esc", "faint")
+        return line.append("Up and Down select · Enter opens · Esc back to the prompt", "faint")
 
     def agents_at_work(self, now: str) -> list[Text]:
         """One line for each agent at work below this one, the first few of them."""
@@ -203,7 +203,8 @@ class TranscriptScreen(ErrorBoundary, Screen[None]):
         below = busy(chat.view, self.task_id) if chat and self.task_id else []
         lines = [agent_line(agent, now) for agent in below[:MAX_AGENT_LINES]]
         if len(below) > MAX_AGENT_LINES:
-            lines.append(Text(f"… and {len(below) - MAX_AGENT_LINES} more agents (Ctrl+T)", "faint"))
+            more = len(below) - MAX_AGENT_LINES
+            lines.append(Text(f"… and {more} more agent{'' if more == 1 else 's'} (Ctrl+T)", "faint"))
         return lines
 
     @property
@@ -336,17 +337,15 @@ class ConversationScreen(TranscriptScreen):
         if chat is None:
             return line.append(host.opening_text, "faint")
         if chat.working:
-            heard = "heard before the next reply" if self.size.width >= WIDE_COLUMNS else "heard next"
-            return line.append(f"● working · Enter: {heard} · Esc interrupts · Ctrl+B background", "busy")
+            enter = "queues your message" if self.size.width >= WIDE_COLUMNS else "queues"
+            return line.append(f"● Working · Enter {enter} · Esc interrupts · Ctrl+B background", "busy")
         if chat.running:
-            return line.append("◌ waits for background work · Enter: answered at once · Ctrl+T tree", "busy")
+            return line.append("◌ Background task running · you can keep typing · Ctrl+T tree", "busy")
         if chat.running_elsewhere and (asked := chat.remote_questions.first):
             tool = visible_line(asked[1], 30)
-            return line.append(f"? {asked[0]} asks to use {tool}: {ANSWER_THERE}", "warn")
+            return line.append(f"? {asked[0]} needs approval to use {tool}: {ANSWER_THERE}", "warn")
         if chat.running_elsewhere:
-            return line.append(
-                "● another process is at work here · Enter: heard before its next reply", "busy"
-            )
+            return line.append("● Running in another process · Enter queues your message", "busy")
         hint = f"{MODES[mode]} · {WELCOME}" if not self.task_id else "Enter sends · Ctrl+T tree · /help"
         return line.append(hint, "faint")
 
@@ -356,9 +355,9 @@ class ConversationScreen(TranscriptScreen):
 
     def _greeting(self) -> Text:
         """What a conversation shows in which nothing was said yet."""
-        greeting = Text("\nAsk about this folder, or say what should be done in it.\n", "bold")
+        greeting = Text("\nAsk about this folder, or describe a task.\n", "bold")
         greeting.append(
-            "The agent sends others where that helps, and you can watch and steer each of them.\n"
+            "The agent starts subagents where that helps. You can watch and steer each of them.\n"
         )
         width = max(len(key) for key, _ in FIRST_KEYS)
         for key, says in FIRST_KEYS:
@@ -371,7 +370,7 @@ class ConversationScreen(TranscriptScreen):
         line = super().focus_text()
         if self.agent_tree.has_focus:
             line = Text("[tree] ", "you")
-            line.append("letters are verbs for the marked one · / goes to the text · Esc back", "faint")
+            line.append("Keys act on the selected agent · / types a command · Esc back", "faint")
         return line and self._mode_text().append_text(line)
 
     def action_page(self, by: int) -> None:
@@ -445,11 +444,11 @@ class AgentScreen(TranscriptScreen):
         agent = self.agent
         name = visible_line(agent.agent, 30) if agent else self.task_id
         ended = agent is not None and agent.status.ended
-        asks = "" if self.host.chat is not None and self.host.chat.woken_can_ask else " without questions"
-        does = f"steers {name} before its next reply"
+        asks = "" if self.host.chat is not None and self.host.chat.woken_can_ask else ", without questions"
+        effect = f"Enter sends {name} a message"
         if ended:
-            does = f"wakes {name}, which has ended, in the background{asks}"
-        line = Text(f"Enter: {does} ", "good")
+            effect = f"{name} has finished · Enter resumes it in the background{asks}"
+        line = Text(f"{effect} ", "good")
         return line.append("· Esc back · /interrupt /keep /stop /stop-tree", "faint")
 
     def escape_pressed(self) -> None:

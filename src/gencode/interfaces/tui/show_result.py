@@ -51,8 +51,8 @@ async def confirm_background(app: "TerminalApp", chat: ChatSession, task: str) -
     """Send an agent to the background once a person has seen which."""
     agent = chat.view.agents.get(task)
     if agent is None or task == chat.session or agent.background or agent.status.ended:
-        raise UserMistake("Only an agent that somebody waits for can be sent to the background.")
-    text = f"Background: {name_of(agent)} ({task}) goes on by itself; nobody waits for it any more."
+        raise UserMistake("Only a running foreground agent can move to the background.")
+    text = f"{name_of(agent)} ({task}) will continue in the background."
     if await app.ask(ConfirmScreen(text)):
         await chat.move_to_background(task)
 
@@ -83,7 +83,7 @@ async def _pick_session(app: "TerminalApp", chat: ChatSession) -> None:
     query = TaskQuery(cwd=str(chat.gen.workspace.cwd), conversations=True)
     found = sorted(await chat.gen.store.tasks(query), key=lambda task: task.touched_at, reverse=True)
     if not found:
-        raise UserMistake("There is no earlier conversation in this folder.")
+        raise UserMistake("No earlier conversation in this folder.")
     lines = [
         (
             task.id,
@@ -102,7 +102,7 @@ async def _pick_agent(app: "TerminalApp", chat: ChatSession) -> None:
         (spec.name, f"{spec.name:18} {spec.mode or 'inherited'!s:12} {visible_line(spec.description, 120)}")
         for spec in chat.gen.agents.spawnable()
     ]
-    if chosen := await app.ask(PickScreen("Agents that can be sent", lines)):
+    if chosen := await app.ask(PickScreen("Available agents", lines)):
         app.submit(f"/agents {shlex.quote(chosen)}", app.main.task_id)
 
 
@@ -113,10 +113,10 @@ def _edit(app: "TerminalApp", path: str) -> None:
         with app.suspend():
             subprocess.run([*editor, path], check=False)
     except SuspendNotSupported:
-        raise UserMistake(f"No editor can be opened from here; edit {path} yourself.") from None
+        raise UserMistake(f"Cannot open an editor here. Edit {path} yourself.") from None
     except OSError as error:
         raise UserMistake(
-            f"The editor {editor[0]} cannot be started: {error.strerror}; set EDITOR."
+            f"Cannot start the editor {editor[0]}: {error.strerror}. Set EDITOR to another one."
         ) from None
 
 
@@ -128,14 +128,14 @@ async def _trust(app: "TerminalApp", chat: ChatSession, shown: str) -> None:
         app.push_screen(PageScreen("gen trust", shown))
         return
     if MARK in os.environ:
-        raise UserMistake("Only a person trusts a folder, and this was run by an agent.")
+        raise UserMistake("Only a person can trust a folder, and an agent started this gen.")
     from gencode.app import started_if_trusted  # the first frame does not wait for it
 
     started = digests(started_if_trusted(project).files, folder)
-    if not await app.ask(ConfirmScreen(shown, "trust it as it is now")):
+    if not await app.ask(ConfirmScreen(shown, "trust this folder as it is now")):
         return
     now = standing(folder, gen_home())
     if now.brought.files != project.brought.files or digests(started, folder) != started:
-        raise UserMistake("The folder has changed since it was shown; look at it again.")
+        raise UserMistake("The folder changed while you were reviewing it. Review it again.")
     trust(project, gen_home(), started)
-    app.show_notice(Notice("The folder is trusted as it is; its settings count when gen is started again."))
+    app.show_notice(Notice("Folder trusted. Restart gen to apply its settings."))

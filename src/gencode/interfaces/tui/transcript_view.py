@@ -19,6 +19,7 @@ from textual.strip import Strip
 from gencode.interfaces.cli.unsummarised_results import NOT_SUMMED_UP, results_of, tasks_of
 from gencode.interfaces.render.agent_view import AgentView
 from gencode.interfaces.render.markdown_chunks import code_parts, cut
+from gencode.interfaces.render.number_format import plural
 from gencode.interfaces.render.transcript import (
     Call,
     Entry,
@@ -159,7 +160,7 @@ class BlockRenderer:
         """What is just being thought and said, and what waits to be heard."""
         if transcript.thinking and not transcript.text:
             words = len(transcript.thinking.split())
-            yield from self.renderer.lines(Text(f"\n▸ thinking… ({words} words)", "thought"), width)
+            yield from self.renderer.lines(Text(f"\n▸ Thinking… ({plural(words, 'word')})", "thought"), width)
         if transcript.text.strip():
             yield Strip([])
             yield from self._streamed(transcript, width)

@@ -22,7 +22,7 @@ from gencode.tasks.actions import AnyVerb
 BACKGROUND_KEY = "b"
 _MOVES = {"up": -1, "down": 1, "home": -1_000_000, "end": 1_000_000}
 MAX_TITLE = 44
-EMPTY = " Nothing was asked yet, so there is no agent."
+EMPTY = " No agents yet."
 MIN_TITLE = 12
 """So many cells a title has at least; how the agent stands comes after it."""
 
