@@ -229,7 +229,7 @@ async def test_an_agent_that_is_woken_is_said_to_go_on_without_questions(tmp_pat
         await seat.rests()
         (task,) = seat.chat.view.launched(seat.chat.session or "")
         await seat.type(f"/open {task}")
-        await seat.assert_sees("Explore has finished · Enter resumes it in the background, without questions")
+        await seat.assert_sees("Finished · Enter resumes it in the background, without questions")
         await seat.type("and more?")
         await seat.assert_sees("goes on with it in the background; it cannot ask you there")
 

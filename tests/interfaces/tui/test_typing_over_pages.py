@@ -32,7 +32,7 @@ async def test_a_command_that_is_typed_over_a_page_is_done(tmp_path: Path) -> No
         await seat.burst(*"/keep", " ", *"zzz", "enter")
         await seat.assert_sees("zzz")
         assert CLOSES not in seat.screen
-        assert seat.app.main.composer.text == ""
+        await seat.until(lambda: seat.app.main.composer.text == "", "the command is sent")
 
 
 async def test_letters_over_a_page_that_was_opened_in_the_tree_are_no_verbs(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def ordinal(place: int) -> str:
 def figures(agent: AgentView, now: str) -> str:
     """Turns, tokens, cost and time of one agent."""
     cost = money(agent.usage.usd)
-    counted = (f"{agent.turns}t", tokens(agent.usage), *((cost,) if cost else ()))
+    counted = (plural(agent.turns, "turn"), tokens(agent.usage), *((cost,) if cost else ()))
     return " · ".join((*counted, seconds(agent.elapsed(now))))
 
 

@@ -134,7 +134,7 @@ class Panels:
                 frame,
                 Text(visible_line(title, 80), "bold"),
                 Text(visible_line(agent.step, 120), "dim"),
-                Text(f"{agent.turns}t {seconds(agent.elapsed(now))}", "dim"),
+                Text(f"{plural(agent.turns, 'turn')} · {seconds(agent.elapsed(now))}", "dim"),
             )
         return Group(rows) if busy else Text("")
 

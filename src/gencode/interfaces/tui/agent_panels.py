@@ -1,5 +1,6 @@
 """The panels of agents: who was launched, how each one stands side by side, and what came back."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -170,8 +171,10 @@ def fit_cells(text: str, width: int, *, pad: bool = True) -> str:
 
 
 def drop_unit(text: str, room: int) -> str:
-    """Figures without the word that can be missed, where there is no room for it."""
-    return text if cell_len(text) <= room else text.replace(" tokens", "")
+    """Figures without the words that can be missed, where there is no room for them."""
+    if cell_len(text) > room:
+        text = text.replace(" tokens", "")
+    return text if cell_len(text) <= room else re.sub(r" turns?\b", "t", text)
 
 
 def _cut(parts: StyledLine, width: int) -> Iterator[tuple[str, str]]:

@@ -447,7 +447,7 @@ class AgentScreen(TranscriptScreen):
         asks = "" if self.host.chat is not None and self.host.chat.woken_can_ask else ", without questions"
         effect = f"Enter sends {name} a message"
         if ended:
-            effect = f"{name} has finished · Enter resumes it in the background{asks}"
+            effect = f"Finished · Enter resumes it in the background{asks}"
         line = Text(f"{effect} ", "good")
         return line.append("· Esc back · /interrupt /keep /stop /stop-tree", "faint")
 

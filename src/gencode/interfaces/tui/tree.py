@@ -12,7 +12,7 @@ from gencode.core.visible import visible_line
 from gencode.interfaces.chat.task_controls import TASK_ACTIONS
 from gencode.interfaces.render.agent_tree import Row, rows
 from gencode.interfaces.render.agent_view import View
-from gencode.interfaces.render.number_format import SIGNS, bar_text, money, state, tokens
+from gencode.interfaces.render.number_format import SIGNS, bar_text, money, plural, state, tokens
 from gencode.interfaces.render.plain_text import seconds
 from gencode.interfaces.tui.agent_panels import drop_unit
 from gencode.interfaces.tui.error_boundary import ErrorBoundary
@@ -131,7 +131,7 @@ class TreePanel(ErrorBoundary, ScrollView, can_focus=True):
         for bar in row.bars:
             stands.append(f" {bar_text(bar, 6)}", "warn" if bar.share >= 0.8 else "faint")
         cost = money(row.spent.usd)
-        figures = (f"{row.turns}t", tokens(row.spent), *((cost,) if cost else ()))
+        figures = (plural(row.turns, "turn"), tokens(row.spent), *((cost,) if cost else ()))
         used = f" · {' · '.join(figures)} · {seconds(agent.elapsed(self._now))}"
         stands.append(drop_unit(used, room - stands.cell_len), "faint")
         return stands
