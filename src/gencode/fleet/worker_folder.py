@@ -149,7 +149,7 @@ class Room:
         try:
             async with GenCode.open(cwd, settings=settings, store=self._store, asker=self._desk) as gen:
                 gen.processes.employ(self._onward)
-                gen.servers.patience = SERVERS_WAIT
+                gen.servers.wait_at_most(SERVERS_WAIT)
                 self._opened.set_result(gen)
                 await self._closing.wait()
         except GenCodeError as trouble:

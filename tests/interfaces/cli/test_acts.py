@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.waiting import until
 
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
@@ -19,6 +18,7 @@ from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.chat.slash_commands import parse
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Turns, call, says, scripted
+from tests.waiting import until
 
 SEND = call("Task", subagent_type="Explore", prompt="look", description="alpha")
 

@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.interfaces.tui.driving import SECONDS, Seat, seated, turns
 from textual import events
 
 from gencode.core.messages import ToolCall
@@ -13,6 +12,7 @@ from gencode.core.rules import Action, Decision
 from gencode.interfaces.tui import key_order, question_dialogs
 from gencode.interfaces.tui.question_dialogs import InquiryScreen
 from gencode.testing import says
+from tests.interfaces.tui.driving import SECONDS, Seat, seated, turns
 
 DATABASES = (Option("Postgres", "the big one"), Option("SQLite", "the small one"))
 

@@ -8,7 +8,6 @@ from typing import cast
 
 import pytest
 from msgspec.structs import replace
-from tests.interfaces.tui.driving import Seat, seated, turns
 from textual import events
 
 from gencode.core.messages import ToolCall
@@ -17,6 +16,7 @@ from gencode.core.rules import Action, Decision
 from gencode.interfaces.tui import key_order, question_dialogs
 from gencode.interfaces.tui.question_dialogs import AskScreen, InquiryScreen
 from gencode.testing import says
+from tests.interfaces.tui.driving import Seat, seated, turns
 
 QUIET = 1_000.0
 AWAY = Away("/elsewhere", "vm", True, 500.0)

@@ -8,10 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.interfaces.cli.running import SECONDS, gen, script
-from tests.interfaces.tui.driving import Seat, seated, turns
-from tests.interfaces.tui.test_real_terminal import on_a_pty, read
-from tests.waiting import until
 from textual import events
 
 from gencode.core.messages import ToolCall
@@ -21,6 +17,10 @@ from gencode.interfaces.tui import key_order, question_dialogs
 from gencode.interfaces.tui.dialogs import PickScreen
 from gencode.interfaces.tui.question_dialogs import InquiryScreen
 from gencode.testing import says
+from tests.interfaces.cli.running import SECONDS, gen, script
+from tests.interfaces.tui.driving import Seat, seated, turns
+from tests.interfaces.tui.test_real_terminal import on_a_pty, read
+from tests.waiting import until
 
 NOT_TEXT = {"left", "right", "home", "end", "backspace", "ctrl+j"}
 EDITS = st.lists(st.sampled_from(("a", "b", *sorted(NOT_TEXT))), max_size=20)

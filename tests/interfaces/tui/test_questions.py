@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from tests.interfaces.tui.driving import Seat, seated, turns
 
 from gencode.core.events import MessageAdded
 from gencode.core.messages import ToolCall, ToolMessage
@@ -14,6 +13,7 @@ from gencode.interfaces.tui.dialogs import ConfirmScreen, PageScreen, PickScreen
 from gencode.interfaces.tui.question_dialogs import AskScreen, InquiryScreen
 from gencode.journal.store import TaskQuery
 from gencode.testing import call, says
+from tests.interfaces.tui.driving import Seat, seated, turns
 
 
 @pytest.fixture(autouse=True)

@@ -17,11 +17,11 @@ from pathlib import Path
 from termios import TIOCSWINSZ, tcgetattr
 
 import pytest
-from tests.interfaces.cli.running import GEN, SECONDS, gen, script, send
-from tests.waiting import wait_until
 
 from gencode.core.extras import installing
 from gencode.interfaces.cli import interactive
+from tests.interfaces.cli.running import GEN, SECONDS, gen, script, send
+from tests.waiting import wait_until
 
 HOSTILE = "found \x1b]0;owned\x07\x1b[2J in a.py:1"
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from tests.interfaces.tui.driving import Seat, seated
 
 from gencode.interfaces.chat.chat_session import ANSWER_THERE
 from gencode.interfaces.tui import key_order, question_dialogs
@@ -14,6 +13,7 @@ from gencode.interfaces.tui.question_dialogs import AskScreen
 from gencode.questions.question_desk import who_answers
 from gencode.stores.sqlite import SqliteStore
 from gencode.testing import call, says
+from tests.interfaces.tui.driving import Seat, seated
 
 ASKS = "general-purpose wants to use Write"
 KEYS = "? a question has the keys · asked in another process · Esc leaves it open for others"

@@ -73,7 +73,7 @@ async def _opened(args: argparse.Namespace, asker: Asker) -> "AsyncGenerator[Gen
     """GenCode, loaded only when the first frame is on the screen."""
     opening = await asyncio.to_thread(import_module, "gencode.interfaces.cli.open_session")
     async with opening.opened(args, asker=asker) as gen:
-        gen.servers.patience = opening.SCREEN_WAIT
+        gen.servers.wait_at_most(opening.SCREEN_WAIT)
         yield gen
 
 

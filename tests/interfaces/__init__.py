@@ -1,0 +1,1 @@
+"""The tests of the interfaces: command line, terminal app, HTTP, editors, MCP."""
