@@ -63,29 +63,29 @@ from gencode.stores.memory import MemoryStore
 from gencode.stores.open_store import open_store
 from gencode.stores.sqlite_schema import VERSION
 from gencode.stores.sqlite_schema import migrate as migrate
-from gencode.tasks.actions import AnyVerb, StruckTask, Verbs
-from gencode.tasks.argument_checks import a_text, check_opening, own_tools
-from gencode.tasks.ask_parent import AskParent
-from gencode.tasks.control import Reach
+from gencode.tasks.actions import StruckTask, TaskAction, TaskActions
+from gencode.tasks.argument_checks import check_open_arguments, checked_text, checked_tools
+from gencode.tasks.ask_parent import QuestionRouter
+from gencode.tasks.control import TaskControl
 from gencode.tasks.crash_recovery import close_orphans, close_task
 from gencode.tasks.delegate import Delegation
-from gencode.tasks.explain_call import Foresight
-from gencode.tasks.fork import At, Fork
-from gencode.tasks.handle import Asking, Handle, Words, request
-from gencode.tasks.history import History
-from gencode.tasks.liveness import Timing
-from gencode.tasks.other_process import Apart
+from gencode.tasks.explain_call import CallExplainer
+from gencode.tasks.fork import EventNumber, Fork
+from gencode.tasks.handle import ConversationTurn, Handle, TaskOptions, task_request
+from gencode.tasks.history import TaskHistory
+from gencode.tasks.liveness import LivenessTimeouts
+from gencode.tasks.other_process import OtherProcesses
 from gencode.tasks.plan import TaskPlanner
 from gencode.tasks.process_engine import WorkOrder as WorkOrder
-from gencode.tasks.records import Records
-from gencode.tasks.resume import EarlierPlaces
-from gencode.tasks.running_task import Job, Live
-from gencode.tasks.seat_builder import Customs, Seating
-from gencode.tasks.service import Prompt, Terms, Work
+from gencode.tasks.records import TaskRecords
+from gencode.tasks.resume import CallerFactory
+from gencode.tasks.running_task import LocalTask, RunningTask
+from gencode.tasks.seat_builder import SeatBuilder, SeatDefaults
+from gencode.tasks.service import Prompt, SessionLimits, TaskService
 from gencode.tasks.start import TaskStarter
 from gencode.tasks.supervisor import Supervisor
-from gencode.tasks.task_folders import Workplaces
-from gencode.tasks.watch import Watch
+from gencode.tasks.task_folders import TaskFolders
+from gencode.tasks.watch import TaskWatcher
 from gencode.telemetry.otel_setup import Telemetry
 from gencode.tools.catalog import TOOLS as TOOLS
 from gencode.tools.catalog import Plugins, on_request
@@ -229,11 +229,13 @@ class GenCode:
         files = {name: brought[name] for name in FILES if name in brought}
         self.servers = SessionServers(gen_home(), self.workspace.root, around.servers, files, once, rules)
         outside = (told.hooks, self.servers, told.append_system_prompt)
-        customs = Customs(told.max_depth, self._price, kept, self.library, *outside)
-        self.seating = seating = Seating(self.library, self.models, self.toolbox, customs)
-        self.watch = Watch(self.store, supervisor.owner, outputs())
-        self.reach = Reach(self.store, supervisor, self.watch)
-        self.records = Records(self.store, outputs(), self.workspace.cwd, told.agent_caps, told.stall_seconds)
+        customs = SeatDefaults(told.max_depth, self._price, kept, self.library, *outside)
+        self.seating = seating = SeatBuilder(self.library, self.models, self.toolbox, customs)
+        self.watch = TaskWatcher(self.store, supervisor.owner, outputs())
+        self.reach = TaskControl(self.store, supervisor, self.watch)
+        self.records = TaskRecords(
+            self.store, outputs(), self.workspace.cwd, told.agent_caps, told.stall_seconds
+        )
         self.find, self.outcome_of = self.records.find, self.records.outcome_of
         self.session = Session(
             root=self.root,
@@ -247,12 +249,10 @@ class GenCode:
             own_policy=policy_named(around.flags),
             background_questions=told.background_questions,
         )
-        self.workplaces = Workplaces(gen_home(), self.store)
-        self.processes = Apart(self.store, self.bus, supervisor, around.engine)
-        places = EarlierPlaces(
-            self.store, self.models, seating, self.session, self.workplaces, self.processes
-        )
-        planner = TaskPlanner(self.store, seating, self.workplaces, places, supervisor.find, told)
+        self.folders = TaskFolders(gen_home(), self.store)
+        self.processes = OtherProcesses(self.store, self.bus, supervisor, around.engine)
+        places = CallerFactory(self.store, self.models, seating, self.session, self.folders, self.processes)
+        planner = TaskPlanner(self.store, seating, self.folders, places, supervisor.find, told)
         self.delegation = Delegation(
             self.store,
             supervisor,
@@ -260,7 +260,7 @@ class GenCode:
             planner,
             self.watch,
             self.reach,
-            AskParent(self.store, supervisor, self.watch, told.question_seconds, told.answer_seconds),
+            QuestionRouter(self.store, supervisor, self.watch, told.question_seconds, told.answer_seconds),
             self._rouse,
             outputs(),
         )
@@ -268,21 +268,21 @@ class GenCode:
             self.store,
             self.bus,
             seating,
-            self.workplaces,
+            self.folders,
             self.processes,
             self.delegation,
             outputs(),
             told.command_seconds,
         )
         bounds = (self.settings.budget, self.settings.named_budget(around.flags))
-        terms = Terms(self.settings.max_turns, self.settings.max_seconds, *bounds)
-        self.work = Work(
+        terms = SessionLimits(self.settings.max_turns, self.settings.max_seconds, *bounds)
+        self.work = TaskService(
             self.session, terms, self.store, self.records, self.delegation, starter, self.processes
         )
-        self.verbs = Verbs(self.records, self.reach, self.work.send)
+        self.verbs = TaskActions(self.records, self.reach, self.work.send)
         self.set_budget = self.work.set_budget
         """Another budget for a task."""
-        self.history = past = History(self.records, self.store)
+        self.history = past = TaskHistory(self.records, self.store)
         self.journal, self.replay, self.difference = past.journal, past.replay, past.difference
 
     @classmethod
@@ -301,12 +301,12 @@ class GenCode:
 
         `settings` count like flags: over the environment and the settings files.
         """
-        check_opening(cwd, model, settings, store, asker)
+        check_open_arguments(cwd, model, settings, store, asker)
         workspace = workspace_at(Path(cwd))
         flags = {**(settings or {}), **({"model": model} if isinstance(model, str) and model else {})}
         project = standing(workspace.root, gen_home())
         chosen = merged(found := layers(workspace.root, flags, project=project))
-        policy, tools = root_policy(found, chosen), own_tools(tools)
+        policy, tools = root_policy(found, chosen), checked_tools(tools)
         alone = store is None and isinstance(model, str) and all(tool.source == "builtin" for tool in tools)
         async with AsyncExitStack() as stack:
             if store is None:
@@ -314,7 +314,7 @@ class GenCode:
                 stack.push_async_callback(store.close)
             engine = engine_for(store, gen_home(), workspace.cwd, flags, policy) if alone else None
             telling = await stack.enter_async_context(Telemetry(chosen.telemetry, chosen.telemetry_content))
-            timing = Timing(chosen.stall_seconds, chosen.silence_seconds)
+            timing = LivenessTimeouts(chosen.stall_seconds, chosen.silence_seconds)
             supervising = Supervisor(store, Slots(chosen.max_agents, chosen.agent_caps), timing)
             desk = _desk(asker)
             if desk is not None:
@@ -347,32 +347,32 @@ class GenCode:
 
     @overload
     async def task(
-        self, agent: str, prompt: str, *, background: Literal[True], **words: Unpack[Words]
+        self, agent: str, prompt: str, *, background: Literal[True], **options: Unpack[TaskOptions]
     ) -> Handle: ...
     @overload
     async def task(
-        self, agent: str, prompt: str, *, background: bool = False, **words: Unpack[Words]
+        self, agent: str, prompt: str, *, background: bool = False, **options: Unpack[TaskOptions]
     ) -> Outcome: ...
     async def task(
-        self, agent: str, prompt: str, *, background: bool = False, **words: Unpack[Words]
+        self, agent: str, prompt: str, *, background: bool = False, **options: Unpack[TaskOptions]
     ) -> Outcome | Handle:
         """Run one subagent to its end and give its outcome, or in the background and give a handle."""
-        job = await self.start_task(request(agent, prompt, words, background=background))
+        job = await self.start_task(task_request(agent, prompt, options, background=background))
         return self._handle(job) if background else await self.outcome(job)
 
     @overload
     async def resume(
-        self, task: str, prompt: str, *, background: Literal[True], **words: Unpack[Words]
+        self, task: str, prompt: str, *, background: Literal[True], **options: Unpack[TaskOptions]
     ) -> Handle: ...
     @overload
     async def resume(
-        self, task: str, prompt: str, *, background: bool = False, **words: Unpack[Words]
+        self, task: str, prompt: str, *, background: bool = False, **options: Unpack[TaskOptions]
     ) -> Outcome: ...
     async def resume(
-        self, task: str, prompt: str, *, background: bool = False, **words: Unpack[Words]
+        self, task: str, prompt: str, *, background: bool = False, **options: Unpack[TaskOptions]
     ) -> Outcome | Handle:
         """Go on with an earlier task of this folder, which keeps its identity, model and permissions."""
-        job = await self.start_resume(task, request("", prompt, words, background=background))
+        job = await self.start_resume(task, task_request("", prompt, options, background=background))
         return self._handle(job) if background else await self.outcome(job)
 
     async def stop(self, task: str, *, keep: bool = False, tree: bool = False) -> StruckTask:
@@ -397,28 +397,46 @@ class GenCode:
         """
         return await self.verbs.interrupt(task, message)
 
-    async def hits(self, task: str, verb: AnyVerb) -> list[Outcome]:
+    async def hits(self, task: str, verb: TaskAction) -> list[Outcome]:
         """What a verb (interrupt, steer, keep, stop or tree) would hit now, the task itself first."""
         return await self.verbs.hits(task, verb)
 
     @overload
     async def fork(
-        self, task: str, prompt: str, *, background: Literal[True], at: At = None, **words: Unpack[Words]
+        self,
+        task: str,
+        prompt: str,
+        *,
+        background: Literal[True],
+        at: EventNumber = None,
+        **options: Unpack[TaskOptions],
     ) -> Handle: ...
     @overload
     async def fork(
-        self, task: str, prompt: str, *, background: bool = False, at: At = None, **words: Unpack[Words]
+        self,
+        task: str,
+        prompt: str,
+        *,
+        background: bool = False,
+        at: EventNumber = None,
+        **options: Unpack[TaskOptions],
     ) -> Outcome: ...
     async def fork(
-        self, task: str, prompt: str, *, background: bool = False, at: At = None, **words: Unpack[Words]
+        self,
+        task: str,
+        prompt: str,
+        *,
+        background: bool = False,
+        at: EventNumber = None,
+        **options: Unpack[TaskOptions],
     ) -> Outcome | Handle:
         """Run a new task that begins with what another one had said and heard up to fact number `at`."""
-        job = await self.work.fork(task, Fork(at), request("", prompt, words, background=background))
+        job = await self.work.fork(task, Fork(at), task_request("", prompt, options, background=background))
         return self._handle(job) if background else await self.outcome(job)
 
-    def ask(self, prompt: str, *, session: str | None = None, agent: str = "") -> Asking:
+    def ask(self, prompt: str, *, session: str | None = None, agent: str = "") -> ConversationTurn:
         """Say something in the main conversation: iterate over the events, or await `.outcome()`."""
-        return Asking(self.bus, lambda: self.start_turn(prompt, session, agent), self.outcome)
+        return ConversationTurn(self.bus, lambda: self.start_turn(prompt, session, agent), self.outcome)
 
     async def tasks(self, parent: str | None = None) -> list[Outcome]:
         """The tasks of subagents, oldest first; with `parent`, those that it asked for."""
@@ -442,7 +460,7 @@ class GenCode:
         """Keep an exported task; its outcome, and what could not be read of it."""
         from gencode.stores.jsonl import import_task
 
-        journal = import_task(a_text("journal of a task", text))
+        journal = import_task(checked_text("journal of a task", text))
         await self.store.adopt(journal.imported(str(self.workspace.cwd)))
         task = journal.events[0].task
         await close_task(self.store, task, self.supervisor.owner)
@@ -452,11 +470,11 @@ class GenCode:
         """Everything that happens from now on; close the listener when done."""
         return self.bus.listen()
 
-    async def start_task(self, request: TaskRequest) -> Live:
+    async def start_task(self, request: TaskRequest) -> RunningTask:
         """Start one subagent without a main conversation: the settings are its root policy."""
         return await self.work.start(request)
 
-    async def start_resume(self, task: str, request: TaskRequest) -> Live:
+    async def start_resume(self, task: str, request: TaskRequest) -> RunningTask:
         """Go on with an earlier task, as it was; with a conversation, as the settings are now."""
         found = await self.find(task)
         if found.conversation and request.output_schema is None:
@@ -467,7 +485,7 @@ class GenCode:
         """Start one subagent, or go on with an earlier one, in a process that outlives this one."""
         return await self.get(await self.work.detach(request))
 
-    async def take_on(self, handover: Handover) -> Live:
+    async def take_on(self, handover: Handover) -> RunningTask:
         """Start what another process handed over to this one."""
         return await self.work.take_on(handover)
 
@@ -479,13 +497,13 @@ class GenCode:
         *,
         named: str = "",
         waits: bool = False,
-    ) -> Job:
+    ) -> LocalTask:
         """Start a turn of the main conversation, or of one with `agent` in the main seat.
 
         A new conversation gets the id it is `named` by, if that is free. With `waits` it also waits for its
         background commands; else their end is told in the next turn.
         """
-        other = a_text("agent", agent) not in ("", MAIN)
+        other = checked_text("agent", agent) not in ("", MAIN)
         spec = self.agents.find(agent) if other else self.agents.main(self._named)
         return await self.work.turn(spec, prompt, session, named=named, waits=waits)
 
@@ -493,15 +511,15 @@ class GenCode:
         self, tool: str, arguments: dict[str, Any], *, agent: str = "", background: bool = False
     ) -> Explanation:
         """What would be decided about a call of the main agent, or of one that it would send."""
-        spec = self.agents.find(agent) if a_text("agent", agent) else None
+        spec = self.agents.find(agent) if checked_text("agent", agent) else None
         who = spec or self.agents.main(self._named)
-        served = a_text("tool", tool).startswith(MCP)
-        foresight = Foresight(self.seating, self.toolbox, self.servers.tools(who) if served else ())
+        served = checked_text("tool", tool).startswith(MCP)
+        foresight = CallExplainer(self.seating, self.toolbox, self.servers.tools(who) if served else ())
         found = foresight.explain(tool, arguments, self.session.caller(), spec, background=background)
         absent = self.servers.absent(who, tool) if served else None
         return msgspec.structs.replace(found, notes=(*found.notes, absent.why)) if absent else found
 
-    async def outcome(self, job: Live) -> Outcome:
+    async def outcome(self, job: RunningTask) -> Outcome:
         """The outcome of a job, once it has ended; whoever is cancelled while waiting stops the job."""
         try:
             return await self.outcome_of(await job.ended())
@@ -513,7 +531,7 @@ class GenCode:
         """Let an agent that has ended go on with the messages that wait for it."""
         return await self.work.rouse(task)
 
-    def _handle(self, job: Live) -> Handle:
+    def _handle(self, job: RunningTask) -> Handle:
         return Handle(job, self.bus, self.store, self.outcome_of, self.verbs)
 
     def _secretary(self) -> Secretary:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gencode.agent.models import Model
     from gencode.app import GenCode
     from gencode.core.spec import AgentSpec
-    from gencode.tasks.running_task import Job
+    from gencode.tasks.running_task import LocalTask
 
 CANNOT_ASK = "it cannot ask you there, and what would be asked is refused"
 ANSWER_THERE = "answer it where it runs, or here once it is shown"
@@ -82,7 +82,7 @@ class Talk:
         self._heard = heard
         self.tell = told
         self._voices = Voices()
-        self._job: Job | None = None
+        self._job: LocalTask | None = None
         self._seqs: dict[str, int] = {}
         self._chores: set[asyncio.Task[None]] = set()
         self._beginning = asyncio.Lock()
@@ -215,13 +215,13 @@ class Talk:
         if self.running and self.session is not None:
             await self.strike(self.session, "interrupt")
 
-    async def send_back(self, task: str = "") -> None:
+    async def move_to_background(self, task: str = "") -> None:
         """Send an agent, or all that the conversation waits for, to the background."""
         waited = [task] if task else [each.id for each in self.foreground()]
         if not waited:
             raise UserMistake("No agent runs in the foreground, so none can go to the background.")
         for each in waited:
-            await self.gen.reach.send_back((await self.gen.find(each)).id)
+            await self.gen.reach.move_to_background((await self.gen.find(each)).id)
 
     def foreground(self) -> list[AgentView]:
         """The agents that the conversation waits for at this moment."""
@@ -290,7 +290,7 @@ class Talk:
         agents = self.gen.agents
         return agents.main() if self._agent in ("", "main") else agents.find(self._agent)
 
-    async def _begin(self, starting: "Awaitable[Job | None]") -> None:
+    async def _begin(self, starting: "Awaitable[LocalTask | None]") -> None:
         job = await starting
         if job is not None:
             self._job = job

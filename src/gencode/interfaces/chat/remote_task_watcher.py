@@ -16,7 +16,7 @@ from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.render.agent_view import AgentView
 from gencode.interfaces.render.number_format import name_of
 from gencode.journal.store import TaskQuery
-from gencode.tasks.watch import facts_of
+from gencode.tasks.watch import readable_events
 
 if TYPE_CHECKING:
     from gencode.interfaces.chat.chat_session import Talk
@@ -78,7 +78,7 @@ class Lookout:
         """Take in what was written of a task, and say so when it had ended and goes on."""
         talk = self._talk
         await asyncio.sleep(0)  # what a turn that ended here has said is still queued, and is taken in first
-        written, _ = await facts_of(talk.gen.store, task, talk.known(task))
+        written, _ = await readable_events(talk.gen.store, task, talk.known(task))
         before = talk.view.agents.get(task)
         fresh = [each for each in written if (each.seq or 0) > talk.known(task)]
         if before is not None and before.status.ended and task != talk.session and _begins(fresh):

@@ -11,7 +11,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.interfaces.chat.notices import named
-from gencode.tasks.actions import AnyVerb, StruckTask
+from gencode.tasks.actions import StruckTask, TaskAction
 from gencode.tasks.control import Verb
 
 STOPPED = stop_cause("a person stopped it")
@@ -21,7 +21,7 @@ INTERRUPTED = Cause(EndReason.INTERRUPTED, "a person interrupted it")
 class VerbWords(Struct, frozen=True):
     """One verb: its name, the key that means it in the tree, and what it does."""
 
-    verb: AnyVerb
+    verb: TaskAction
     name: str
     key: str
     says: str

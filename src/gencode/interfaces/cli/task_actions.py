@@ -33,7 +33,7 @@ from gencode.interfaces.render.plain_text import answer, answer_json, note
 from gencode.journal.dispatch import Dispatching
 from gencode.journal.store import Store
 from gencode.tasks.fork import Fork
-from gencode.tasks.service import Kept
+from gencode.tasks.service import MessageKept
 
 
 def send(args: argparse.Namespace) -> int:
@@ -52,7 +52,7 @@ async def _send(args: argparse.Namespace, text: str) -> int:
         kept, behind = "", await _behind(gen.store, found)
         try:
             outcome, woken = await handing_over(gen, gen.send(found.id, text))
-        except Kept as refused:
+        except MessageKept as refused:
             outcome, woken, kept = await gen.get(found.id), False, str(refused)
     if "json" in args:
         answer_json({**msgspec.to_builtins(outcome), "woken": woken})
@@ -140,7 +140,7 @@ async def _fork(args: argparse.Namespace, prompt: str) -> int:
         told = check(gen, args) if "no_offline" in args else ""
         point = Fork(getattr(args, "at", None), budget)
         if "background" in args:
-            task, begins = await handing_over(gen, gen.work.fork_apart(args.id, point, request))
+            task, begins = await handing_over(gen, gen.work.fork_detached(args.id, point, request))
             outcome = await gen.get(task)
             awaits = "" if output == "json" else await awaited(gen, outcome)
             told = "\n".join(filter(None, (told, begins)))

@@ -395,7 +395,7 @@ class TerminalApp(AttentiveApp):
     def action_background(self) -> None:
         """Send what the conversation waits for to the background."""
         if self.talk is not None:
-            self.do(self.talk.send_back())
+            self.do(self.talk.move_to_background())
 
     def action_tree(self) -> None:
         """Show or hide the tree; a dialog is answered first."""
