@@ -294,7 +294,7 @@ class Worker:
             try:
                 gen = await room.gen()
                 if lodged is not None:
-                    gen.folders.prepared[task] = lodged
+                    gen.workplaces.prepared[task] = lodged
                     lodged.owner = gen.supervisor.owner
                     room.lodge(lodged)
                 yield gen
