@@ -10,9 +10,8 @@ from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
-from gencode.interfaces.chat.budget_input import bounded
 from gencode.interfaces.chat.notices import all_named
-from gencode.interfaces.chat.task_actions import INTERRUPTED, with_ids
+from gencode.interfaces.chat.task_controls import INTERRUPTED, bounded, with_ids
 from gencode.interfaces.cli.foreground_run import follow, painter_for
 from gencode.interfaces.cli.open_session import check, opened
 from gencode.interfaces.cli.piped_input import whole_input

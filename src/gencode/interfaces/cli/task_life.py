@@ -18,7 +18,7 @@ from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.core.wire import wire, wire_line
 from gencode.interfaces.chat.notices import all_named
-from gencode.interfaces.chat.task_actions import STOPPED, with_ids
+from gencode.interfaces.chat.task_controls import STOPPED, with_ids
 from gencode.interfaces.cli.foreground_run import follow, painter_for, refused_of, tell_ending, tell_refused
 from gencode.interfaces.cli.open_session import check, not_trusted, opened
 from gencode.interfaces.cli.piped_input import whole_input
