@@ -1,1 +1,1 @@
-"""The tests of the interfaces: command line, terminal app, HTTP, editors, MCP."""
+"""What people and programs meet: the command line, the screens, the servers."""

@@ -6,7 +6,7 @@ import pytest
 from textual import events
 
 from gencode.core.status import Status
-from gencode.interfaces.tui.agent_screen import AgentScreen
+from gencode.interfaces.tui.screens import AgentScreen
 from gencode.permissions.trust import standing
 from gencode.testing import call, says
 from tests.interfaces.tui.driving import Seat, seated, turns

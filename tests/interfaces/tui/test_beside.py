@@ -4,7 +4,7 @@ from pathlib import Path
 
 from gencode.core.rules import Policy
 from gencode.interfaces.chat.chat_session import Talk
-from gencode.interfaces.tui.start import run_due
+from gencode.interfaces.tui.app import run_due
 from gencode.schedule.appointments import Appointment
 from gencode.stores.memory import MemoryStore
 from gencode.testing import says

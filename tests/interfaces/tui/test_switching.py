@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from gencode.core.questions import Answer
-from gencode.interfaces.tui.agent_screen import AgentScreen
 from gencode.interfaces.tui.question_dialogs import AskScreen
+from gencode.interfaces.tui.screens import AgentScreen
 from gencode.testing import call, says
 from tests.interfaces.tui.driving import Seat, seated, turns
 
