@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 import msgspec
 
@@ -27,7 +27,7 @@ from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, TaskRequest, Workspace
 from gencode.core.task import Task
 from gencode.files.file_versions import FileVersions
-from gencode.fleet.choose_engine import engine_for
+from gencode.journal.dispatch import Dispatching
 from gencode.journal.event_bus import Bus, Listener
 from gencode.journal.handover import Engine, Handover
 from gencode.journal.store import Store
@@ -76,6 +76,7 @@ from gencode.tasks.history import History
 from gencode.tasks.liveness import Timing
 from gencode.tasks.other_process import Apart
 from gencode.tasks.plan import TaskPlanner
+from gencode.tasks.process_engine import ProcessEngine
 from gencode.tasks.process_engine import WorkOrder as WorkOrder
 from gencode.tasks.records import Records
 from gencode.tasks.resume import EarlierPlaces
@@ -312,7 +313,7 @@ class GenCode:
             if store is None:
                 store = await open_store(database(), chosen.durability, chosen.database_url)
                 stack.push_async_callback(store.close)
-            engine = engine_for(store, gen_home(), workspace.cwd, flags, policy) if alone else None
+            engine = _engine_for(store, gen_home(), workspace.cwd, flags, policy) if alone else None
             telling = await stack.enter_async_context(Telemetry(chosen.telemetry, chosen.telemetry_content))
             timing = Timing(chosen.stall_seconds, chosen.silence_seconds)
             supervising = Supervisor(store, Slots(chosen.max_agents, chosen.agent_caps), timing)
@@ -526,3 +527,17 @@ class GenCode:
         """What a model costs and holds; what the user says that all hold counts."""
         price, room = self.switchboard.price(model), self.settings.context_tokens
         return price if room is None or model == OFFLINE else msgspec.structs.replace(price, context=room)
+
+
+def _engine_for(store: Store, home: Path, cwd: Path, flags: Mapping[str, Any], policy: Policy) -> Engine:
+    """The engine for a journal: processes beside a file, workers beside a database.
+
+    What a queue needs is loaded only with a shared database. `policy` is what applies here: by the `flags`
+    and by the settings that only this machine has.
+    """
+    if isinstance(store, Dispatching):
+        from gencode.fleet.fleet_engine import FleetEngine
+        from gencode.fleet.workspace_transfer import Shared
+
+        return FleetEngine(cast(Shared, store), cwd, flags, home, policy)
+    return ProcessEngine(home, cwd, flags)

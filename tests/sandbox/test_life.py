@@ -9,7 +9,7 @@ from subprocess import PIPE
 
 import pytest
 
-from gencode.sandbox.inside import NO_WALL
+from gencode.sandbox.landlock_launcher import NO_WALL
 from tests.sandbox.yard import BASH, SECONDS, Ended, Yard
 
 

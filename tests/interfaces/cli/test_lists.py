@@ -9,7 +9,7 @@ import pytest
 from tests.interfaces.cli.running import gen
 
 from gencode.core.extras import installing
-from gencode.sandbox.choose import chosen
+from gencode.sandbox.choose_sandbox import chosen
 
 AGENT = """---
 name: {name}

@@ -14,10 +14,9 @@ from gencode.journal.dispatch import Lack
 from gencode.journal.folder_snapshot import Parcel, Parcels, Unfit
 from gencode.permissions.agent_folders import worktrees_folder
 from gencode.workspaces.transfer.checkout import FSCK, has, is_whole, unpacked
-from gencode.workspaces.worktrees.cleanup import sweep
-from gencode.workspaces.worktrees.create import turn
+from gencode.workspaces.worktrees.create import sweep
 from gencode.workspaces.worktrees.git import Git, quiet_git, trouble
-from gencode.workspaces.worktrees.worktree import MIRRORS, made_folder, repository_folder
+from gencode.workspaces.worktrees.worktree import MIRRORS, made_folder, repository_folder, turn
 
 FETCH_SECONDS = 600.0
 MOST_PACKS = 100

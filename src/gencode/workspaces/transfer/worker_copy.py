@@ -22,8 +22,7 @@ from gencode.workspaces.transfer.copy_repository import furnish, give_back, is_o
 from gencode.workspaces.transfer.mirror import Mirror, Unreachable, take_in
 from gencode.workspaces.transfer.work_commit import summed
 from gencode.workspaces.worktrees.agent_work import Work
-from gencode.workspaces.worktrees.cleanup import sweep
-from gencode.workspaces.worktrees.create import Source, make_of, turn
+from gencode.workspaces.worktrees.create import Source, make_of, sweep
 from gencode.workspaces.worktrees.git import Git
 from gencode.workspaces.worktrees.worktree import (
     BRANCHES,
@@ -32,6 +31,7 @@ from gencode.workspaces.worktrees.worktree import (
     recorded,
     remove_record,
     repository_folder,
+    turn,
     write_record,
 )
 
