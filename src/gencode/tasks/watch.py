@@ -73,7 +73,7 @@ async def retry(
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
-async def facts_of(store: Store, task: str, after: int = 0) -> tuple[list[Event], CorruptFact | None]:
+async def readable_events(store: Store, task: str, after: int = 0) -> tuple[list[Event], CorruptFact | None]:
     """The facts of a task as far as they can be read, and what is wrong with the next one."""
     try:
         return await store.events(task, after), None
@@ -81,7 +81,7 @@ async def facts_of(store: Store, task: str, after: int = 0) -> tuple[list[Event]
         return [event for event in corrupt.before if isinstance(event, Event)], corrupt
 
 
-async def as_awaited(store: Store, tasks: Sequence[Task]) -> list[Task]:
+async def with_woken_as_pending(store: Store, tasks: Sequence[Task]) -> list[Task]:
     """Tasks as others see them: one that was woken waits like a new one, until a worker begins with it.
 
     The journal has its earlier end as the last fact until then, and what it said before is no answer to
@@ -142,7 +142,7 @@ def _in_full(seen: Outlook) -> str:
     return f"{seen.words}; if none comes within {seen.most:.10g} s, it ends"
 
 
-class Watch:
+class TaskWatcher:
     """Looks at the journal whenever it changes. A task whose process died ends when it is looked at."""
 
     def __init__(self, store: Store, owner: str, outputs: Path | None = None) -> None:
@@ -158,7 +158,7 @@ class Watch:
             found = await self._store.task(task)
         if found is None:
             raise UserMistake(f"There is no task {task}.")
-        [seen] = await as_awaited(self._store, [found])
+        [seen] = await with_woken_as_pending(self._store, [found])
         if seen.status.ended and isinstance(self._store, Dispatching):
             # It may have gone on and ended again since it was read, and this would be its earlier end.
             seen = await self._store.task(task) or seen
@@ -168,7 +168,7 @@ class Watch:
         """A folded task in its public shape."""
         return outcome_of(task, outputs=self._outputs)
 
-    async def check_rests(self, task: Task) -> None:
+    async def check_not_woken(self, task: Task) -> None:
         """UserMistake for a task that was woken and has not begun: what it was told then must not be lost."""
         if task.status.ended and (await self.task(task.id)).status is Status.PENDING:
             raise Conflict(WOKEN.format(task=task.id))
@@ -213,7 +213,7 @@ class Watch:
         while True:
             seen = self._store.changes.count
             found = await retry(partial(self.task, task), stop, tell)
-            events, problem = await retry(partial(facts_of, self._store, task, after), stop, tell)
+            events, problem = await retry(partial(readable_events, self._store, task, after), stop, tell)
             for event in events:
                 after = event.seq or after
                 yield event

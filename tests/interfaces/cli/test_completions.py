@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.house.test_documents import commands, options
-from tests.interfaces.cli.running import gen, script
 
 from gencode.interfaces.cli.completions import SCRIPTS, complete
 from gencode.interfaces.cli.parser import build_parser
 from gencode.interfaces.cli.shell_completion import Offers, offers, split_line
+from tests.house.test_documents import commands, options
+from tests.interfaces.cli.running import gen, script
 
 SECONDS = 60
 FOUND = {

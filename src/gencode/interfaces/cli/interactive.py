@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserMistake(
             f"The terminal app is an extra; use --plain, or install it with: {installing('tui')}"
         )
-    from gencode.interfaces.tui.start import run as show
+    from gencode.interfaces.tui.app import run as show
 
     return show(args)
 

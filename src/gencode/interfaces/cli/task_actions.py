@@ -10,9 +10,8 @@ from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
-from gencode.interfaces.chat.budget_input import bounded
 from gencode.interfaces.chat.notices import all_named
-from gencode.interfaces.chat.task_actions import INTERRUPTED, with_ids
+from gencode.interfaces.chat.task_controls import INTERRUPTED, bounded, with_ids
 from gencode.interfaces.cli.foreground_run import follow, painter_for
 from gencode.interfaces.cli.open_session import check, opened
 from gencode.interfaces.cli.piped_input import whole_input
@@ -33,7 +32,7 @@ from gencode.interfaces.render.plain_text import answer, answer_json, note
 from gencode.journal.dispatch import Dispatching
 from gencode.journal.store import Store
 from gencode.tasks.fork import Fork
-from gencode.tasks.service import Kept
+from gencode.tasks.service import MessageKept
 
 
 def send(args: argparse.Namespace) -> int:
@@ -52,7 +51,7 @@ async def _send(args: argparse.Namespace, text: str) -> int:
         kept, behind = "", await _behind(gen.store, found)
         try:
             outcome, woken = await handing_over(gen, gen.send(found.id, text))
-        except Kept as refused:
+        except MessageKept as refused:
             outcome, woken, kept = await gen.get(found.id), False, str(refused)
     if "json" in args:
         answer_json({**msgspec.to_builtins(outcome), "woken": woken})
@@ -140,7 +139,7 @@ async def _fork(args: argparse.Namespace, prompt: str) -> int:
         told = check(gen, args) if "no_offline" in args else ""
         point = Fork(getattr(args, "at", None), budget)
         if "background" in args:
-            task, begins = await handing_over(gen, gen.work.fork_apart(args.id, point, request))
+            task, begins = await handing_over(gen, gen.work.fork_detached(args.id, point, request))
             outcome = await gen.get(task)
             awaits = "" if output == "json" else await awaited(gen, outcome)
             told = "\n".join(filter(None, (told, begins)))

@@ -18,7 +18,7 @@ from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.core.wire import wire, wire_line
 from gencode.interfaces.chat.notices import all_named
-from gencode.interfaces.chat.task_actions import STOPPED, with_ids
+from gencode.interfaces.chat.task_controls import STOPPED, with_ids
 from gencode.interfaces.cli.foreground_run import follow, painter_for, refused_of, tell_ending, tell_refused
 from gencode.interfaces.cli.open_session import check, not_trusted, opened
 from gencode.interfaces.cli.piped_input import whole_input
@@ -30,9 +30,9 @@ from gencode.interfaces.render.plain_text import answer, answer_json, answer_raw
 from gencode.tasks.actions import StruckTask
 from gencode.tasks.control import SENT_BACK, STOP_SECONDS, Verb
 from gencode.tasks.resume_messages import is_here
-from gencode.tasks.running_task import Live
+from gencode.tasks.running_task import RunningTask
 from gencode.tasks.supervisor import REPORT_SECONDS
-from gencode.tasks.task_folders import told_now
+from gencode.tasks.task_folders import current_result
 
 USUAL_MS = 30_000
 LONGEST_MS = 600_000
@@ -56,7 +56,7 @@ async def _output(args: argparse.Namespace) -> int:
         outcome = await gen.records.get(found)
         waits = found.status is Status.PENDING
         if found.created.worktree and not waits:
-            outcome = msgspec.structs.replace(outcome, result=await told_now(found, gen.store))
+            outcome = msgspec.structs.replace(outcome, result=await current_result(found, gen.store))
         awaits = await awaited(gen, outcome, 0.0)
     if "page" in args:
         outcome = msgspec.structs.replace(outcome, result=page_of(outcome.result, args.page))
@@ -127,7 +127,7 @@ def background(args: argparse.Namespace) -> int:
 
 async def _background(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
-        task = await gen.reach.send_back((await gen.find(args.id)).id)
+        task = await gen.reach.move_to_background((await gen.find(args.id)).id)
         outcome = await gen.records.get(task)
     if "json" in args:
         answer_json(outcome)
@@ -174,18 +174,18 @@ async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
     return tell_outcome(outcome, code, servers, as_json=output == "json")
 
 
-async def with_news(start: Callable[[], Awaitable[Live]]) -> Live:
+async def with_news(start: Callable[[], Awaitable[RunningTask]]) -> RunningTask:
     """Start a job, and tell what a person should know of the folder it works in."""
     job = await start()
-    if job.news:
-        note(f"Task {job.id}: {job.news}")
+    if job.folder_notice:
+        note(f"Task {job.id}: {job.folder_notice}")
     return job
 
 
-def leaving(gen: GenCode) -> Callable[[Live], Awaitable[Outcome]]:
+def leaving(gen: GenCode) -> Callable[[RunningTask], Awaitable[Outcome]]:
     """How a task of this terminal goes to the background: it ends here and goes on without it."""
 
-    async def leave(job: Live) -> Outcome:
+    async def leave(job: RunningTask) -> Outcome:
         await job.halt(SENT_BACK)
         task = await job.ended()
         if task.status is not Status.CANCELLED:

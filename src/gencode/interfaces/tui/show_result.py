@@ -10,8 +10,8 @@ from textual.app import SuspendNotSupported
 from gencode.core.errors import UserMistake
 from gencode.core.visible import visible_line
 from gencode.interfaces.chat.chat_session import Talk
-from gencode.interfaces.chat.command_results import Confirm, Deed, Page, Show, Word
 from gencode.interfaces.chat.notices import Notice
+from gencode.interfaces.chat.slash_commands import Confirm, Deed, Page, Show, Word
 from gencode.interfaces.render.number_format import name_of
 from gencode.interfaces.render.plain_text import turns
 from gencode.interfaces.tui.dialogs import ConfirmScreen, PageScreen, PickScreen
@@ -54,7 +54,7 @@ async def sent_back(app: "TerminalApp", talk: Talk, task: str) -> None:
         raise UserMistake("Only an agent that somebody waits for can be sent to the background.")
     text = f"Background: {name_of(agent)} ({task}) goes on by itself; nobody waits for it any more."
     if await app.ask(ConfirmScreen(text)):
-        await talk.send_back(task)
+        await talk.move_to_background(task)
 
 
 async def _shown(app: "TerminalApp", talk: Talk, deed: Show) -> None:
