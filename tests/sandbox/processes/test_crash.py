@@ -84,7 +84,7 @@ async def test_what_could_not_notice_the_crash_is_swept_at_the_next_start(
     word = new_word()
     monkeypatch.setenv("OF_THIS_TEST", word)
     with started(state, HOSTILE.replace("WORD", word)) as process:
-        watchers = [each for each in below(word) if b"keeper import main" in cmdline(each)]
+        watchers = [each for each in below(word) if b"fork_server import main" in cmdline(each)]
         assert len(watchers) == 2
         for watcher in watchers:
             os.kill(watcher, signal.SIGSTOP)
