@@ -3,8 +3,8 @@
 import json
 import subprocess
 import sys
-from importlib.util import find_spec
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
