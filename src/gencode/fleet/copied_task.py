@@ -13,10 +13,10 @@ from gencode.core.folder_copy import FolderCopy
 from gencode.core.messages import Message, UserMessage, place_told
 from gencode.core.place import WorkerCopy
 from gencode.core.spec import Workspace
-from gencode.journal.folder_snapshot import Parcel, Parcels, Returned, as_reason
+from gencode.journal.folder_snapshot import FolderSnapshot, ReturnedChanges, SnapshotStore, as_reason
 from gencode.permissions.paths import is_inside
 from gencode.sandbox.shells import Walls
-from gencode.tasks.task_folders import Summary, Workplace
+from gencode.tasks.task_folders import FolderSummary, TaskFolder
 from gencode.workspaces.restore_worktree import LEFT
 from gencode.workspaces.transfer.worker_copy import Guest, Lodging, lodge
 
@@ -61,19 +61,19 @@ def copies_told(messages: Iterable[Message]) -> list[WorkerCopy]:
     return [each.place for each in notices if isinstance(each.place, WorkerCopy) and each.place.path]
 
 
-def lost_copies(messages: Iterable[Message], returned: Returned | None) -> list[WorkerCopy]:
+def lost_copies(messages: Iterable[Message], returned: ReturnedChanges | None) -> list[WorkerCopy]:
     """The copies from which nothing was handed in, of a task that did not end: their workers were lost."""
     copies = copies_told(messages)
     handed = [at for at, copy in enumerate(copies) if returned and copy.worker == returned.worker]
     return copies[handed[-1] + 1 :] if handed else copies
 
 
-class Lodged(Workplace):
+class Lodged(TaskFolder):
     """The lodging of one task. `owner` is who runs it, `worker` the machine as people know it."""
 
     shared = False
 
-    def __init__(self, lodging: Lodging, parcels: Parcels, worker: str, home: Path) -> None:
+    def __init__(self, lodging: Lodging, parcels: SnapshotStore, worker: str, home: Path) -> None:
         super().__init__(lodging.tree)
         self._home = home
         self._lodging = lodging
@@ -87,7 +87,7 @@ class Lodged(Workplace):
         """Whether nothing more is done here: it is handed in, or somebody else may have the task."""
 
     @classmethod
-    async def prepare(cls, guest: Guest, parcels: Parcels, home: Path, worker: str) -> "Lodged":
+    async def prepare(cls, guest: Guest, parcels: SnapshotStore, home: Path, worker: str) -> "Lodged":
         """Make the copy, and trust in it what its sender trusts."""
         lodging = await lodge(guest, parcels, home)
         lodging.trust(home)
@@ -104,7 +104,7 @@ class Lodged(Workplace):
             self._found_at = await asyncio.to_thread(found_at, self._tree.path, names, self._home, sandbox)
 
     @property
-    def parcel(self) -> Parcel:
+    def parcel(self) -> FolderSnapshot:
         """The folder as it was sent."""
         return self._lodging.guest.parcel
 
@@ -129,7 +129,7 @@ class Lodged(Workplace):
         there = Path(self._lodging.guest.cwd)
         return str(self._tree.path), str(there.parents[len(below.parts) - 1] if below.parts else there)
 
-    def heard(self) -> list[UserMessage]:
+    def introduction(self) -> list[UserMessage]:
         """What an agent should know about its folder before it begins."""
         parcel = self._lodging.guest.parcel
         history = "" if parcel.head else ALONE
@@ -137,7 +137,7 @@ class Lodged(Workplace):
         told = f"{self._said(HERE)}{forked.format(left=parcel.start_left)}"
         return [place_told(told, self._place)]
 
-    def heard_anew(self) -> list[UserMessage]:
+    def change_notice(self) -> list[UserMessage]:
         """What an agent should know before it goes on that has not been exactly here before."""
         return [] if self.same_place else [place_told(self._moved(), self._place)]
 
@@ -156,10 +156,10 @@ class Lodged(Workplace):
         """Whether the agent has been exactly here before."""
         return self._lodging.kept
 
-    async def summary(self) -> Summary:
+    async def summary(self) -> FolderSummary:
         """What the agent changed, handed in, and how that can be taken over."""
         if self._over:
-            return Summary()
+            return FolderSummary()
         try:
             changes, notes = await self._handed_in()
         except GenCodeError as trouble:
@@ -168,7 +168,7 @@ class Lodged(Workplace):
         parcel = self._lodging.guest.parcel
         sent = (*parcel.notes, *(each.told() for each in parcel.missing))
         lost = [LOST.format(copy=copy) for copy in self.lost]
-        return Summary(changes, (*sent, *lost, *notes))
+        return FolderSummary(changes, (*sent, *lost, *notes))
 
     async def hand_over(self) -> None:
         """Hand in what is there for whoever goes on with the task; what cannot be handed in stays."""

@@ -9,6 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gencode.agent.ports import StopAction
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.rules import RuleSource, parse_mode
@@ -26,7 +27,6 @@ from gencode.interfaces.chat.info_pages import (
 )
 from gencode.interfaces.chat.task_controls import bounded, bounds_page, would_hit
 from gencode.interfaces.render.agent_view import View, seen
-from gencode.tasks.control import Verb
 from gencode.tasks.fork import Fork
 from gencode.tasks.task_queries import below, spent_by
 
@@ -48,7 +48,12 @@ KEYS = (
 )
 GO_ON = "Go on where you were."
 Place = Literal["tree", "agent", "sessions", "agents", "new", "edit", "trust", "theme", "quit", "opened"]
-_VERBS: dict[str, Verb] = {"interrupt": "interrupt", "keep": "keep", "stop": "stop", "stop-tree": "tree"}
+_VERBS: dict[str, StopAction] = {
+    "interrupt": "interrupt",
+    "keep": "keep",
+    "stop": "stop",
+    "stop-tree": "tree",
+}
 _KINDS = ("tokens", "usd", "spawns")
 
 
@@ -181,7 +186,7 @@ class Show(Struct, frozen=True):
 class Confirm(Struct, frozen=True):
     """A verb that hits something: what it would hit is shown before it does."""
 
-    verb: Verb
+    verb: StopAction
     task: str
     text: str
     message: str = ""
@@ -203,7 +208,7 @@ async def act(talk: Talk, typed: Typed, here: str = "") -> Deed:
     return await _ACTS[typed.name](talk, typed, here)
 
 
-async def strike(talk: Talk, task: str, verb: Verb, message: str = "") -> Deed:
+async def strike(talk: Talk, task: str, verb: StopAction, message: str = "") -> Deed:
     """A verb at an agent is to be confirmed; one that would hit nothing says so at once."""
     hits = await talk.hits(task, verb)
     text = would_hit(verb, await talk.gen.find(task), hits)
@@ -237,7 +242,7 @@ async def _open(talk: Talk, typed: Typed, here: str) -> Deed:
 
 
 async def _background(talk: Talk, typed: Typed, here: str) -> Deed:
-    await talk.send_back(typed.first()[0] or (here if here != talk.session else ""))
+    await talk.move_to_background(typed.first()[0] or (here if here != talk.session else ""))
     return Word()
 
 
@@ -270,7 +275,7 @@ async def _fork(talk: Talk, typed: Typed, here: str) -> Deed:
         raise UserMistake("Say which agent, at which fact if not the last, and what to do: /fork ID@12 TEXT.")
     request = TaskRequest("", text, background=True)
     fork = Fork(int(number) if at else None)
-    return Show("agent", (await talk.gen.work.fork_anywhere(task, fork, request)).id)
+    return Show("agent", (await talk.gen.work.fork_in_background(task, fork, request)).id)
 
 
 async def _sessions(talk: Talk, typed: Typed, here: str) -> Deed:

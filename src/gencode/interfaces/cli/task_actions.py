@@ -29,10 +29,10 @@ from gencode.interfaces.cli.task_life import (
 from gencode.interfaces.cli.terminal_questions import asker_for
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note
-from gencode.journal.dispatch import Dispatching
+from gencode.journal.dispatch import SharedJournal
 from gencode.journal.store import Store
 from gencode.tasks.fork import Fork
-from gencode.tasks.service import Kept
+from gencode.tasks.service import MessageKept
 
 
 def send(args: argparse.Namespace) -> int:
@@ -51,7 +51,7 @@ async def _send(args: argparse.Namespace, text: str) -> int:
         kept, behind = "", await _behind(gen.store, found)
         try:
             outcome, woken = await handing_over(gen, gen.send(found.id, text))
-        except Kept as refused:
+        except MessageKept as refused:
             outcome, woken, kept = await gen.get(found.id), False, str(refused)
     if "json" in args:
         answer_json({**msgspec.to_builtins(outcome), "woken": woken})
@@ -73,7 +73,7 @@ async def _send(args: argparse.Namespace, text: str) -> int:
 
 async def _behind(store: Store, task: Task) -> str:
     """What a person should know of how a task would begin when it is woken here."""
-    if not isinstance(store, Dispatching):
+    if not isinstance(store, SharedJournal):
         return ""
     from gencode.workspaces.transfer.change_report import begins_behind_of
 
@@ -139,7 +139,7 @@ async def _fork(args: argparse.Namespace, prompt: str) -> int:
         told = check(gen, args) if "no_offline" in args else ""
         point = Fork(getattr(args, "at", None), budget)
         if "background" in args:
-            task, begins = await handing_over(gen, gen.work.fork_apart(args.id, point, request))
+            task, begins = await handing_over(gen, gen.work.fork_detached(args.id, point, request))
             outcome = await gen.get(task)
             awaits = "" if output == "json" else await awaited(gen, outcome)
             told = "\n".join(filter(None, (told, begins)))

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from gencode.agent.ports import StopAction
 from gencode.app import GenCode, ServerReport
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
@@ -28,11 +29,11 @@ from gencode.interfaces.cli.terminal_questions import asker_for
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, answer_raw, note, turns
 from gencode.tasks.actions import StruckTask
-from gencode.tasks.control import SENT_BACK, STOP_SECONDS, Verb
+from gencode.tasks.control import SENT_BACK, STOP_SECONDS
 from gencode.tasks.resume_messages import is_here
-from gencode.tasks.running_task import Live
+from gencode.tasks.running_task import RunningTask
 from gencode.tasks.supervisor import REPORT_SECONDS
-from gencode.tasks.task_folders import told_now
+from gencode.tasks.task_folders import current_result
 
 USUAL_MS = 30_000
 LONGEST_MS = 600_000
@@ -56,7 +57,7 @@ async def _output(args: argparse.Namespace) -> int:
         outcome = await gen.records.get(found)
         waits = found.status is Status.PENDING
         if found.created.worktree and not waits:
-            outcome = msgspec.structs.replace(outcome, result=await told_now(found, gen.store))
+            outcome = msgspec.structs.replace(outcome, result=await current_result(found, gen.store))
         awaits = await awaited(gen, outcome, 0.0)
     if "page" in args:
         outcome = msgspec.structs.replace(outcome, result=page_of(outcome.result, args.page))
@@ -87,7 +88,7 @@ def stop(args: argparse.Namespace) -> int:
 async def _stop(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         found = await gen.find(args.id)
-        verb: Verb = "tree" if "tree" in args else "keep" if "keep" in args else "stop"
+        verb: StopAction = "tree" if "tree" in args else "keep" if "keep" in args else "stop"
         await announce(gen, found.id, verb, "stops")
         if "keep" in args and not found.status.ended:
             most = REPORT_SECONDS + STOP_SECONDS
@@ -104,7 +105,7 @@ async def _stop(args: argparse.Namespace) -> int:
     return 0 if struck.status.ended else 1
 
 
-async def announce(gen: GenCode, task: str, verb: Verb, does: str) -> None:
+async def announce(gen: GenCode, task: str, verb: StopAction, does: str) -> None:
     """Say what a verb will hit, before it does."""
     if hit := await gen.hits(task, verb):
         note(f"This {does} {'1 task' if len(hit) == 1 else f'{len(hit)} tasks'}: {all_named(hit)}.")
@@ -127,7 +128,7 @@ def background(args: argparse.Namespace) -> int:
 
 async def _background(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
-        task = await gen.reach.send_back((await gen.find(args.id)).id)
+        task = await gen.reach.move_to_background((await gen.find(args.id)).id)
         outcome = await gen.records.get(task)
     if "json" in args:
         answer_json(outcome)
@@ -174,18 +175,18 @@ async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
     return tell_outcome(outcome, code, servers, as_json=output == "json")
 
 
-async def with_news(start: Callable[[], Awaitable[Live]]) -> Live:
+async def with_news(start: Callable[[], Awaitable[RunningTask]]) -> RunningTask:
     """Start a job, and tell what a person should know of the folder it works in."""
     job = await start()
-    if job.news:
-        note(f"Task {job.id}: {job.news}")
+    if job.folder_notice:
+        note(f"Task {job.id}: {job.folder_notice}")
     return job
 
 
-def leaving(gen: GenCode) -> Callable[[Live], Awaitable[Outcome]]:
+def leaving(gen: GenCode) -> Callable[[RunningTask], Awaitable[Outcome]]:
     """How a task of this terminal goes to the background: it ends here and goes on without it."""
 
-    async def leave(job: Live) -> Outcome:
+    async def leave(job: RunningTask) -> Outcome:
         await job.halt(SENT_BACK)
         task = await job.ended()
         if task.status is not Status.CANCELLED:
