@@ -20,7 +20,7 @@ from pgqueuer.queries import Queries
 from gencode.core.errors import GenCodeError
 from gencode.fleet.queue_reader import Driver, Load, Queue
 from gencode.fleet.task_handoff import Exchange, Needs, Shelf
-from gencode.journal.dispatch import Dispatching, Enqueue
+from gencode.journal.dispatch import Enqueue, SharedJournal
 
 FORGET_SECONDS = 60.0
 """After that an agent that was not there is looked for again: somebody may have written its file."""
@@ -158,7 +158,7 @@ def enqueuing(agent: str, priority: int = 0, delay: timedelta | None = None, tak
     return enqueue
 
 
-async def ensure_queue(store: Dispatching) -> None:
+async def ensure_queue(store: SharedJournal) -> None:
     """Make the tables of the queue, where they are not there yet."""
 
     async def install(connection: Any) -> None:
@@ -169,7 +169,7 @@ async def ensure_queue(store: Dispatching) -> None:
     await store.on_connection(install)
 
 
-async def reconcile(store: Dispatching) -> list[str]:
+async def reconcile(store: SharedJournal) -> list[str]:
     """Queue every task that nobody has been at for two lease times and that is not queued; their ids."""
     stuck = await store.overdue(2 * store.lease_seconds)
     missing: list[str] = []
@@ -195,7 +195,7 @@ async def reconcile(store: Dispatching) -> list[str]:
     return missing
 
 
-async def prune(store: Dispatching) -> None:
+async def prune(store: SharedJournal) -> None:
     """Forget what the queue logged long ago; it keeps every job for ever."""
 
     async def forget(connection: Any) -> None:
@@ -211,7 +211,7 @@ class Serving:
     on, and the next round finds it where it is.
     """
 
-    def __init__(self, store: Dispatching, share: Share, run: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(self, store: SharedJournal, share: Share, run: Callable[[str], Awaitable[None]]) -> None:
         self._store = store
         self._share = share
         self._run = run

@@ -18,8 +18,15 @@ from gencode.core.place import WorkerCopy
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
-from gencode.journal.dispatch import NOT_HERE, Lack
-from gencode.journal.folder_snapshot import COPIED, Parcel, Parcels, Returned, as_reason, mark_of
+from gencode.journal.dispatch import NOT_HERE, MissingPart
+from gencode.journal.folder_snapshot import (
+    COPIED,
+    FolderSnapshot,
+    ReturnedChanges,
+    SnapshotStore,
+    as_reason,
+    mark_of,
+)
 from gencode.journal.store import Store
 from gencode.permissions.paths import is_inside
 from gencode.sandbox.shells import Walls
@@ -70,7 +77,7 @@ def copies_told(messages: Iterable[Message]) -> list[WorkerCopy]:
     return [each.place for each in notices if isinstance(each.place, WorkerCopy) and each.place.path]
 
 
-def lost_copies(messages: Iterable[Message], returned: Returned | None) -> list[WorkerCopy]:
+def lost_copies(messages: Iterable[Message], returned: ReturnedChanges | None) -> list[WorkerCopy]:
     """The copies from which nothing was handed in, of a task that did not end: their workers were lost."""
     copies = copies_told(messages)
     handed = [at for at, copy in enumerate(copies) if returned and copy.worker == returned.worker]
@@ -82,7 +89,7 @@ class Lodged(TaskFolder):
 
     shared = False
 
-    def __init__(self, lodging: Lodging, parcels: Parcels, worker: str, home: Path) -> None:
+    def __init__(self, lodging: Lodging, parcels: SnapshotStore, worker: str, home: Path) -> None:
         super().__init__(lodging.tree)
         self._home = home
         self._lodging = lodging
@@ -96,7 +103,7 @@ class Lodged(TaskFolder):
         """Whether nothing more is done here: it is handed in, or somebody else may have the task."""
 
     @classmethod
-    async def prepare(cls, guest: Guest, parcels: Parcels, home: Path, worker: str) -> "Lodged":
+    async def prepare(cls, guest: Guest, parcels: SnapshotStore, home: Path, worker: str) -> "Lodged":
         """Make the copy, and trust in it what its sender trusts."""
         lodging = await lodge(guest, parcels, home)
         lodging.trust(home)
@@ -113,7 +120,7 @@ class Lodged(TaskFolder):
             self._found_at = await asyncio.to_thread(found_at, self._tree.path, names, self._home, sandbox)
 
     @property
-    def parcel(self) -> Parcel:
+    def parcel(self) -> FolderSnapshot:
         """The folder as it was sent."""
         return self._lodging.guest.parcel
 
@@ -250,7 +257,7 @@ class Wanted(Struct, frozen=True):
     task: str
     cwd: str
     mark: str = ""
-    parcel: Parcel | None = None
+    parcel: FolderSnapshot | None = None
     alone: str = ""
     tree: str = ""
 
@@ -268,7 +275,7 @@ class House(Struct, frozen=True):
 class Lodgings:
     """The copies of folders that are in use on one worker."""
 
-    def __init__(self, store: Store, parcels: Parcels, house: House) -> None:
+    def __init__(self, store: Store, parcels: SnapshotStore, house: House) -> None:
         self._store = store
         self._parcels = parcels
         self._house = house
@@ -302,7 +309,7 @@ class Lodgings:
         task = wanted.task
         shared = self._house.folders == "shared" and wanted.mark != COPIED and not wanted.tree
         if wanted.parcel is None or shared:
-            missing = Unreachable(NOT_HERE, Lack.FOLDER)
+            missing = Unreachable(NOT_HERE, MissingPart.FOLDER)
             if task:
                 await self._hinder(task, missing)
             raise missing

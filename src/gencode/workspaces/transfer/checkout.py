@@ -17,8 +17,8 @@ from gencode.core.folder_copy import FolderCopy
 from gencode.journal.folder_snapshot import (
     MOST_COMMITS,
     MOST_PACK,
-    Parcel,
-    Unfit,
+    FolderSnapshot,
+    InvalidSnapshot,
     repository_around,
     safe_remote,
 )
@@ -163,14 +163,14 @@ async def packed(git: Git, commit: str, without: Sequence[str]) -> bytes | None:
 
 
 async def unpacked(git: Git, body: bytes) -> None:
-    """Take the objects of a pack in, each looked at as git can; Unfit when one is not sound."""
+    """Take the objects of a pack in, each looked at as git can; InvalidSnapshot when one is not sound."""
     limit = f"--max-input-size={2 * MOST_PACK}"
     said = await git.run(
         "index-pack", "--stdin", "--fix-thin", _STRICT, limit, stdin=body, seconds=PACK_SECONDS
     )
     if not said.ok:
         why = trouble(said, "What was sent of the repository is not sound")
-        raise why if is_full(said) else Unfit(str(why))
+        raise why if is_full(said) else InvalidSnapshot(str(why))
 
 
 async def has(git: Git, commit: str) -> bool:
@@ -224,7 +224,7 @@ class Clone(Struct, frozen=True):
         return FolderCopy(str(self.top), self.of, self.home, keeps, narrows=True)
 
 
-async def clone_at(cwd: Path, folder: str, parcel: Parcel | None) -> Clone:
+async def clone_at(cwd: Path, folder: str, parcel: FolderSnapshot | None) -> Clone:
     """The folder of a task in a clone, where that is the same place of it; NoClone otherwise.
 
     By its `parcel` it is known at which commit the task was sent, which the clone has to have. Otherwise its
@@ -248,7 +248,7 @@ async def clone_at(cwd: Path, folder: str, parcel: Parcel | None) -> Clone:
     return Clone(here.top, str(top), parcel.home if parcel is not None else str(Path.home()))
 
 
-async def must_have(here: Checkout, parcel: Parcel) -> None:
+async def must_have(here: Checkout, parcel: FolderSnapshot) -> None:
     """NoClone where the commit at which a task was sent is in no branch of a checkout."""
     if not parcel.head:
         raise NoClone(
@@ -261,7 +261,7 @@ async def must_have(here: Checkout, parcel: Parcel) -> None:
         )
 
 
-async def must_fit(here: Checkout, parcel: Parcel, *, own: bool) -> None:
+async def must_fit(here: Checkout, parcel: FolderSnapshot, *, own: bool) -> None:
     """NoClone where the work of a task has no business: neither in its own repository nor in a clone.
 
     `own`: the checkout is where the task was sent from. Another machine may have another repository there,
