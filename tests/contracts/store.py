@@ -397,6 +397,13 @@ async def test_any_life_in_any_appends_is_the_replay_of_its_facts(
     assert await store.tasks(TaskQuery()) == [lease.state]
 
 
+async def test_a_parent_with_a_zero_character_is_stored(open_store: OpenStore) -> None:
+    store = await open_store()
+    lease = await store.create(TaskCreated(prompt="go", parent="\0"), "me")
+    assert await store.task(lease.task) == lease.state
+    assert (await store.take(lease.task, "me")).state.parent == "\0"
+
+
 async def test_a_long_life_is_told_exactly(open_store: OpenStore) -> None:
     store = await open_store()
     lease = await store.create(TaskCreated(prompt="long"), "me")

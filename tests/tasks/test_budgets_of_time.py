@@ -10,7 +10,7 @@ from gencode.budgets.limits import Spent
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
-from gencode.interfaces.chat.budget_input import bounds_page
+from gencode.interfaces.chat.task_controls import bounds_page
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.service import Kept
 from gencode.testing import call, says, scripted

@@ -9,7 +9,7 @@ from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
-from gencode.interfaces.chat.budget_input import bounded
+from gencode.interfaces.chat.task_controls import bounded
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.contracts.provider import Play

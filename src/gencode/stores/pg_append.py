@@ -20,7 +20,7 @@ from gencode.journal.store_changes import Changes
 from gencode.stores.journal_rules import Growth, grown, lost
 from gencode.stores.ledger_rows import CALL, amounts
 from gencode.stores.pg_ledger import completed
-from gencode.stores.pg_pool import Connection, Pool
+from gencode.stores.pg_pool import Connection, Pool, storable
 from gencode.stores.sqlite_writes import FOLD, SNAPSHOT_EVERY
 
 MOST_TOGETHER = 64
@@ -253,8 +253,3 @@ def _is_due(before: Task, growth: Growth) -> bool:
 def snapshot(state: Task) -> str:
     """The fold as it is kept."""
     return msgspec.json.encode(state).decode()
-
-
-def storable(text: str) -> str:
-    """A text for a column by which rows are found: Postgres takes no zero characters."""
-    return text.replace("\0", "\ufffd")

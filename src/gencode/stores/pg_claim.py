@@ -13,9 +13,8 @@ from gencode.core.task import Task
 from gencode.journal.store import Lease
 from gencode.stores.journal_rules import grown, held, lost, missing
 from gencode.stores.ledger_rows import SpendingPath
-from gencode.stores.pg_append import storable
 from gencode.stores.pg_ledger import completed, route_from
-from gencode.stores.pg_pool import Connection
+from gencode.stores.pg_pool import Connection, storable
 
 _BEGIN = completed("""
 WITH begun AS (

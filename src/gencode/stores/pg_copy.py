@@ -18,8 +18,7 @@ from gencode.core.errors import CorruptFact
 from gencode.core.events import unicode_text
 from gencode.journal.owner import fate
 from gencode.stores.open_store import open_postgres
-from gencode.stores.pg_append import storable
-from gencode.stores.pg_pool import Connection
+from gencode.stores.pg_pool import Connection, storable
 from gencode.stores.postgres import PostgresStore
 from gencode.stores.sqlite_schema import PlainErrors, migrate
 from gencode.stores.task_fold import StoredFact, folded

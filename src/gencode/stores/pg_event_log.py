@@ -14,8 +14,7 @@ from gencode.core.events import unicode_text
 from gencode.core.messages import Usage
 from gencode.core.status import Status
 from gencode.journal.global_log import END, MOST, MOST_BYTES, Found, Mark, found
-from gencode.stores.pg_append import storable
-from gencode.stores.pg_pool import Connection, Pool
+from gencode.stores.pg_pool import Connection, Pool, storable
 
 LOOK_SECONDS = 0.01
 LOOKS = 5

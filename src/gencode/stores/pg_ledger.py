@@ -33,7 +33,7 @@ from gencode.budgets.limits import Amounts, check_budget, cost_of, limited
 from gencode.core.budget import Budget
 from gencode.core.task import Task
 from gencode.stores.ledger_rows import CALL, SpendingPath, account_from, amounts, need_of, values_of
-from gencode.stores.pg_pool import WAKE, Connection, NotifyListener, Pool
+from gencode.stores.pg_pool import WAKE, Connection, NotifyListener, Pool, storable
 from gencode.stores.sqlite_writes import FOLD
 from gencode.stores.task_fold import StoredFact, folded, snapshot_of
 
@@ -425,7 +425,7 @@ async def delete_accounts(connection: Connection, tasks: Sequence[str]) -> None:
 
 
 async def _route(connection: Connection, task: str) -> SpendingPath:
-    return route_from(await connection.fetchval(_UP, task))
+    return route_from(await connection.fetchval(_UP, storable(task)))
 
 
 async def _on(connection: Connection, path: Sequence[str]) -> dict[str, Account]:

@@ -358,3 +358,8 @@ async def _nothing(_connection: Connection) -> None:
 async def _version(connection: Connection, _again: bool) -> int:
     version: int = int(await connection.fetchval("SHOW server_version_num"))
     return version
+
+
+def storable(text: str) -> str:
+    """A text for a column by which rows are found: Postgres takes no zero characters."""
+    return text.replace("\0", "\ufffd")

@@ -10,8 +10,7 @@ import asyncio
 import logging
 
 from gencode.core.errors import GenCodeError
-from gencode.stores.pg_append import storable
-from gencode.stores.pg_pool import WAKE, Connection, NotifyListener, Pool
+from gencode.stores.pg_pool import WAKE, Connection, NotifyListener, Pool, storable
 
 log = logging.getLogger(__name__)
 

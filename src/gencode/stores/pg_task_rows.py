@@ -7,9 +7,9 @@ from gencode.core.events import kind_of
 from gencode.core.task import Task
 from gencode.stores.journal_rules import Growth, busy, missing
 from gencode.stores.ledger_rows import CALL, SpendingPath, amounts
-from gencode.stores.pg_append import snapshot, storable
+from gencode.stores.pg_append import snapshot
 from gencode.stores.pg_ledger import completed, delete_accounts
-from gencode.stores.pg_pool import Connection
+from gencode.stores.pg_pool import Connection, storable
 from gencode.stores.sqlite_writes import FOLD
 
 # One statement, so that a new task takes one way to the server and back, however far that is.

@@ -8,8 +8,7 @@ import msgspec
 from gencode.core.errors import UserMistake
 from gencode.journal.dispatch import Hindrance, Lack
 from gencode.journal.folder_snapshot import Returned
-from gencode.stores.pg_append import storable
-from gencode.stores.pg_pool import Pool
+from gencode.stores.pg_pool import Pool, storable
 
 KEPT_DAYS = 30
 """A pack that nothing refers to is kept for so long after it was last used."""

@@ -30,10 +30,10 @@ from gencode.stores.journal_rules import (
     unheard,
 )
 from gencode.stores.ledger_rows import SpendingPath
-from gencode.stores.pg_append import AppendBatcher, storable
+from gencode.stores.pg_append import AppendBatcher
 from gencode.stores.pg_errors import TROUBLES
 from gencode.stores.pg_ledger import PostgresLedger, completed, route_from
-from gencode.stores.pg_pool import PATIENCE, WAKE, Connection, Pool, PostgresChanges
+from gencode.stores.pg_pool import PATIENCE, WAKE, Connection, Pool, PostgresChanges, storable
 from gencode.stores.pg_schema import check_link
 from gencode.stores.pg_task_rows import NewTaskRow, delete
 from gencode.stores.sqlite_writes import FOLD

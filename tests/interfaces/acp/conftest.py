@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 import pytest_asyncio
+
 from tests.interfaces.acp.driving import WAIT, Wired, wired
 
 LEADER = """---

@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from tests.interfaces.cli.running import Turn, script, send
-
 from acp.client.connection import ClientSideConnection
 from acp.exceptions import RequestError
 from acp.helpers import text_block
@@ -29,6 +27,8 @@ from acp.schema import (
     ToolCallUpdate,
     WriteTextFileResponse,
 )
+
+from tests.interfaces.cli.running import Turn, script, send
 
 SECONDS = 60
 GEN = (sys.executable, "-m", "gencode", "acp")

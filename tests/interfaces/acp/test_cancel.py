@@ -5,13 +5,13 @@ import signal
 from pathlib import Path
 
 import pytest
+from acp.exceptions import RequestError
+
+from gencode.interfaces.acp.session_addresses import Addresses
 from tests.interfaces.acp.driving import WAIT, Wired, waiting, wired
 from tests.interfaces.cli.running import gen, script, send
 from tests.providers.dialects import chat_chunk
 from tests.providers.fake_server import events, fake_server, say_nothing, streamed
-
-from acp.exceptions import RequestError
-from gencode.interfaces.acp.session_addresses import Addresses
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from tests.interfaces.acp.driving import wired
-
 from acp.exceptions import RequestError
+
 from gencode.testing import says
+from tests.interfaces.acp.driving import wired
 
 INTERNAL_ERROR = -32_603
 TORN = """

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interfaces.acp.driving import Editor, Wired
-
 from acp.exceptions import RequestError
+
+from tests.interfaces.acp.driving import Editor, Wired
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 

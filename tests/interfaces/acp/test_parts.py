@@ -5,9 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from acp.exceptions import RequestError
 from acp.helpers import (
     embedded_blob_resource,
@@ -19,6 +16,9 @@ from acp.helpers import (
     update_tool_call,
 )
 from acp.schema import ContentToolCallContent
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from gencode.core.events import AnyFact, Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage, Image, UserMessage
 from gencode.core.reasons import EndReason

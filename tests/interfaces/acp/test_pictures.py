@@ -4,13 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interfaces.acp.driving import Wired
-from tests.interfaces.cli.running import script
-from tests.pictures import WHOLE, packed, png
-from tests.waiting import until
-
 from acp.exceptions import RequestError
 from acp.helpers import audio_block, image_block, text_block
+
 from gencode import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Image, UserMessage
@@ -22,6 +18,10 @@ from gencode.interfaces.chat.chat_session import NO_PICTURES_NOW, Talk
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
 from gencode.testing import says
+from tests.interfaces.acp.driving import Wired
+from tests.interfaces.cli.running import script
+from tests.pictures import WHOLE, packed, png
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 

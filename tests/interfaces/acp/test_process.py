@@ -8,11 +8,11 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.interfaces.acp.driving import SECONDS, begun, ended
-from tests.interfaces.cli.running import gen, script
 
 from gencode.core.extras import installing
 from gencode.interfaces.acp.json_lines import LONGEST_LINE, taken
+from tests.interfaces.acp.driving import SECONDS, begun, ended
+from tests.interfaces.cli.running import gen, script
 
 HELLO = '{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}'
 GARBAGE = (

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from acp.exceptions import RequestError
+from acp.schema import AcceptElicitationResponse, McpServerStdio, SseMcpServer
+
 from tests.interfaces.acp.driving import WAIT, Asked, Wired, waiting
 from tests.interfaces.cli.running import script, send
 from tests.mcp.fleet import Fleet, offer
 from tests.pictures import PNG
-
-from acp.exceptions import RequestError
-from acp.schema import AcceptElicitationResponse, McpServerStdio, SseMcpServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 

@@ -10,6 +10,15 @@ from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
+
+from gencode.core.outcome import Outcome
+from gencode.interfaces.chat.agent_info import AgentPage, LintedFile
+from gencode.interfaces.cli.ask import Answer
+from gencode.interfaces.cli.permissions import Verdict
+from gencode.interfaces.cli.trust import Offer, ServerOffers
+from gencode.permissions.explanation import Explanation
+from gencode.stores.pg_copy import CopyReport
+from gencode.workspaces.transfer.apply_changes import Arrival
 from tests.interfaces.cli.json_types import (
     Agents,
     Begun,
@@ -45,15 +54,6 @@ from tests.interfaces.cli.json_types import (
     Tour,
     TrustedFolders,
 )
-
-from gencode.core.outcome import Outcome
-from gencode.interfaces.chat.agent_info import AgentPage, LintedFile
-from gencode.interfaces.cli.ask import Answer
-from gencode.interfaces.cli.permissions import Verdict
-from gencode.interfaces.cli.trust import Offer, ServerOffers
-from gencode.permissions.explanation import Explanation
-from gencode.stores.pg_copy import CopyReport
-from gencode.workspaces.transfer.apply_changes import Arrival
 
 Fields = dict[str, Any]
 

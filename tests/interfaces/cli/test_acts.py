@@ -6,19 +6,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.waiting import until
 
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Mode
 from gencode.core.status import Status
 from gencode.interfaces.chat.chat_session import Talk
-from gencode.interfaces.chat.command_results import Confirm, Deed, Page, Show, Word, act
 from gencode.interfaces.chat.info_pages import next_mode
 from gencode.interfaces.chat.notices import Notice
-from gencode.interfaces.chat.slash_commands import parse
+from gencode.interfaces.chat.slash_commands import Confirm, Deed, Page, Show, Word, act, parse
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Turns, call, says, scripted
+from tests.waiting import until
 
 SEND = call("Task", subagent_type="Explore", prompt="look", description="alpha")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.interfaces.cli.running import Ended, Turn, gen, script, send, start
 from tests.waiting import Gate, wait_until
 

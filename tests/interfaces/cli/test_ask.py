@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from gencode.places import database
 from tests.interfaces.cli.running import SECONDS, Ended, gen, script, send, start
 from tests.stores.other_program import rows
 from tests.waiting import Gate, wait_until
-
-from gencode.places import database
 
 AT_WORK = "SELECT count(*) FROM Sessions WHERE Status = 'running'"
 SLOW_LOOK = {"calls": [{"name": "Glob", "input": {"pattern": "*"}}], "delay_ms": 150}

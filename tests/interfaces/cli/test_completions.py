@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.house.test_documents import commands, options
-from tests.interfaces.cli.running import gen, script
 
 from gencode.interfaces.cli.completions import SCRIPTS, Offers, complete, offers, split_line
 from gencode.interfaces.cli.parser import COMMANDS, build_parser
+from tests.house.test_documents import commands, options
+from tests.interfaces.cli.running import gen, script
 
 SECONDS = 60
 FOUND = {

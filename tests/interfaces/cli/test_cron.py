@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interfaces.cli.running import SECONDS, gen, script, start
-from tests.waiting import wait_until
 
 from gencode.core.ids import stamp
 from gencode.places import database
+from tests.interfaces.cli.running import SECONDS, gen, script, start
+from tests.waiting import wait_until
 
 BERLIN = "CET-1CEST,M3.5.0,M10.5.0/3"
 

@@ -8,11 +8,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.interfaces.cli.running import GEN, SECONDS, Ended, gen, script
 
 import gencode
 from gencode.core.errors import StoreTrouble
 from gencode.interfaces.cli.main import exit_code
+from tests.interfaces.cli.running import GEN, SECONDS, Ended, gen, script
 
 OFFLINE = "the built-in offline search model answers"
 

@@ -7,7 +7,6 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.interfaces.cli.running import gen, script, send
 
 from gencode.core.errors import UserMistake
 from gencode.interfaces.cli.claude_code_options import (
@@ -20,6 +19,7 @@ from gencode.interfaces.cli.claude_code_options import (
     split_rules,
 )
 from gencode.interfaces.cli.parser import build_parser, prompt_first
+from tests.interfaces.cli.running import gen, script, send
 
 REVIEWER = {"description": "Reviews code.", "prompt": "You review code.", "tools": ["Read", "Write"]}
 

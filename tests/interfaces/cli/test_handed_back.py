@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interfaces.cli.running import SECONDS, gen, script, send, start
-from tests.waiting import Gate, wait_until
 
 from gencode.core.events import Event, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Trace, UserMessage
@@ -16,6 +14,8 @@ from gencode.core.task import Task
 from gencode.core.task import fold as fold_task
 from gencode.interfaces.cli.unsummarised_results import NOT_SUMMED_UP, come_late, handed_back, in_words
 from gencode.interfaces.render.agent_view import AgentView, View, fold, seen, unanswered_after
+from tests.interfaces.cli.running import SECONDS, gen, script, send, start
+from tests.waiting import Gate, wait_until
 
 COSTS = {"inputTokens": 30_000, "outputTokens": 1_000}
 BOTH = ("b", "d@3", "c@1", "c@2")

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interfaces.cli.running import Ended, gen, in_terminal, send
 
 from gencode.agent.toolbox import ToolContext, tool
 from gencode.app import GenCode
@@ -16,6 +15,7 @@ from gencode.interfaces.cli.task_transcript import said
 from gencode.interfaces.log_file import LogFile
 from gencode.providers.scripted import ScriptedProvider
 from gencode.testing import call, says
+from tests.interfaces.cli.running import Ended, gen, in_terminal, send
 
 ACTS = (
     "\x1b[2J\x1b]0;owned\x07\x9b31m\r\x08\x7f\x00\x0b\x0c"

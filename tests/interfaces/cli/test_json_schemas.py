@@ -9,16 +9,16 @@ from typing import Any, cast
 
 import jsonschema_rs
 import pytest
-from tests.house.source import ROOT
-from tests.house.test_documents import commands, options
-from tests.interfaces.cli.running import script, send
-from tests.interfaces.cli.shapes import LINES, NO_JSON, SHAPES, text
-from tests.mcp.fleet import ODD_SERVER, offer
 
 from gencode.interfaces.cli.main import main
 from gencode.interfaces.cli.parser import build_parser
 from gencode.interfaces.log_file import LogFile
 from gencode.settings import gen_home
+from tests.house.source import ROOT
+from tests.house.test_documents import commands, options
+from tests.interfaces.cli.running import script, send
+from tests.interfaces.cli.shapes import LINES, NO_JSON, SHAPES, text
+from tests.mcp.fleet import ODD_SERVER, offer
 
 PUBLISHED = ROOT / "docs" / "reference" / "schemas.json"
 ELSEWHERE = {

@@ -5,11 +5,11 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.interfaces.cli.running import SECONDS, gen, script, start
-from tests.waiting import until, wait_until
 
 from gencode.interfaces.cli.foreground_run import tell_stopped
 from gencode.testing import call, says, scripted
+from tests.interfaces.cli.running import SECONDS, gen, script, start
+from tests.waiting import until, wait_until
 
 FREE = ("--permission-mode", "dontAsk")
 BEHIND = {"name": "Bash", "input": {"command": "touch begun; sleep 600", "run_in_background": True}}

@@ -5,11 +5,11 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+
+from gencode.places import database
 from tests.interfaces.cli.running import SECONDS, Ended, gen, script, start
 from tests.stores.other_program import rows
 from tests.waiting import Gate, wait_until
-
-from gencode.places import database
 
 LONG = "a line of a long report\n" * 2_000
 

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from gencode.journal.owner import fate
 from tests.house.source import package
 from tests.interfaces.cli.running import SECONDS, Ended, Turn, gen, script, send
 from tests.waiting import wait_until
-
-from gencode.journal.owner import fate
 
 TOOLS = '''
 import asyncio, time

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interfaces.cli.running import gen
 
 from gencode.core.extras import installing
 from gencode.sandbox.choose import chosen
+from tests.interfaces.cli.running import gen
 
 AGENT = """---
 name: {name}

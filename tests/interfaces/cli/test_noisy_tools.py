@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from tests.interfaces.cli.running import Turn, gen, script, send
 
 CODE = '''

@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.interfaces.cli.running import gen
 
 from gencode.core.events import Event, ProgressMade, TaskCreated
 from gencode.interfaces.cli.foreground_run import painter_for
 from gencode.interfaces.render import plain_text
 from gencode.interfaces.render.rich_panels import Panels
+from tests.interfaces.cli.running import gen
 
 AT = "2026-11-15T02:32:00.123456Z"
 TOLD = [

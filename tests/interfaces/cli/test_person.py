@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from tests.interfaces.cli.running import gen, in_terminal, script, send
 
 from gencode.core.messages import ToolCall
 from gencode.core.questions import Answer, Question
 from gencode.core.rules import Action, Decision
 from gencode.interfaces.cli.terminal_questions import shown, understood
+from tests.interfaces.cli.running import gen, in_terminal, script, send
 
 
 def two_workers(folder: Path) -> str:

@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+
 from tests.interfaces.cli.running import gen, in_terminal, script, send
 
 BACKGROUND = {

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.stores.other_program import rows
-from tests.waiting import Gate, until
 
 from gencode.core.events import Event, TaskEnded, TextArrived
 from gencode.core.messages import UserMessage
@@ -25,6 +23,8 @@ from gencode.stores.sqlite import SqliteStore
 from gencode.tasks.control import Verb
 from gencode.tasks.service import COME_BACK
 from gencode.testing import call, says, scripted
+from tests.stores.other_program import rows
+from tests.waiting import Gate, until
 
 Turns = Sequence[dict[str, Any]]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.interfaces.cli.running import GEN, SECONDS, gen, in_terminal, script, send, start
 
 DEAF = """

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.interfaces.cli.running import Ended, gen, script, send
 
 LOOK = {"text": "I look.", "calls": [{"name": "Glob", "input": {"pattern": "*.py"}}]}

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from tests.interfaces.cli.running import GEN, SECONDS, command_in_terminal, gen, in_terminal, script, send
 
 HOSTILE = "found \x1b]0;owned\x07 \x1b[2J\u202e in a.py:1"

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interfaces.cli.running import gen, script
-from tests.tasks.test_queue_story import write_agent
 
 from gencode.interfaces.cli.unsummarised_results import NOT_SUMMED_UP
+from tests.interfaces.cli.running import gen, script
+from tests.tasks.test_queue_story import write_agent
 
 FREE = ("--permission-mode", "dontAsk", "--max-seconds", "6")
 NEVER = {"text": "never", "delay_ms": 600_000}

@@ -4,9 +4,9 @@ import stat
 from pathlib import Path
 
 import pytest
-from tests.interfaces.cli.running import Ended, gen, in_terminal, script
 
 from gencode.sandbox.processes.environment import MARK
+from tests.interfaces.cli.running import Ended, gen, in_terminal, script
 
 SETTINGS = """\
 permission_mode = "acceptEdits"

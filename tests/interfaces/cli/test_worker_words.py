@@ -4,9 +4,8 @@ import os
 import subprocess
 import sys
 
-from tests.waiting import PATIENCE
-
 from gencode.interfaces.cli.worker import ENDED
+from tests.waiting import PATIENCE
 
 SAYS = "from gencode.interfaces.cli.worker import say_ended; say_ended()"
 

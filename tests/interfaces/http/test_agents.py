@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from tests.interfaces.http.serving import Served, served
-
 from gencode.testing import says
+from tests.interfaces.http.serving import Served, served
 
 SCRIPT = "script.json"
 NEW = {"name": "tester", "description": "Runs the tests.", "tools": ["Bash", "Read"]}

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interfaces.cli.running import script
-from tests.interfaces.http.serving import gen_serve
 
 from gencode import GenCode
 from gencode.core.errors import UserMistake
@@ -16,6 +14,8 @@ from gencode.core.status import Status
 from gencode.journal.owner import machine_of, new_owner
 from gencode.questions.question_desk import QuestionDesk
 from gencode.testing import call, says
+from tests.interfaces.cli.running import script
+from tests.interfaces.http.serving import gen_serve
 
 
 async def test_the_page_of_another_process_answers_the_question_of_a_terminal(tmp_path: Path) -> None:

@@ -11,15 +11,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.interfaces.cli.running import gen, script
-from tests.interfaces.cli.running import start as start_gen
-from tests.interfaces.http.serving import Client, gen_serve, served, take
 
 from gencode.core.extras import installing
 from gencode.core.messages import UserMessage
 from gencode.core.task import transcript_of
 from gencode.interfaces.http.resume_after_restart import GO_ON, SENDER_GOES_ON
 from gencode.testing import call, says
+from tests.interfaces.cli.running import gen, script
+from tests.interfaces.cli.running import start as start_gen
+from tests.interfaces.http.serving import Client, gen_serve, served, take
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 (this is what the test is about)
 LOOK = [says("", call("LS", path=".")), says("I have looked.")]

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interfaces.http.serving import Client, served, take
-from tests.workspaces.village import page, village_in
 
 from gencode.channels.outbox import Webhook, WebhookSettings
 from gencode.core.address import parse_address
@@ -16,6 +14,8 @@ from gencode.core.ids import stamp
 from gencode.interfaces.http.chat_addresses import Chats
 from gencode.schedule.appointments import Appointment
 from gencode.testing import call, says
+from tests.interfaces.http.serving import Client, served, take
+from tests.workspaces.village import page, village_in
 
 SPAWN = call("Task", subagent_type="Explore", prompt="look", description="a look", run_in_background=True)
 

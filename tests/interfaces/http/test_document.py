@@ -6,11 +6,11 @@ from typing import Any
 
 import jsonschema_rs
 from starlette.routing import Route
-from tests.interfaces.http.serving import Answer, Client, Served, served, take
 
 from gencode.interfaces.http.application import ENDPOINTS, web_app
 from gencode.interfaces.http.openapi import event_types
 from gencode.testing import call, says
+from tests.interfaces.http.serving import Answer, Client, Served, served, take
 
 LOOK = [says("", call("LS", path=".")), says("I have looked.")]
 SCHEMA = "https://json-schema.org/draft/2020-12/schema"

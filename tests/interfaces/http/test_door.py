@@ -8,13 +8,13 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.interfaces.http.serving import Served, served
 
 from gencode.interfaces.http import endpoints, protocol
 from gencode.interfaces.http.application import ENDPOINTS
 from gencode.interfaces.http.guard import LARGEST_BODY
 from gencode.interfaces.http.tokens import FEW, RIGHTS, Keys, Right
 from gencode.testing import says
+from tests.interfaces.http.serving import Served, served
 
 OTHERS = [("GET", "/"), ("GET", "/openapi.json"), ("GET", "/static/page.js"), ("GET", "/static/nothing.js")]
 ROUTES = [*OTHERS, *((each.method, re.sub(r"{\w+(:\w+)?}", "00000000", each.path)) for each in ENDPOINTS)]

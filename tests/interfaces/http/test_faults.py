@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from tests.interfaces.http.serving import served
 
 from gencode.testing import says
+from tests.interfaces.http.serving import served
 
 SENT = {"agent": "Explore", "prompt": "look"}
 

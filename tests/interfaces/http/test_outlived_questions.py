@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from gencode.testing import call, says
 from tests.interfaces.cli.running import gen, script
 from tests.interfaces.http.serving import Process, gen_serve
 from tests.stories.test_detached_story import WITH_BASH, begun, worker_of
 from tests.stories.test_hanging_story import NEEDS_PROC, is_gone
 from tests.waiting import until
-
-from gencode.testing import call, says
 
 LATE = (
     "This question waits no more: it was answered, or its agent has ended. Your answer does not count; "

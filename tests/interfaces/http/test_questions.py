@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from tests.interfaces.http.serving import Client, Served, served, take
-
 from gencode.testing import call, says
+from tests.interfaces.http.serving import Client, Served, served, take
 
 EDIT = call("Write", file_path="notes.txt", content="one\ntwo\n")
 INQUIRY = call(

@@ -6,7 +6,7 @@ from pathlib import Path
 from gencode.interfaces.http.application import ENDPOINTS
 from gencode.interfaces.http.openapi import event_types
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "http.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "http.md"
 ROW = re.compile(r"^\| `((?:GET|POST|PUT) /api/\S+)` \| ([a-z ]+) \|", re.MULTILINE)
 
 

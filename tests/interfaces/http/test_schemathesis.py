@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.interfaces.http.serving import SECONDS, gen_serve
 
 from gencode.testing import says
+from tests.interfaces.http.serving import SECONDS, gen_serve
 
 CHECKS = (
     *("not_a_server_error", "response_schema_conformance", "content_type_conformance"),

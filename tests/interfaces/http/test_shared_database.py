@@ -5,13 +5,13 @@ import signal
 from pathlib import Path
 
 import pytest
+
+from gencode.testing import call, says
 from tests.interfaces.cli.running import gen
 from tests.interfaces.cli.running import start as run
 from tests.interfaces.http.serving import Client, Frame, gen_serve, served, take
 from tests.postgres import Postgres
 from tests.waiting import Gate, until
-
-from gencode.testing import call, says
 
 pytestmark = pytest.mark.needs("postgres")
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.interfaces.cli.running import gen
-from tests.interfaces.http.serving import SECONDS, Client, Frame, Served, frames, served, take
-from tests.waiting import until
 
 from gencode.app import GenCode
 from gencode.interfaces.http import hub, protocol
 from gencode.places import database
 from gencode.testing import call, says
+from tests.interfaces.cli.running import gen
+from tests.interfaces.http.serving import SECONDS, Client, Frame, Served, frames, served, take
+from tests.waiting import until
 
 LOOK = [says("", call("LS", path=".")), says("I have looked.")]
 

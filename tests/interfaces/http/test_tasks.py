@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interfaces.http.serving import Client, served
-from tests.waiting import Gate, until
 
 from gencode.core.outcome import PAGE
 from gencode.journal.store import TaskQuery
 from gencode.testing import call, says
+from tests.interfaces.http.serving import Client, served
+from tests.waiting import Gate, until
 
 LOOK = [says("", call("LS", path=".")), says("I have looked.")]
 NAP = call("Bash", command="sleep 60")

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interfaces.http.serving import served
-from tests.workspaces.worktrees.yard import repository
 
 from gencode.testing import call, says
+from tests.interfaces.http.serving import served
+from tests.workspaces.worktrees.yard import repository
 
 TASK = {"agent": "Explore", "prompt": "look"}
 STATUSES = "pending, running, completed, empty, limit_reached, timed_out, failed, cancelled, interrupted"

@@ -13,13 +13,13 @@ import httpx2
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+from gencode.testing import call, says
+from mcp import Client
 from tests.interfaces.cli.running import script
 from tests.interfaces.mcp_server.offices import ERAS, report, text
 from tests.interfaces.mcp_server.test_asking import YES, Person
 from tests.interfaces.mcp_server.test_bounds import rooted
-
-from gencode.testing import call, says
-from mcp import Client
 
 SECONDS = 60
 NO_ID = "The id of a request is a text or a whole number."
@@ -116,9 +116,8 @@ async def refuses_everybody_else(where: str, token: dict[str, str]) -> None:
 
 
 async def test_a_body_that_does_not_say_how_long_it_is_is_read_up_to_a_limit(tmp_path: Path) -> None:
-    from tests.interfaces.mcp_server.offices import office
-
     from gencode.interfaces.mcp_server.http_transport import PATH, Door
+    from tests.interfaces.mcp_server.offices import office
 
     asked = itertools.count()
     answered: list[Any] = []
@@ -139,13 +138,12 @@ async def test_a_body_that_does_not_say_how_long_it_is_is_read_up_to_a_limit(tmp
 
 @pytest.mark.parametrize("bind", ["nowhere", "300.1.1.1"])
 async def test_an_address_that_is_none_is_a_mistake(tmp_path: Path, bind: str) -> None:
-    from tests.interfaces.mcp_server.offices import office
-
     from gencode.core.errors import UserMistake
     from gencode.interfaces.http.listener import Wish
     from gencode.interfaces.http.tokens import Keys
     from gencode.interfaces.mcp_server.http_transport import serve_address
     from gencode.interfaces.mcp_server.server import Ending
+    from tests.interfaces.mcp_server.offices import office
 
     async with office(tmp_path, {}) as here:
         with pytest.raises(UserMistake, match="is no address"):

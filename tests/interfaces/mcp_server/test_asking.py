@@ -8,7 +8,6 @@ from typing import Any
 import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
-from tests.interfaces.mcp_server.offices import ERAS, MODERN, WRITES, office, report, task_of
 
 from gencode.core.messages import ToolCall
 from gencode.core.questions import Answer, Inquiry, Option, Question
@@ -16,6 +15,7 @@ from gencode.core.reasons import stop_cause
 from gencode.core.rules import Action, Decision
 from gencode.interfaces.mcp_server.elicitation import LONGEST, can_elicit, elicitation, understood
 from gencode.testing import call, says
+from tests.interfaces.mcp_server.offices import ERAS, MODERN, WRITES, office, report, task_of
 
 YES, NO = "yes, this once", "no"
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import mcp_types as types
 import pytest
 from pydantic import FileUrl
-from tests.interfaces.mcp_server.offices import ERAS, names, office, report, task_of, text
 
 from gencode.app import GenCode
 from gencode.core.spec import TaskRequest
 from gencode.interfaces.mcp_server import requests
 from gencode.providers.scripted import ScriptedProvider
 from gencode.testing import call, says
+from tests.interfaces.mcp_server.offices import ERAS, names, office, report, task_of, text
 
 READS = {
     "*": [says("", call("Read", file_path="../secret.txt"), call("Read", file_path="own.txt")), says(".")]

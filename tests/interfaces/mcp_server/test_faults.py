@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
-from tests.interfaces.mcp_server.offices import ERAS, office
 
 from gencode.core.task import Task
 from gencode.journal.store import TaskQuery
 from gencode.stores.sqlite import SqliteStore
 from gencode.testing import says
+from tests.interfaces.mcp_server.offices import ERAS, office
 
 
 async def torn(_: SqliteStore, __: TaskQuery) -> list[Task]:

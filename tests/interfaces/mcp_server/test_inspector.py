@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import NODE_PACKAGES
-from tests.interfaces.cli.running import script
 
 from gencode.testing import reported, says
+from tests.conftest import NODE_PACKAGES
+from tests.interfaces.cli.running import script
 
 INSPECTOR = "@modelcontextprotocol/inspector"
 SECONDS = 120

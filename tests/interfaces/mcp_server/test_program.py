@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interfaces.cli.running import script
-from tests.interfaces.mcp_server.offices import program, report, task_of, text
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
@@ -23,6 +21,8 @@ from gencode.interfaces.cli.main import build_parser
 from gencode.sandbox.processes.environment import INSIDE
 from gencode.testing import call, reported, says
 from mcp import Client
+from tests.interfaces.cli.running import script
+from tests.interfaces.mcp_server.offices import program, report, task_of, text
 
 SECONDS = 60
 PRINTS = "import os, sys; print('stray'); os.system('echo stray'); os.write(1, b'stray')"

@@ -5,10 +5,10 @@ from pathlib import Path
 import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
-from tests.interfaces.mcp_server.offices import ERAS, names, office, task_of
 
 from gencode.interfaces.mcp_server import catalogue
 from gencode.testing import says
+from tests.interfaces.mcp_server.offices import ERAS, names, office, task_of
 
 LONG = "\n".join(f"line {number}" for number in range(5_000))
 

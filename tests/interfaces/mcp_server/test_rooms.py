@@ -4,12 +4,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.interfaces.mcp_server.offices import office
 
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.spec import TaskRequest
 from gencode.interfaces.mcp_server import workspaces
 from gencode.testing import says
+from tests.interfaces.mcp_server.offices import office
 
 SLOW = {"*": [says("…", delay_ms=60_000)]}
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import REQUEST_TIMEOUT, CallToolResult, ElicitResult
-from tests.interfaces.mcp_server.offices import ERAS, WRITES, names, office, report, task_of, text
-from tests.sandbox.processes.living import eventually
-from tests.tasks.test_queue_story import write_agent
 
 from gencode.core.events import TaskBackgrounded, TaskEnded
 from gencode.core.status import Status
 from gencode.interfaces.mcp_server import pending_calls, progress
 from gencode.testing import call, says
+from tests.interfaces.mcp_server.offices import ERAS, WRITES, names, office, report, task_of, text
+from tests.sandbox.processes.living import eventually
+from tests.tasks.test_queue_story import write_agent
 
 FOUND = {"*": [says("Found it in db.py.")]}
 FREE = {"permission_mode": "dontAsk", "sandbox": "off"}

@@ -3,15 +3,15 @@
 from pathlib import Path
 
 import pytest
-from tests.interfaces.mcp_server.offices import ERAS, office, task_of, text
-from tests.tasks.test_queue_story import write_agent
-from tests.waiting import until
 
 from gencode.app import GenCode
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.providers.scripted import ScriptedProvider
 from gencode.testing import call, says
+from tests.interfaces.mcp_server.offices import ERAS, office, task_of, text
+from tests.tasks.test_queue_story import write_agent
+from tests.waiting import until
 
 REPORT = "\n\nIts last message:\nso far"
 LATE = says("late", delay_ms=600_000)

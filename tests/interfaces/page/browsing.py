@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from playwright.async_api import Browser, ConsoleMessage, Dialog, Page, async_playwright
+
 from tests.interfaces.http.serving import Client
 
 FLAGS = (

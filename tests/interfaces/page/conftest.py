@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 
 import pytest_asyncio
 from playwright.async_api import Browser
+
 from tests.interfaces.page.browsing import chromium
 
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import aiohttp
 import pytest
 from playwright.async_api import Browser
-from tests.interfaces.cli.running import script
-from tests.interfaces.http.serving import Client, served
-from tests.interfaces.page.browsing import visit
 
 from gencode.app import GenCode
 from gencode.interfaces.http.listener import Wish
 from gencode.interfaces.http.server import Bell, Serving, new_desk
 from gencode.interfaces.http.tokens import Keys
 from gencode.testing import Turns, call, says
+from tests.interfaces.cli.running import script
+from tests.interfaces.http.serving import Client, served
+from tests.interfaces.page.browsing import visit
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.asyncio(loop_scope="package")]
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser
-from tests.interfaces.http.serving import Served, served
-from tests.interfaces.page.browsing import visit
-from tests.waiting import until
 
 from gencode.core.events import TaskCreated, TaskEnded, TaskStarted
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.testing import call, says
+from tests.interfaces.http.serving import Served, served
+from tests.interfaces.page.browsing import visit
+from tests.waiting import until
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.asyncio(loop_scope="package")]
 

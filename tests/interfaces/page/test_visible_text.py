@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 from random import Random
 
+import gencode.core.visible as terminal
 from tests.interfaces.cli.test_visible import HOSTILE, JOINED, STRAY
 from tests.interfaces.page.test_files import STATIC
-
-import gencode.core.visible as terminal
 
 SHOW = f"""
 import {{ exact, visible }} from {json.dumps((STATIC / "js" / "dom.js").as_uri())};

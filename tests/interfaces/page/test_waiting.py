@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from playwright.async_api import Browser
-from tests.interfaces.http.serving import Served, served
-from tests.interfaces.page.browsing import Tab, visit
 
 from gencode.testing import call, says
+from tests.interfaces.http.serving import Served, served
+from tests.interfaces.page.browsing import Tab, visit
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.asyncio(loop_scope="package")]
 

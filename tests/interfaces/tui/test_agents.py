@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
-from tests.interfaces.tui.driving import Seat, seated, turns
-from tests.waiting import Gate
 from textual import events
 
 from gencode.core.status import Status
-from gencode.interfaces.tui.agent_screen import AgentScreen
+from gencode.interfaces.tui.screens import AgentScreen
 from gencode.permissions.trust import standing
 from gencode.testing import call, says
+from tests.interfaces.tui.driving import Seat, seated, turns
+from tests.waiting import Gate
 
 SLOW = [says("", call("Glob", pattern="*.py"), delay_ms=50), says("done", delay_ms=60_000), says("after")]
 

@@ -4,22 +4,22 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.interfaces.tui.driving import SECONDS, Seat, seated, turns
 from textual import events
 
 from gencode.core.messages import ToolCall
 from gencode.core.questions import Answer, Inquiry, Option, Question
 from gencode.core.rules import Action, Decision
-from gencode.interfaces.tui import key_order, question_dialogs
+from gencode.interfaces.tui import keyboard, question_dialogs
 from gencode.interfaces.tui.question_dialogs import InquiryScreen
 from gencode.testing import says
+from tests.interfaces.tui.driving import SECONDS, Seat, seated, turns
 
 DATABASES = (Option("Postgres", "the big one"), Option("SQLite", "the small one"))
 
 
 @pytest.fixture(autouse=True)
 def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_order, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(keyboard, "QUIET_SECONDS", 0.0)
     monkeypatch.setattr(question_dialogs, "AGAIN_SECONDS", 0.0)
 
 

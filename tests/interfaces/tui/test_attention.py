@@ -8,15 +8,15 @@ from typing import cast
 
 import pytest
 from msgspec.structs import replace
-from tests.interfaces.tui.driving import Seat, seated, turns
 from textual import events
 
 from gencode.core.messages import ToolCall
 from gencode.core.questions import NOBODY, Answer, Away, Inquiry, Option, Patience, Question
 from gencode.core.rules import Action, Decision
-from gencode.interfaces.tui import key_order, question_dialogs
+from gencode.interfaces.tui import keyboard, question_dialogs
 from gencode.interfaces.tui.question_dialogs import AskScreen, InquiryScreen
 from gencode.testing import says
+from tests.interfaces.tui.driving import Seat, seated, turns
 
 QUIET = 1_000.0
 AWAY = Away("/elsewhere", "vm", True, 500.0)
@@ -25,7 +25,7 @@ AWAY = Away("/elsewhere", "vm", True, 500.0)
 @pytest.fixture(autouse=True)
 def long_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pause that no machine is slow enough for: only keys that say so come after one."""
-    monkeypatch.setattr(key_order, "QUIET_SECONDS", QUIET)
+    monkeypatch.setattr(keyboard, "QUIET_SECONDS", QUIET)
     monkeypatch.setattr(question_dialogs, "PARTING_SECONDS", 0.1)
 
 

@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-from tests.interfaces.tui.driving import seated, turns
-
 from gencode.core.rules import Policy
 from gencode.interfaces.chat.chat_session import Talk
-from gencode.interfaces.tui.start import run_due
+from gencode.interfaces.tui.app import run_due
 from gencode.schedule.appointments import Appointment
 from gencode.stores.memory import MemoryStore
 from gencode.testing import says
+from tests.interfaces.tui.driving import seated, turns
 
 LONG_AGO = "2026-03-10T09:00:00.000000Z"
 

@@ -5,7 +5,7 @@ from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolR
 from gencode.core.rules import Action, Decision
 from gencode.interfaces.render.transcript import MOST_KEPT, retold
 from gencode.interfaces.tui.rich_renderer import Paper
-from gencode.interfaces.tui.transcript_blocks import Drawing, grouped
+from gencode.interfaces.tui.transcript_view import Drawing, grouped
 
 
 def event(seq: int, fact: MessageAdded | CallDecided) -> Event:

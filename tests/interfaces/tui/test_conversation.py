@@ -2,9 +2,6 @@
 
 from pathlib import Path
 
-from tests.interfaces.tui.driving import seated, turns
-from tests.waiting import Gate
-
 from gencode.core.events import Event, TextArrived
 from gencode.core.ids import stamp
 from gencode.core.messages import Usage
@@ -12,6 +9,8 @@ from gencode.core.status import Status
 from gencode.interfaces.cli.unsummarised_results import NOT_SUMMED_UP
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
+from tests.interfaces.tui.driving import seated, turns
+from tests.waiting import Gate
 
 WITH_BASH = "general-purpose"
 ALLOWED = {"allow": [f"Task({WITH_BASH})"]}

@@ -6,13 +6,13 @@ import logging
 from pathlib import Path
 
 import pytest
-from tests.interfaces.tui.driving import Seat, seated, turns
 
 from gencode.core.task import Task
 from gencode.interfaces.chat.prompt_history import History
 from gencode.journal.store import TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.testing import says
+from tests.interfaces.tui.driving import Seat, seated, turns
 
 SHOWN = "by a fault in GenCode"
 

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.interfaces.cli.running import SECONDS, gen, script
-from tests.interfaces.tui.driving import Seat, seated, turns
-from tests.interfaces.tui.test_real_terminal import on_a_pty, read
-from tests.waiting import until
 from textual import events
 
 from gencode.core.messages import ToolCall
 from gencode.core.questions import Answer, Inquiry, Option, Question
 from gencode.core.rules import Action, Decision
-from gencode.interfaces.tui import key_order, question_dialogs
+from gencode.interfaces.tui import keyboard, question_dialogs
 from gencode.interfaces.tui.dialogs import PickScreen
 from gencode.interfaces.tui.question_dialogs import InquiryScreen
 from gencode.testing import says
+from tests.interfaces.cli.running import SECONDS, gen, script
+from tests.interfaces.tui.driving import Seat, seated, turns
+from tests.interfaces.tui.test_real_terminal import on_a_pty, read
+from tests.waiting import until
 
 NOT_TEXT = {"left", "right", "home", "end", "backspace", "ctrl+j"}
 EDITS = st.lists(st.sampled_from(("a", "b", *sorted(NOT_TEXT))), max_size=20)
@@ -28,7 +28,7 @@ EDITS = st.lists(st.sampled_from(("a", "b", *sorted(NOT_TEXT))), max_size=20)
 
 @pytest.fixture(autouse=True)
 def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_order, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(keyboard, "QUIET_SECONDS", 0.0)
     monkeypatch.setattr(question_dialogs, "AGAIN_SECONDS", 0.0)
 
 
@@ -169,7 +169,7 @@ async def test_keys_for_a_dialog_that_closes_by_itself_do_not_hold_up_the_next(t
 async def test_a_widget_that_hangs_does_not_take_the_keys_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_order, "MOST_LOOKS", 2)
+    monkeypatch.setattr(keyboard, "MOST_LOOKS", 2)
     async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
         hangs = asyncio.Event()
         seat.app.main.composer.call_later(hangs.wait)

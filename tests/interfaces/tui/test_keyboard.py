@@ -10,13 +10,12 @@ from tty import setraw
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
+
+from gencode.interfaces.tui.terminal_driver import BEGIN, END, MOST_WAITING, Outlet, Pasted
 from tests.interfaces.cli.running import script
 from tests.interfaces.tui.test_real_terminal import on_a_pty, read
 from tests.waiting import PATIENCE
-from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
-
-from gencode.interfaces.tui.terminal_driver import BEGIN, END, Pasted
-from gencode.interfaces.tui.terminal_writer import MOST_WAITING, Outlet
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "150"))
 CHARACTERS = st.text(st.sampled_from("a\x1b[201~\r\n\t\x03\x7f\x9b"), max_size=30)

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from tests.interfaces.tui.driving import screen_text, seated, turns
 from textual import events
 from textual.geometry import Size
 
@@ -12,6 +11,7 @@ from gencode.interfaces.chat.prompt_history import History
 from gencode.interfaces.tui.dialogs import ConfirmScreen
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
+from tests.interfaces.tui.driving import screen_text, seated, turns
 
 HOSTILE = "\x1b]0;owned\x07 \x1b[2J\u202e [bold red]markup[/] [@click=app.quit]go[/] <b>"
 

@@ -3,22 +3,22 @@
 from pathlib import Path
 
 import pytest
-from tests.interfaces.tui.driving import Seat, seated, turns
 
 from gencode.core.events import MessageAdded
 from gencode.core.messages import ToolCall, ToolMessage
 from gencode.core.questions import Question
 from gencode.core.rules import Action, Decision
-from gencode.interfaces.tui import key_order, question_dialogs
+from gencode.interfaces.tui import keyboard, question_dialogs
 from gencode.interfaces.tui.dialogs import ConfirmScreen, PageScreen, PickScreen
 from gencode.interfaces.tui.question_dialogs import AskScreen, InquiryScreen
 from gencode.journal.store import TaskQuery
 from gencode.testing import call, says
+from tests.interfaces.tui.driving import Seat, seated, turns
 
 
 @pytest.fixture(autouse=True)
 def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_order, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(keyboard, "QUIET_SECONDS", 0.0)
     monkeypatch.setattr(question_dialogs, "AGAIN_SECONDS", 0.0)
 
 

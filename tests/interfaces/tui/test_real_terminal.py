@@ -17,11 +17,11 @@ from pathlib import Path
 from termios import TIOCSWINSZ, tcgetattr
 
 import pytest
-from tests.interfaces.cli.running import GEN, SECONDS, gen, script, send
-from tests.waiting import wait_until
 
 from gencode.core.extras import installing
 from gencode.interfaces.cli import interactive
+from tests.interfaces.cli.running import GEN, SECONDS, gen, script, send
+from tests.waiting import wait_until
 
 HOSTILE = "found \x1b]0;owned\x07\x1b[2J in a.py:1"
 
@@ -319,7 +319,7 @@ def test_a_fault_leaves_the_terminal_sane_and_names_the_log(tmp_path: Path) -> N
 
 def test_the_first_frame_comes_before_any_provider_is_loaded(tmp_path: Path) -> None:
     code = (
-        "import sys, gencode.interfaces.tui.start\n"
+        "import sys, gencode.interfaces.tui.app\n"
         "print([name for name in sys.modules if name.startswith(('gencode.providers', 'gencode.app'))])"
     )
     ended = subprocess.run(

@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.interfaces.tui.driving import Seat, seated
 
 from gencode.testing import call, says
+from tests.interfaces.tui.driving import Seat, seated
 
 WRITES = os.environ.get("GEN_SNAPSHOTS") == "write"  # before the tests forget our settings
 FOLDER = Path(__file__).parent / "snapshots"

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-from tests.interfaces.tui.driving import Seat, seated, turns
-
 from gencode.core.questions import Answer
-from gencode.interfaces.tui.agent_screen import AgentScreen
 from gencode.interfaces.tui.question_dialogs import AskScreen
+from gencode.interfaces.tui.screens import AgentScreen
 from gencode.testing import call, says
+from tests.interfaces.tui.driving import Seat, seated, turns
 
 LONG = says("\n\n".join(f"line {number}" for number in range(40)))
 WRITE = call("Write", file_path="new.txt", content="new")

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from tests.interfaces.tui.driving import Seat, seated, turns
 
 from gencode.testing import call, says
+from tests.interfaces.tui.driving import Seat, seated, turns
 
 SENT = says("", call("Task", subagent_type="Explore", prompt="look", description="alpha"))
 

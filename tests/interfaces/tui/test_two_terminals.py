@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from tests.interfaces.tui.driving import Seat, seated
 
 from gencode.interfaces.chat.chat_session import ANSWER_THERE
-from gencode.interfaces.tui import key_order, question_dialogs
+from gencode.interfaces.tui import keyboard, question_dialogs
 from gencode.interfaces.tui.question_dialogs import AskScreen
 from gencode.questions.question_desk import who_answers
 from gencode.stores.sqlite import SqliteStore
 from gencode.testing import call, says
+from tests.interfaces.tui.driving import Seat, seated
 
 ASKS = "general-purpose wants to use Write"
 KEYS = "? a question has the keys · asked in another process · Esc leaves it open for others"
@@ -27,7 +27,7 @@ async def two_terminals(
 
     An agent of the first one asks whether it may write.
     """
-    monkeypatch.setattr(key_order, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(keyboard, "QUIET_SECONDS", 0.0)
     write = call("Write", file_path="new.txt", content="x")
     sent = call("Task", subagent_type="general-purpose", prompt="write", description="alpha")
     script = {

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from tests.interfaces.tui.driving import Seat, seated, turns
 from textual import events
 
 from gencode.interfaces.tui.dialogs import PageScreen
 from gencode.testing import says
+from tests.interfaces.tui.driving import Seat, seated, turns
 
 CLOSES = "Esc or Enter closes this page"
 

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from tests.interfaces.tui.driving import seated
-
 from gencode.stores.sqlite import SqliteStore
 from gencode.testing import call, says, scripted
+from tests.interfaces.tui.driving import seated
 
 SEND = call("Task", subagent_type="Explore", prompt="look", description="alpha")
 SCRIPT = {

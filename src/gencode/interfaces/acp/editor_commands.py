@@ -14,8 +14,7 @@ from gencode.core.ids import stamp
 from gencode.core.visible import visible, visible_line
 from gencode.interfaces.acp.call_display import clipped, fenced
 from gencode.interfaces.chat.chat_session import Talk
-from gencode.interfaces.chat.command_results import Confirm, Page, Show, Word, act
-from gencode.interfaces.chat.slash_commands import COMMANDS, parse
+from gencode.interfaces.chat.slash_commands import COMMANDS, Confirm, Page, Show, Word, act, parse
 from gencode.interfaces.cli.task_transcript import transcript_text
 from gencode.interfaces.render.agent_tree import rows
 from gencode.interfaces.render.number_format import figures, name_of, state

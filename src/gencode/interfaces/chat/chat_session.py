@@ -5,26 +5,35 @@ the agent works is a letter, which it hears before its next reply.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from gencode.core.errors import UserMistake
+from msgspec.structs import replace
+
+from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import (
+    CallDecided,
     CommandEnded,
     Event,
     MessageAdded,
+    ReplyRestarted,
     TaskCreated,
     TaskEnded,
+    TaskQueued,
+    TaskStarted,
+    TextArrived,
+    ThinkingArrived,
 )
-from gencode.core.messages import Image, UserMessage
+from gencode.core.ids import stamp
+from gencode.core.messages import Image, ToolMessage, UserMessage
+from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.interfaces.chat.notices import Notice, ended_meanwhile, guarded, notice_of
-from gencode.interfaces.chat.partial_replies import Voices
-from gencode.interfaces.chat.remote_questions import AskedElsewhere
-from gencode.interfaces.chat.remote_task_watcher import Lookout
-from gencode.interfaces.chat.task_actions import INTERRUPTED, STOPPED, was_hit
+from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED, was_hit
 from gencode.interfaces.render.agent_tree import busy
 from gencode.interfaces.render.agent_view import AgentView, View, fold, seen
 from gencode.interfaces.render.number_format import name_of
@@ -33,6 +42,7 @@ from gencode.journal.store import TaskQuery
 from gencode.tasks.control import Verb
 from gencode.tasks.crash_recovery import recover_folder
 from gencode.tasks.liveness import FolderLiveness
+from gencode.tasks.watch import facts_of
 
 if TYPE_CHECKING:
     from gencode.agent.models import Model
@@ -51,6 +61,13 @@ ENDING_SECONDS = 0.5
 """So long a turn whose end was heard may take to be put away."""
 COURTESY_SECONDS = 2.0
 """So long whoever led the last turn is left to begin the next one before somebody else does."""
+MOST_PIECES = 4_000
+REST_SECONDS = 0.25
+"""What is written within so long is taken in together."""
+LOOK_SECONDS = 1.0
+"""A process that dies writes nothing, and its agents end when they are looked at."""
+SLACK = timedelta(minutes=1)
+"""So far the clocks of machines may differ before the end of a short run could be overlooked."""
 
 
 class Talk:
@@ -387,3 +404,147 @@ class Talk:
             self._seqs |= {each.id: each.seq for each in level}
             found = [await self.gen.store.tasks(TaskQuery(parent=each.id)) for each in level]
             level = [each for several in found for each in several if each.id not in self.view.agents]
+
+
+class Voice:
+    """The pieces of a reply that is being spoken; only the last ones are kept."""
+
+    def __init__(self) -> None:
+        self.text: deque[str] = deque(maxlen=MOST_PIECES)
+        self.thinking: deque[str] = deque(maxlen=MOST_PIECES)
+
+
+class Voices:
+    """The replies that are being spoken, each until it is written down."""
+
+    def __init__(self) -> None:
+        self._by_task: dict[str, Voice] = {}
+
+    def hear(self, event: Event, *, ended: bool) -> None:
+        """Take in one event; pieces of an agent that has `ended` were read from the journal already."""
+        match event.fact:
+            case TextArrived(text) if not ended:
+                self._by_task.setdefault(event.task, Voice()).text.append(text)
+            case ThinkingArrived(text) if not ended:
+                self._by_task.setdefault(event.task, Voice()).thinking.append(text)
+            case ReplyRestarted():
+                self._by_task.pop(event.task, None)
+            case _ if event.seq is not None:
+                self._by_task.pop(event.task, None)
+            case _:
+                pass
+
+    def added_to(self, transcript: Transcript, known: int) -> Transcript:
+        """A transcript from the journal with what its agent is just saying.
+
+        `known` is the last fact of it that was heard: where the journal knows more, the words may be there.
+        """
+        voice = self._by_task.get(transcript.task)
+        if voice is None or transcript.seq > known:
+            return transcript
+        return replace(transcript, text="".join(voice.text), thinking="".join(voice.thinking))
+
+
+class AskedElsewhere:
+    """The calls for which an answer is awaited, by task and by call, as the journal tells it."""
+
+    def __init__(self) -> None:
+        self._waits: dict[str, dict[str, str]] = {}
+        self._told: set[tuple[str, str]] = set()
+
+    def hear(self, event: Event) -> None:
+        """Take in one fact of a task of another process."""
+        match event.fact:
+            case CallDecided(call=call, tool=tool, decision=decision) if decision.action is Action.ASK:
+                self._waits.setdefault(event.task, {})[call] = tool
+            case CallDecided(call=call):
+                self._waits.get(event.task, {}).pop(call, None)
+            case TaskEnded() | MessageAdded(ToolMessage()):
+                self._waits.pop(event.task, None)
+            case _:
+                pass
+
+    def news(self) -> list[tuple[str, str]]:
+        """The tasks that ask and the tools they ask about; each is told once."""
+        waits = [(task, call, tool) for task, calls in self._waits.items() for call, tool in calls.items()]
+        new = [(task, tool) for task, call, tool in waits if (task, call) not in self._told]
+        self._told = {(task, call) for task, call, _ in waits}
+        return new
+
+    def forget(self) -> None:
+        """Another conversation is looked at."""
+        self._waits = {}
+
+    @property
+    def first(self) -> tuple[str, str] | None:
+        """The task that waits longest, and the tool it asks about."""
+        found = ((task, tool) for task, calls in self._waits.items() for tool in calls.values())
+        return next(found, None)
+
+
+class Lookout:
+    """Looks at what other processes run below one conversation, and lets it take in what is written there."""
+
+    def __init__(self, talk: "Talk") -> None:
+        self._talk = talk
+        self._since = datetime.now(UTC)
+        self.woken: set[str] = set()
+        """Agents that were woken here, of which nothing was heard yet; that they go on was said."""
+
+    async def run(self) -> None:
+        """Look whenever something was written, until cancelled."""
+        async for _ in self._talk.gen.store.changes.looks(LOOK_SECONDS):
+            await self._look_at_open()
+            await self._look_at_all()
+            self._talk.tell_questions()
+            await asyncio.sleep(REST_SECONDS)
+
+    async def _look_at_open(self) -> None:
+        """Hear more of those that are at work elsewhere, and of the conversation itself."""
+        talk = self._talk
+        for agent in list(talk.view.agents.values()):
+            rests = agent.status.ended and agent.id != talk.session
+            if rests or talk.gen.supervisor.find(agent.id) is not None:
+                continue
+            try:
+                await talk.gen.watch.task(agent.id)
+                await self._catch_up(agent.id)
+            except GenCodeError:
+                continue
+
+    async def _look_at_all(self) -> None:
+        """Meet those that were sent or go on meanwhile, all with one question to the journal."""
+        talk, now = self._talk, datetime.now(UTC)
+        if talk.session is None:
+            return
+        family = (talk.session, *talk.view.launched(talk.session))
+        try:
+            query = TaskQuery(parents=family, ended_after=stamp(self._since - SLACK))
+            for task in await talk.gen.store.tasks(query):
+                if task.seq > talk.known(task.id) and talk.gen.supervisor.find(task.id) is None:
+                    await self._catch_up(task.id)
+            self._since = now
+        except GenCodeError:
+            return
+
+    async def _catch_up(self, task: str) -> None:
+        """Take in what was written of a task, and say so when it had ended and goes on."""
+        talk = self._talk
+        await asyncio.sleep(0)  # what a turn that ended here has said is still queued, and is taken in first
+        written, _ = await facts_of(talk.gen.store, task, talk.known(task))
+        before = talk.view.agents.get(task)
+        fresh = [each for each in written if (each.seq or 0) > talk.known(task)]
+        if before is not None and before.status.ended and task != talk.session and _begins(fresh):
+            self._tell_woken(before)
+        for event in fresh:
+            talk.take(event)
+
+    def _tell_woken(self, agent: AgentView) -> None:
+        if agent.id not in self.woken:
+            text = f"{name_of(agent)} ({agent.id}) had ended and was woken elsewhere; it goes on there."
+            self._talk.tell(Notice(text, task=agent.id))
+        self.woken.discard(agent.id)
+
+
+def _begins(events: Iterable[Event]) -> bool:
+    return any(isinstance(each.fact, TaskStarted | TaskQueued) for each in events)

@@ -9,7 +9,7 @@ from typing import Any, cast
 from msgspec import structs
 
 from gencode.agent.toolbox import Toolbox
-from gencode.app import Registry, forgetful, workspace_at
+from gencode.app import Registry, forgetful
 from gencode.core.errors import UserMistake
 from gencode.core.visible import visible_line
 from gencode.interfaces.chat.agent_info import (
@@ -27,6 +27,7 @@ from gencode.interfaces.cli.terminal_questions import somebody_is_there
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note, table
 from gencode.permissions.trust import FolderTrust, standing, trust_added
+from gencode.places import workspace_at
 from gencode.sandbox.processes.environment import MARK
 from gencode.settings import gen_home
 

@@ -178,7 +178,9 @@ def _look(kind: str, folder: str) -> Found:
 
 
 def _agents(folder: Path) -> Found:
-    from gencode.app import Registry, standing, workspace_at
+    from gencode.app import Registry
+    from gencode.permissions.trust import standing
+    from gencode.places import workspace_at
     from gencode.settings import gen_home
 
     home = gen_home()
@@ -188,7 +190,8 @@ def _agents(folder: Path) -> Found:
 
 def _servers(folder: Path) -> Found:
     """The MCP servers of the settings."""
-    from gencode.app import standing, workspace_at
+    from gencode.permissions.trust import standing
+    from gencode.places import workspace_at
     from gencode.settings import gen_home, layers, server_tables
 
     root = workspace_at(folder).root
@@ -198,10 +201,10 @@ def _servers(folder: Path) -> Found:
 
 async def _tasks(kind: str, folder: Path) -> Found:
     """What is in the journal of this machine; a database elsewhere is not asked while somebody types."""
-    from gencode.app import open_store, workspace_at
+    from gencode.app import open_store
     from gencode.core.outcome import title_of
     from gencode.journal.store import TaskQuery
-    from gencode.places import database
+    from gencode.places import database, workspace_at
     from gencode.settings import load
 
     here = workspace_at(folder)

@@ -18,10 +18,19 @@ from gencode.core.questions import Answer, Question
 from gencode.core.status import Status
 from gencode.core.visible import visible_line
 from gencode.interfaces.chat.chat_session import Talk
-from gencode.interfaces.chat.command_results import Confirm, Deed, Page, Show, Word, act
 from gencode.interfaces.chat.notices import Notice, all_named, guarded
 from gencode.interfaces.chat.question_text import REACHES, WITH_NETWORK
-from gencode.interfaces.chat.slash_commands import is_command, is_known, parse
+from gencode.interfaces.chat.slash_commands import (
+    Confirm,
+    Deed,
+    Page,
+    Show,
+    Word,
+    act,
+    is_command,
+    is_known,
+    parse,
+)
 from gencode.interfaces.cli.open_session import SCREEN_WAIT, check, opened
 from gencode.interfaces.cli.task_transcript import transcript_text
 from gencode.interfaces.cli.terminal_questions import Doubt, LinePerson, drop_typed

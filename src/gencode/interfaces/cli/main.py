@@ -99,7 +99,7 @@ def interactive(args: argparse.Namespace) -> int:
         raise UserMistake(
             f"The terminal app is not installed. Use --plain, or install it with: {installing('tui')}"
         )
-    from gencode.interfaces.tui.start import run as show
+    from gencode.interfaces.tui.app import run as show
 
     return show(args)
 

@@ -22,9 +22,8 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.core.wire import wire, wire_line
-from gencode.interfaces.chat.budget_input import bounded, bounds_page
 from gencode.interfaces.chat.notices import all_named
-from gencode.interfaces.chat.task_actions import INTERRUPTED, STOPPED, with_ids
+from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED, bounded, bounds_page, with_ids
 from gencode.interfaces.cli.claude_code_options import add_agents
 from gencode.interfaces.cli.command_input import schema, whole_input
 from gencode.interfaces.cli.foreground_run import follow, painter_for, refused_of, tell_ending, tell_refused

@@ -9,11 +9,11 @@ from contextlib import suppress
 
 from gencode.core.questions import NOBODY, Answer, Asker, Inquiry, Question
 from gencode.core.visible import exact, exact_line, visible, visible_line
-from gencode.interfaces.chat.question_outcome import Farewell
 from gencode.interfaces.chat.question_text import (
     REACHES,
     RUNS_COMMANDS,
     WITH_NETWORK,
+    Farewell,
     answered,
     due,
     exactly,

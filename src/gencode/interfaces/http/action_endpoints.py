@@ -4,7 +4,7 @@ from typing import Any
 
 from gencode.core.outcome import Outcome
 from gencode.core.task import Task
-from gencode.interfaces.chat.task_actions import INTERRUPTED, STOPPED
+from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED
 from gencode.interfaces.http.endpoints import Asked, Nothing, endpoint
 from gencode.interfaces.http.server_state import Site
 from gencode.interfaces.http.task_lookup import about_task

@@ -1,13 +1,18 @@
 """The terminal app: opens GenCode after its first frame, hands events to screens and words to the talk."""
 
+import argparse
 import asyncio
 import gc
 import logging
+import os
+import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib import import_module
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
@@ -20,39 +25,76 @@ from textual.screen import Screen
 from gencode.core.events import Event
 from gencode.core.questions import Asker
 from gencode.core.rules import Mode
-from gencode.core.visible import visible
+from gencode.core.visible import visible, visible_line
 from gencode.interfaces.chat.chat_session import Talk
-from gencode.interfaces.chat.command_results import act, strike
 from gencode.interfaces.chat.info_pages import MODES, next_mode
 from gencode.interfaces.chat.input_completion import Offer, Words, files_below, offers
 from gencode.interfaces.chat.notices import Notice, guarded, named
 from gencode.interfaces.chat.prompt_history import History
-from gencode.interfaces.chat.slash_commands import is_command, parse
+from gencode.interfaces.chat.slash_commands import act, is_command, parse, strike
+from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.log_file import fault_line
 from gencode.interfaces.render.transcript import Transcript
-from gencode.interfaces.tui.agent_screen import AgentScreen
-from gencode.interfaces.tui.colours import NO_COLOURS, shortened
 from gencode.interfaces.tui.dialogs import ConfirmScreen, Dialog, LeaveScreen, PageScreen, PickScreen
-from gencode.interfaces.tui.key_order import AttentiveApp
-from gencode.interfaces.tui.notifications import Board
-from gencode.interfaces.tui.rich_renderer import Paper
-from gencode.interfaces.tui.screen_questions import ScreenPerson
-from gencode.interfaces.tui.screens import ConversationScreen, TranscriptScreen
+from gencode.interfaces.tui.keyboard import AttentiveApp
+from gencode.interfaces.tui.question_dialogs import ScreenPerson
+from gencode.interfaces.tui.rich_renderer import NO_COLOURS, Paper
+from gencode.interfaces.tui.screens import AgentScreen, ConversationScreen, TranscriptScreen
 from gencode.interfaces.tui.show_result import perform
 from gencode.interfaces.tui.terminal_driver import CarefulDriver
-from gencode.questions.question_desk import Audience, QuestionDesk
-from gencode.settings import remember
+from gencode.places import workspace_at
+from gencode.questions.question_desk import Audience, PendingQuestion, QuestionDesk
+from gencode.settings import gen_home, remember
 from gencode.tasks.control import Verb
 
 if TYPE_CHECKING:
     from gencode.app import GenCode
 
 log = logging.getLogger(__name__)
-
 FRAMES = 30
 TWICE_SECONDS = 2.0
 Opener = Callable[[Asker], "AbstractAsyncContextManager[GenCode]"]
 """Opens GenCode with somebody who can be asked."""
+NOTICE_SECONDS = 15.0
+MOST_NOTICES = 4
+MOST_NOTICE_LINES = 4
+NOTICE_STYLES = {"note": "faint", "result": "good", "warning": "warn", "error": "bad"}
+HISTORY = "history.jsonl"
+
+
+class Board:
+    """Keeps notices until they were in sight long enough."""
+
+    def __init__(self) -> None:
+        self._notices: list[tuple[float, Notice]] = []
+        self._shown: set[str] = set()
+        """The agents whose questions were brought here."""
+
+    def put(self, notice: Notice) -> None:
+        """One more line; the oldest gives way where there are too many."""
+        self._notices = [*self._notices[1 - MOST_NOTICES :], (time.monotonic(), notice)]
+
+    def clear(self, talk: Talk, waiting: Sequence[PendingQuestion]) -> None:
+        """Take away what says that a question waits elsewhere: it is shown here, or waits no more."""
+        self._shown |= {each.question.task for each in waiting}
+        over = talk.asked_elsewhere.first is None
+        self._notices = [
+            (at, notice)
+            for at, notice in self._notices
+            if not notice.asks or not (over or notice.task in self._shown)
+        ]
+
+    def lines(self, width: int) -> list[Text]:
+        """The lines that are still shown, broken where the screen ends."""
+        since = time.monotonic() - NOTICE_SECONDS
+        self._notices = [each for each in self._notices if each[0] >= since]
+        return [
+            Text(line, NOTICE_STYLES[notice.kind])
+            for _, notice in self._notices
+            for line in wrap(
+                f"• {visible_line(notice.text, 600)}", max(width - 4, 20), subsequent_indent="  "
+            )[:MOST_NOTICE_LINES]
+        ]
 
 
 class TerminalApp(AttentiveApp):
@@ -408,3 +450,89 @@ class TerminalApp(AttentiveApp):
             root = self.talk.gen.root
             root.switch(next_mode(root.policy.mode))
             self.tell(Notice(f"Mode {root.policy.mode}: {MODES[root.policy.mode]}."))
+
+
+def shortened(folder: Path, most: int = 28) -> str:
+    """A folder as a person knows it: its end, from home on where it lies there."""
+    home = Path.home()
+    below = folder.relative_to(home).as_posix() if folder.is_relative_to(home) else ""
+    name = f"~/{below}".removesuffix("/.") if below else str(folder)
+    return name if len(name) <= most else f"…{name[-most + 1 :]}"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show the app until somebody leaves it; what ended it badly is raised once the terminal is as it was."""
+    folder = workspace_at(Path(getattr(args, "cwd", "."))).cwd
+    return run_to_end(_run(args, folder))
+
+
+async def _run(args: argparse.Namespace, folder: Path) -> int:
+    def opener(asker: Asker) -> "AbstractAsyncContextManager[GenCode]":
+        return _opened(args, asker)
+
+    app = TerminalApp(
+        opener,
+        folder=folder,
+        agent=getattr(args, "agent", ""),
+        begin=lambda talk: _begin(talk, args),
+        beside=run_due,
+        history=History(gen_home() / HISTORY),
+        dark=is_dark(os.environ.get("COLORFGBG", "")),
+    )
+    told: list[int] = []
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        loop.add_signal_handler(number, _end, app, told, number)
+    try:
+        await app.run_async()
+    finally:
+        await app.closed()
+    if told:
+        return 128 + told[0]
+    if app.trouble is not None:
+        raise app.trouble
+    if app.talk is not None and app.talk.session:
+        print(f"Go on with it: gen --session {app.talk.session}", file=sys.stderr)
+    return app.return_code or 0
+
+
+def _end(app: TerminalApp, told: list[int], number: int) -> None:
+    """A signal from outside ends the app, and leaves the terminal as it was."""
+    told.append(number)
+    app.end()
+
+
+@asynccontextmanager
+async def _opened(args: argparse.Namespace, asker: Asker) -> "AsyncGenerator[GenCode, None]":
+    """GenCode, loaded only when the first frame is on the screen."""
+    opening = await asyncio.to_thread(import_module, "gencode.interfaces.cli.open_session")
+    async with opening.opened(args, asker=asker) as gen:
+        gen.servers.patience = opening.SCREEN_WAIT
+        yield gen
+
+
+async def _begin(talk: Talk, args: argparse.Namespace) -> None:
+    """Say what should be known, and go on with an earlier conversation if that was asked for."""
+    from gencode.interfaces.cli.open_session import check
+
+    told = check(talk.gen, args)
+    for line in told.splitlines():
+        talk.tell(Notice(line, "warning"))
+    if "session" in args or "go_on" in args:
+        await talk.open(getattr(args, "session", "") or await talk.last())
+
+
+async def run_due(talk: Talk) -> None:
+    """Run what is planned while the app is open; what was missed or ended is told in a line.
+
+    What was typed for this conversation does not count for it: its folder says how it runs.
+    """
+    from gencode.interfaces.chat.schedule_runner import scheduler_of
+
+    await scheduler_of(talk.gen, lambda text: talk.tell(Notice(text, "result"))).run()
+
+
+def is_dark(colours: str) -> bool:
+    """Whether a terminal says that its background is dark; most are, and say nothing."""
+    background = colours.rpartition(";")[2]
+    return background not in ("7", "15")

@@ -15,7 +15,7 @@ from textual.widgets.option_list import Option
 from gencode.core.visible import visible_line
 from gencode.interfaces.chat.input_completion import Offer
 from gencode.interfaces.chat.prompt_history import History
-from gencode.interfaces.tui.error_border import ActionBorder
+from gencode.interfaces.tui.error_boundary import ActionBorder
 
 MOST_PASTED = 2_000_000
 LONGEST_PASTED = 8_000

@@ -16,7 +16,7 @@ from textual.widgets.option_list import Option
 
 from gencode.core.visible import visible, visible_line
 from gencode.interfaces.render.wrap_columns import folded
-from gencode.interfaces.tui.error_border import ActionBorder
+from gencode.interfaces.tui.error_boundary import ActionBorder
 from gencode.interfaces.tui.rich_renderer import Paper
 
 Given = TypeVar("Given")

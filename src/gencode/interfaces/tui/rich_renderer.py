@@ -1,10 +1,15 @@
 """Paper: draws what Rich can draw as lines of a certain width, in colours for dark and light screens."""
 
 import io
+from functools import lru_cache
 
 from rich.console import Console, RenderableType
+from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
 from rich.theme import Theme
+from textual.color import Color
+from textual.filter import LineFilter
 from textual.strip import Strip
 
 _DARK = {
@@ -49,6 +54,8 @@ _LIGHT = {
     "markdown.block_quote": "#5f6368",
     "markdown.link_url": "underline #0b57d0",
 }
+STANDS_OUT = 0.2
+_REVERSE = Style(reverse=True)
 
 
 class Paper:
@@ -81,3 +88,26 @@ class Paper:
         if not cut.spans:  # Rich leaves the style of the whole text out where nothing else is styled
             cut.stylize(cut.style)
         return Strip(cut.render(self._console))
+
+
+class NoColours(LineFilter):
+    """Takes every colour away; what only its background marked is shown reversed."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The same text without colours."""
+        return [
+            Segment(text, style and _plain(style, background.brightness), control)
+            for text, style, control in segments
+        ]
+
+
+@lru_cache(1024)
+def _plain(style: Style, around: float) -> Style:
+    plain = style.without_color
+    if style.bgcolor is None or style.bgcolor.is_default:
+        return plain
+    marked = abs(Color.from_rich_color(style.bgcolor).brightness - around) > STANDS_OUT
+    return plain + _REVERSE if marked else plain
+
+
+NO_COLOURS = NoColours()

@@ -1,26 +1,30 @@
 """What is read and typed in: a transcript with everything around it, and the screen of the conversation."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
+from textual.geometry import Region
 from textual.screen import Screen
+from textual.strip import Strip
+from textual.widget import Widget
 
 from gencode.core.events import Event
 from gencode.core.ids import stamp
 from gencode.core.visible import visible_line
 from gencode.interfaces.chat.chat_session import ANSWER_THERE
 from gencode.interfaces.chat.info_pages import MODES
-from gencode.interfaces.render.agent_tree import busy, spent
+from gencode.interfaces.render.agent_tree import busy, path, spent
 from gencode.interfaces.render.agent_view import AgentView, View
-from gencode.interfaces.render.number_format import money, tokens
+from gencode.interfaces.render.number_format import figures, money, state, tokens
 from gencode.interfaces.render.transcript import Transcript, hear
 from gencode.interfaces.tui.agent_panels import line
-from gencode.interfaces.tui.bars import Bar
 from gencode.interfaces.tui.composer import Composer
-from gencode.interfaces.tui.error_border import ActionBorder
+from gencode.interfaces.tui.error_boundary import ActionBorder
 from gencode.interfaces.tui.question_dialogs import asked_line
 from gencode.interfaces.tui.rich_renderer import Paper
 from gencode.interfaces.tui.show_result import sent_back
@@ -44,6 +48,52 @@ FIRST_KEYS = (
     ("Esc", "interrupts"),
     ("Ctrl+D", "quits"),
 )
+
+
+class Bar(Widget):
+    """Some lines, as high as there are lines; gone when there are none."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._paper = Paper(dark=True)
+        self._lines: Sequence[Text] = ()
+        self._style: Style | None = None
+        self.display = False
+
+    def use(self, paper: Paper) -> None:
+        """Draw in other colours."""
+        self._paper = paper
+        self._style = None
+        self.refresh()
+
+    def show(self, lines: Sequence[Text]) -> None:
+        """Show other lines; only those that changed are drawn."""
+        before, self._lines = self._lines, lines
+        if len(lines) != len(before):
+            self.styles.height = len(lines)
+            self.display = bool(lines)
+            self.refresh()
+            return
+        width = self.outer_size.width
+        if changed := [at for at, line in enumerate(lines) if line != before[at]]:
+            self._style = None
+            self.refresh(*(Region(0, at, width, 1) for at in changed))
+
+    @property
+    def shown(self) -> str:
+        """The text of all lines, for those who cannot see colours."""
+        return "\n".join(line.plain for line in self._lines)
+
+    def render_line(self, y: int) -> Strip:
+        """One line, cut where the screen ends."""
+        width = self.size.width
+        if self._style is None:  # looked up once for all lines: that takes longer than to draw one
+            self._style = self.rich_style
+        style = self._style
+        if y >= len(self._lines):
+            return Strip.blank(width, style)
+        strip = self._paper.line(self._lines[y], width)
+        return strip.crop_extend(0, width, style).apply_style(style)
 
 
 class TranscriptScreen(ActionBorder, Screen[None]):
@@ -360,3 +410,48 @@ class ConversationScreen(TranscriptScreen):
         """An agent is to go to the background."""
         if self.host.talk is not None:
             self.host.do(sent_back(self.host, self.host.talk, event.task))
+
+
+class AgentScreen(TranscriptScreen):
+    """The live transcript of one agent; what is typed here steers it."""
+
+    def __init__(self, host: "TerminalApp", task: str) -> None:
+        super().__init__(host, task)
+        self._left = False
+
+    def leave(self) -> None:
+        """Go: now, or when what lies on it was answered or closed."""
+        self._left = True
+        self.on_screen_resume()
+
+    def on_screen_resume(self) -> None:
+        """What was left does not come back."""
+        if self._left and self.is_active:
+            self.host.look_back()
+
+    def title_line(self) -> Text:
+        """Which agent this is, from the main one down, and how it stands."""
+        talk, agent = self.host.talk, self.agent
+        names = path(talk.view, self.whose) if talk else ()
+        line = Text(" › ".join(visible_line(name, 30) for name in names) or self.whose, "bold")
+        line.append(f" · {self.whose}", "faint")
+        if agent is not None:
+            where = " · background" if agent.background else ""
+            line.append(f" · {state(agent)}{where} · {figures(agent, stamp())}", "busy")
+        return line
+
+    def foot_line(self) -> Text:
+        """What typing does here."""
+        agent = self.agent
+        name = visible_line(agent.agent, 30) if agent else self.whose
+        ended = agent is not None and agent.status.ended
+        asks = "" if self.host.talk is not None and self.host.talk.woken_ask else " without questions"
+        does = f"steers {name} before its next reply"
+        if ended:
+            does = f"wakes {name}, which has ended, in the background{asks}"
+        line = Text(f"Enter: {does} ", "good")
+        return line.append("· Esc back · /interrupt /keep /stop /stop-tree", "faint")
+
+    def escaped(self) -> None:
+        """Go back to where we came from."""
+        self.host.look_back()

@@ -10,8 +10,8 @@ from textual.app import SuspendNotSupported
 from gencode.core.errors import UserMistake
 from gencode.core.visible import visible_line
 from gencode.interfaces.chat.chat_session import Talk
-from gencode.interfaces.chat.command_results import Confirm, Deed, Page, Show, Word
 from gencode.interfaces.chat.notices import Notice
+from gencode.interfaces.chat.slash_commands import Confirm, Deed, Page, Show, Word
 from gencode.interfaces.render.number_format import name_of
 from gencode.interfaces.render.plain_text import turns
 from gencode.interfaces.tui.dialogs import ConfirmScreen, PageScreen, PickScreen

@@ -9,13 +9,13 @@ from textual.strip import Strip
 
 from gencode.core.status import Status
 from gencode.core.visible import visible_line
-from gencode.interfaces.chat.task_actions import VERBS
+from gencode.interfaces.chat.task_controls import VERBS
 from gencode.interfaces.render.agent_tree import Row, rows
 from gencode.interfaces.render.agent_view import View
 from gencode.interfaces.render.number_format import SIGNS, bar_text, money, state, tokens
 from gencode.interfaces.render.plain_text import seconds
 from gencode.interfaces.tui.agent_panels import terse
-from gencode.interfaces.tui.error_border import ActionBorder
+from gencode.interfaces.tui.error_boundary import ActionBorder
 from gencode.interfaces.tui.rich_renderer import Paper
 from gencode.tasks.actions import AnyVerb
 

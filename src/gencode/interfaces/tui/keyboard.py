@@ -17,7 +17,7 @@ from textual.widgets import Input
 from gencode.core.visible import UNFINISHED
 from gencode.interfaces.tui.composer import Editor
 from gencode.interfaces.tui.dialogs import Dialog, PageScreen
-from gencode.interfaces.tui.error_border import BorderedApp
+from gencode.interfaces.tui.error_boundary import BorderedApp
 from gencode.interfaces.tui.tree import TreePanel
 
 Given = TypeVar("Given")

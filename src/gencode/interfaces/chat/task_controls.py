@@ -5,17 +5,25 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from gencode.budgets.limits import Spent, no_budget
+from gencode.core.budget import Budget, amount_of
+from gencode.core.errors import UserMistake
+from gencode.core.messages import Usage
 from gencode.core.reasons import Cause, EndReason, stop_cause
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.interfaces.chat.notices import named
+from gencode.interfaces.render.number_format import Bar, bar_text, bars
 from gencode.tasks.actions import AnyVerb, StruckTask
 from gencode.tasks.control import Verb
 
 STOPPED = stop_cause("a person stopped it")
 INTERRUPTED = Cause(EndReason.INTERRUPTED, "a person interrupted it")
+_DID = {"interrupt": "Interrupted", "keep": "Stopped, with a last word", "stop": "Stopped", "tree": "Stopped"}
+KINDS = Budget.__struct_fields__
 
 
 class VerbWords(Struct, frozen=True):
@@ -34,8 +42,9 @@ VERBS = (
     VerbWords("stop", "Abort", "x", "stops it and the agents it waits for, at once"),
     VerbWords("tree", "Abort the tree", "X", "stops it and everything below it, the background too"),
 )
+
+
 BY_VERB = {each.verb: each for each in VERBS}
-_DID = {"interrupt": "Interrupted", "keep": "Stopped, with a last word", "stop": "Stopped", "tree": "Stopped"}
 
 
 def would_hit(verb: Verb, task: Task, hit: Sequence[Task]) -> str:
@@ -64,3 +73,29 @@ def with_ids(struck: StruckTask, hit: str) -> dict[str, Any]:
     told: dict[str, Any] = msgspec.to_builtins(struck)
     ids = [each["agentId"] for each in told.pop("hit")]
     return {**told, hit: ids}
+
+
+def bounded(now: Budget, words: Sequence[str]) -> Budget:
+    """A budget with these kinds set and the others as they are; UserMistake for anything else."""
+    if [*words] == ["none"]:
+        return Budget()
+    amounts: dict[str, float | None] = {}
+    for kind, amount in zip(words[::2], words[1::2], strict=False):
+        if kind not in KINDS:
+            raise UserMistake(f"A budget has no {kind!r}; it bounds {', '.join(KINDS)}.")
+        if kind in amounts:
+            raise UserMistake(f"{kind} is named twice; say once how much it should be.")
+        amounts[kind] = None if amount == "none" else amount_of(kind, amount)
+        if amounts[kind] is None and amount != "none":
+            raise no_budget(kind, amount)
+    if len(words) % 2:
+        raise UserMistake(f"Say how much after {words[-1]!r}, for example tokens 50000, or only none.")
+    return replace(now, **amounts)
+
+
+def bounds_page(budget: Budget, spent: Spent) -> str:
+    """What a task may spend, and what of it is spent."""
+    used = bars(budget, Usage(spent.tokens, usd=spent.usd), spent.turns, spent.spawns)
+    if budget.seconds is not None:
+        used.append(Bar("seconds", spent.seconds, budget.seconds))
+    return "\n".join(bar_text(bar, 20) for bar in used) or "It has no budget of its own."
