@@ -1,4 +1,4 @@
-"""`gen worker`: execute queued tasks for a shared database, until told to end."""
+"""`gen worker`: runs queued tasks of a shared database, with a health endpoint and its folders' schedule."""
 
 import argparse
 import asyncio
@@ -36,6 +36,11 @@ NO_DATABASE = (
 CONCURRENCY = 8
 DRAIN_SECONDS = 60.0
 LOOK_SECONDS = 0.5
+SCHEDULE_SECONDS = 1.0
+HOST = "127.0.0.1"
+PATH = "/health"
+LONGEST_REQUEST = 4_096
+READ_SECONDS = 5.0
 LOST = "The database has not answered for too long: the agents that ran here are stopped, others may go on."
 ENDED = (
     "Not everything that ran here could be stopped in time, so this worker ends as a whole (status 70): "
@@ -209,11 +214,6 @@ async def _until_told(worker: "Worker", planned: "Appointments", drain_seconds: 
     return 0
 
 
-HOST = "127.0.0.1"
-PATH = "/health"
-LONGEST = 4_096
-READ_SECONDS = 5.0
-
 Look = Callable[[], tuple[bool, dict[str, Any]]]
 """Whether all is well, and what is to be told."""
 
@@ -228,7 +228,7 @@ class Health:
     async def start(self, port: int = 0) -> str:
         """Listen on a port (0: any that is free); the address."""
         try:
-            self._server = await asyncio.start_server(self._answer, HOST, port, limit=LONGEST)
+            self._server = await asyncio.start_server(self._answer, HOST, port, limit=LONGEST_REQUEST)
         except OSError as error:
             raise UserMistake(
                 f"Port {port} cannot be listened on ({error.strerror}); name another one."
@@ -264,9 +264,6 @@ def _response(status: str, told: dict[str, Any]) -> bytes:
     return f"{head}Connection: close\r\n\r\n".encode() + body
 
 
-LOOK_SECONDS = 1.0
-
-
 class Appointments:
     """Runs a scheduler for as long as all is `well`; what runs is stopped when it is not."""
 
@@ -291,13 +288,13 @@ class Appointments:
             if self._well():
                 await self._ran()
             else:
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(SCHEDULE_SECONDS)
 
     async def _ran(self) -> None:
         running = asyncio.get_running_loop().create_task(self._scheduler.run())
         try:
             while not running.done() and (self._drained or self._well()):
-                await asyncio.wait([running], timeout=LOOK_SECONDS)
+                await asyncio.wait([running], timeout=SCHEDULE_SECONDS)
         finally:
             running.cancel()
             await asyncio.wait([running])
