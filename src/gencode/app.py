@@ -30,14 +30,14 @@ from gencode.stores.memory import MemoryStore
 from gencode.stores.open_store import open_store as open_store
 from gencode.stores.sqlite_schema import VERSION
 from gencode.stores.sqlite_schema import migrate as migrate
-from gencode.tasks.actions import AnyVerb, StruckTask
-from gencode.tasks.argument_checks import a_text
+from gencode.tasks.actions import StruckTask, TaskAction
+from gencode.tasks.argument_checks import checked_text
 from gencode.tasks.crash_recovery import close_task
-from gencode.tasks.explain_call import Foresight
-from gencode.tasks.fork import At, Fork
-from gencode.tasks.handle import Asking, Handle, Words, request
+from gencode.tasks.explain_call import CallExplainer
+from gencode.tasks.fork import EventNumber, Fork
+from gencode.tasks.handle import ConversationTurn, Handle, TaskOptions, task_request
 from gencode.tasks.process_engine import WorkOrder as WorkOrder
-from gencode.tasks.running_task import Job, Live
+from gencode.tasks.running_task import LocalTask, RunningTask
 from gencode.tasks.service import Prompt
 from gencode.tools.catalog import TOOLS as TOOLS
 from gencode.tools.file_search import find_ripgrep as find_ripgrep
@@ -127,32 +127,32 @@ class GenCode:
 
     @overload
     async def task(
-        self, agent: str, prompt: str, *, background: Literal[True], **words: Unpack[Words]
+        self, agent: str, prompt: str, *, background: Literal[True], **options: Unpack[TaskOptions]
     ) -> Handle: ...
     @overload
     async def task(
-        self, agent: str, prompt: str, *, background: bool = False, **words: Unpack[Words]
+        self, agent: str, prompt: str, *, background: bool = False, **options: Unpack[TaskOptions]
     ) -> Outcome: ...
     async def task(
-        self, agent: str, prompt: str, *, background: bool = False, **words: Unpack[Words]
+        self, agent: str, prompt: str, *, background: bool = False, **options: Unpack[TaskOptions]
     ) -> Outcome | Handle:
         """Run one subagent to its end and give its outcome, or in the background and give a handle."""
-        job = await self.start_task(request(agent, prompt, words, background=background))
+        job = await self.start_task(task_request(agent, prompt, options, background=background))
         return self._handle(job) if background else await self.outcome(job)
 
     @overload
     async def resume(
-        self, task: str, prompt: str, *, background: Literal[True], **words: Unpack[Words]
+        self, task: str, prompt: str, *, background: Literal[True], **options: Unpack[TaskOptions]
     ) -> Handle: ...
     @overload
     async def resume(
-        self, task: str, prompt: str, *, background: bool = False, **words: Unpack[Words]
+        self, task: str, prompt: str, *, background: bool = False, **options: Unpack[TaskOptions]
     ) -> Outcome: ...
     async def resume(
-        self, task: str, prompt: str, *, background: bool = False, **words: Unpack[Words]
+        self, task: str, prompt: str, *, background: bool = False, **options: Unpack[TaskOptions]
     ) -> Outcome | Handle:
         """Go on with an earlier task of this folder, which keeps its identity, model and permissions."""
-        job = await self.start_resume(task, request("", prompt, words, background=background))
+        job = await self.start_resume(task, task_request("", prompt, options, background=background))
         return self._handle(job) if background else await self.outcome(job)
 
     async def stop(self, task: str, *, keep: bool = False, tree: bool = False) -> StruckTask:
@@ -177,28 +177,46 @@ class GenCode:
         """
         return await self.verbs.interrupt(task, message)
 
-    async def hits(self, task: str, verb: AnyVerb) -> list[Outcome]:
+    async def hits(self, task: str, verb: TaskAction) -> list[Outcome]:
         """What a verb (interrupt, steer, keep, stop or tree) would hit now, the task itself first."""
         return await self.verbs.hits(task, verb)
 
     @overload
     async def fork(
-        self, task: str, prompt: str, *, background: Literal[True], at: At = None, **words: Unpack[Words]
+        self,
+        task: str,
+        prompt: str,
+        *,
+        background: Literal[True],
+        at: EventNumber = None,
+        **options: Unpack[TaskOptions],
     ) -> Handle: ...
     @overload
     async def fork(
-        self, task: str, prompt: str, *, background: bool = False, at: At = None, **words: Unpack[Words]
+        self,
+        task: str,
+        prompt: str,
+        *,
+        background: bool = False,
+        at: EventNumber = None,
+        **options: Unpack[TaskOptions],
     ) -> Outcome: ...
     async def fork(
-        self, task: str, prompt: str, *, background: bool = False, at: At = None, **words: Unpack[Words]
+        self,
+        task: str,
+        prompt: str,
+        *,
+        background: bool = False,
+        at: EventNumber = None,
+        **options: Unpack[TaskOptions],
     ) -> Outcome | Handle:
         """Run a new task that begins with what another one had said and heard up to fact number `at`."""
-        job = await self.work.fork(task, Fork(at), request("", prompt, words, background=background))
+        job = await self.work.fork(task, Fork(at), task_request("", prompt, options, background=background))
         return self._handle(job) if background else await self.outcome(job)
 
-    def ask(self, prompt: str, *, session: str | None = None, agent: str = "") -> Asking:
+    def ask(self, prompt: str, *, session: str | None = None, agent: str = "") -> ConversationTurn:
         """Say something in the main conversation: iterate over the events, or await `.outcome()`."""
-        return Asking(self.bus, lambda: self.start_turn(prompt, session, agent), self.outcome)
+        return ConversationTurn(self.bus, lambda: self.start_turn(prompt, session, agent), self.outcome)
 
     async def tasks(self, parent: str | None = None) -> list[Outcome]:
         """The tasks of subagents, oldest first; with `parent`, those that it asked for."""
@@ -222,7 +240,7 @@ class GenCode:
         """Keep an exported task; its outcome, and what could not be read of it."""
         from gencode.stores.jsonl import import_task
 
-        journal = import_task(a_text("journal of a task", text))
+        journal = import_task(checked_text("journal of a task", text))
         await self.store.adopt(journal.imported(str(self.workspace.cwd)))
         task = journal.events[0].task
         await close_task(self.store, task, self.supervisor.owner)
@@ -232,11 +250,11 @@ class GenCode:
         """Everything that happens from now on; close the listener when done."""
         return self.bus.listen()
 
-    async def start_task(self, request: TaskRequest) -> Live:
+    async def start_task(self, request: TaskRequest) -> RunningTask:
         """Start one subagent without a main conversation: the settings are its root policy."""
         return await self.work.start(request)
 
-    async def start_resume(self, task: str, request: TaskRequest) -> Live:
+    async def start_resume(self, task: str, request: TaskRequest) -> RunningTask:
         """Go on with an earlier task, as it was; with a conversation, as the settings are now."""
         found = await self.find(task)
         if found.conversation and request.output_schema is None:
@@ -247,7 +265,7 @@ class GenCode:
         """Start one subagent, or go on with an earlier one, in a process that outlives this one."""
         return await self.get(await self.work.detach(request))
 
-    async def take_on(self, handover: Handover) -> Live:
+    async def take_on(self, handover: Handover) -> RunningTask:
         """Start what another process handed over to this one."""
         return await self.work.take_on(handover)
 
@@ -259,13 +277,13 @@ class GenCode:
         *,
         named: str = "",
         waits: bool = False,
-    ) -> Job:
+    ) -> LocalTask:
         """Start a turn of the main conversation, or of one with `agent` in the main seat.
 
         A new conversation gets the id it is `named` by, if that is free. With `waits` it also waits for its
         background commands; else their end is told in the next turn.
         """
-        other = a_text("agent", agent) not in ("", MAIN)
+        other = checked_text("agent", agent) not in ("", MAIN)
         spec = self.agents.find(agent) if other else self.agents.main(self._named)
         return await self.work.turn(spec, prompt, session, named=named, waits=waits)
 
@@ -273,15 +291,15 @@ class GenCode:
         self, tool: str, arguments: dict[str, Any], *, agent: str = "", background: bool = False
     ) -> Explanation:
         """What would be decided about a call of the main agent, or of one that it would send."""
-        spec = self.agents.find(agent) if a_text("agent", agent) else None
+        spec = self.agents.find(agent) if checked_text("agent", agent) else None
         who = spec or self.agents.main(self._named)
-        served = a_text("tool", tool).startswith(MCP)
-        foresight = Foresight(self.seating, self.toolbox, self.servers.tools(who) if served else ())
+        served = checked_text("tool", tool).startswith(MCP)
+        foresight = CallExplainer(self.seating, self.toolbox, self.servers.tools(who) if served else ())
         found = foresight.explain(tool, arguments, self.session.caller(), spec, background=background)
         absent = self.servers.absent(who, tool) if served else None
         return msgspec.structs.replace(found, notes=(*found.notes, absent.why)) if absent else found
 
-    async def outcome(self, job: Live) -> Outcome:
+    async def outcome(self, job: RunningTask) -> Outcome:
         """The outcome of a job, once it has ended; whoever is cancelled while waiting stops the job."""
         try:
             return await self.outcome_of(await job.ended())
@@ -289,5 +307,5 @@ class GenCode:
             await job.halt(CALLER_CANCELLED)
             raise
 
-    def _handle(self, job: Live) -> Handle:
+    def _handle(self, job: RunningTask) -> Handle:
         return Handle(job, self.bus, self.store, self.outcome_of, self.verbs)

@@ -51,24 +51,24 @@ from gencode.settings import (
     server_tables,
 )
 from gencode.stores.open_store import open_store
-from gencode.tasks.actions import Verbs
-from gencode.tasks.argument_checks import check_opening, own_tools
-from gencode.tasks.ask_parent import AskParent
-from gencode.tasks.control import Reach
+from gencode.tasks.actions import TaskActions
+from gencode.tasks.argument_checks import check_open_arguments, checked_tools
+from gencode.tasks.ask_parent import QuestionRouter
+from gencode.tasks.control import TaskControl
 from gencode.tasks.crash_recovery import close_orphans
 from gencode.tasks.delegate import Delegation
-from gencode.tasks.history import History
-from gencode.tasks.liveness import Timing
-from gencode.tasks.other_process import Apart
+from gencode.tasks.history import TaskHistory
+from gencode.tasks.liveness import LivenessTimeouts
+from gencode.tasks.other_process import OtherProcesses
 from gencode.tasks.plan import TaskPlanner
-from gencode.tasks.records import Records
-from gencode.tasks.resume import EarlierPlaces
-from gencode.tasks.seat_builder import Customs, Seating
-from gencode.tasks.service import Terms, Work
+from gencode.tasks.records import TaskRecords
+from gencode.tasks.resume import CallerFactory
+from gencode.tasks.seat_builder import SeatBuilder, SeatDefaults
+from gencode.tasks.service import SessionLimits, TaskService
 from gencode.tasks.start import TaskStarter
 from gencode.tasks.supervisor import Supervisor
-from gencode.tasks.task_folders import Workplaces
-from gencode.tasks.watch import Watch
+from gencode.tasks.task_folders import TaskFolders
+from gencode.tasks.watch import TaskWatcher
 from gencode.telemetry.otel_setup import Telemetry
 from gencode.tools.catalog import TOOLS, Plugins, on_request
 from gencode.tools.skill import as_task_call, skill_tool
@@ -172,17 +172,17 @@ class Components(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     root: Root
     """The policy of the session; a change of it reaches every agent that runs."""
     servers: SessionServers
-    seating: Seating
+    seating: SeatBuilder
     session: Session
-    watch: Watch
-    reach: Reach
-    records: Records
-    workplaces: Workplaces
-    processes: Apart
+    watch: TaskWatcher
+    reach: TaskControl
+    records: TaskRecords
+    workplaces: TaskFolders
+    processes: OtherProcesses
     delegation: Delegation
-    work: Work
-    verbs: Verbs
-    history: History
+    work: TaskService
+    verbs: TaskActions
+    history: TaskHistory
 
 
 class Surroundings(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -234,7 +234,7 @@ def build(around: Surroundings) -> Components:
         own_policy=policy_named(around.flags),
         background_questions=settings.background_questions,
     )
-    customs = Customs(
+    customs = SeatDefaults(
         depth=settings.max_depth,
         price=partial(_price, switchboard, settings),
         instructions=Instructions(home) if settings.instructions else no_instructions,
@@ -243,13 +243,13 @@ def build(around: Surroundings) -> Components:
         outside=servers,
         appended=settings.append_system_prompt,
     )
-    seating = Seating(library, models, toolbox, customs)
-    watch = Watch(store, supervisor.owner, outputs())
-    reach = Reach(store, supervisor, watch)
-    records = Records(store, outputs(), workspace.cwd, settings.agent_caps, settings.stall_seconds)
-    workplaces = Workplaces(home, store)
-    processes = Apart(store, bus, supervisor, around.engine)
-    places = EarlierPlaces(store, models, seating, session, workplaces, processes)
+    seating = SeatBuilder(library, models, toolbox, customs)
+    watch = TaskWatcher(store, supervisor.owner, outputs())
+    reach = TaskControl(store, supervisor, watch)
+    records = TaskRecords(store, outputs(), workspace.cwd, settings.agent_caps, settings.stall_seconds)
+    workplaces = TaskFolders(home, store)
+    processes = OtherProcesses(store, bus, supervisor, around.engine)
+    places = CallerFactory(store, models, seating, session, workplaces, processes)
 
     async def rouse(task: Task) -> Task:
         return await work.rouse(task)
@@ -261,20 +261,20 @@ def build(around: Surroundings) -> Components:
         TaskPlanner(store, seating, workplaces, places, supervisor.find, settings),
         watch,
         reach,
-        AskParent(store, supervisor, watch, settings.question_seconds, settings.answer_seconds),
+        QuestionRouter(store, supervisor, watch, settings.question_seconds, settings.answer_seconds),
         rouse,
         outputs(),
     )
     starter = TaskStarter(
         store, bus, seating, workplaces, processes, delegation, outputs(), settings.command_seconds
     )
-    terms = Terms(
+    terms = SessionLimits(
         turns=settings.max_turns,
         seconds=settings.max_seconds,
         budget=settings.budget,
         named=settings.named_budget(around.flags),
     )
-    work = Work(session, terms, store, records, delegation, starter, processes)
+    work = TaskService(session, terms, store, records, delegation, starter, processes)
     return Components(
         settings=settings,
         workspace=workspace,
@@ -300,8 +300,8 @@ def build(around: Surroundings) -> Components:
         processes=processes,
         delegation=delegation,
         work=work,
-        verbs=Verbs(records, reach, work.send),
-        history=History(records, store),
+        verbs=TaskActions(records, reach, work.send),
+        history=TaskHistory(records, store),
     )
 
 
@@ -334,12 +334,12 @@ async def opened(
     asker: Asker | None,
 ) -> AsyncGenerator[Components, None]:
     """Open a workspace: read its settings, open its journal and start what runs beside the agents."""
-    check_opening(cwd, model, settings, store, asker)
+    check_open_arguments(cwd, model, settings, store, asker)
     workspace = workspace_at(Path(cwd))
     flags = {**(settings or {}), **({"model": model} if isinstance(model, str) and model else {})}
     project = standing(workspace.root, gen_home())
     chosen = merged(found := layers(workspace.root, flags, project=project))
-    policy, tools = root_policy(found, chosen), own_tools(tools)
+    policy, tools = root_policy(found, chosen), checked_tools(tools)
     provider = None if isinstance(model, str) else model
     alone = store is None and provider is None and all(tool.source == "builtin" for tool in tools)
     async with AsyncExitStack() as stack:
@@ -348,7 +348,7 @@ async def opened(
             stack.push_async_callback(store.close)
         engine = engine_for(store, gen_home(), workspace.cwd, flags, policy) if alone else None
         telemetry = await stack.enter_async_context(Telemetry(chosen.telemetry, chosen.telemetry_content))
-        timing = Timing(chosen.stall_seconds, chosen.silence_seconds)
+        timing = LivenessTimeouts(chosen.stall_seconds, chosen.silence_seconds)
         supervisor = Supervisor(store, Slots(chosen.max_agents, chosen.agent_caps), timing)
         desk = _desk(asker)
         if desk is not None:

@@ -25,8 +25,8 @@ from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_pool import Connection
 from gencode.tasks import watch
 from gencode.tasks.other_process import CUT_SHORT
-from gencode.tasks.remote_task import Remote
-from gencode.tasks.running_task import Live
+from gencode.tasks.remote_task import RemoteTask
+from gencode.tasks.running_task import RunningTask
 from gencode.testing import reported
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, ended, submit
@@ -99,7 +99,7 @@ class Late(FleetStore):
 
 
 @asynccontextmanager
-async def sending(fleet: Fleet, store: FleetStore) -> AsyncGenerator[tuple[GenCode, Live, Gate]]:
+async def sending(fleet: Fleet, store: FleetStore) -> AsyncGenerator[tuple[GenCode, RunningTask, Gate]]:
     """A conversation that waits for an agent of a worker, which waits at a gate."""
     gate = Gate(fleet.folder)
     main = [{"calls": [{"name": "Task", "input": SENT}]}, {"text": "main done"}, {"text": "heard"}]
@@ -193,7 +193,7 @@ async def test_an_agent_that_waited_for_its_turn_and_may_be_queued_is_called_off
         found = await store.dispatched(lease.task)
         return found is not None and found.order is not None
 
-    remote = Remote(lease.state, stop := Stop(), begin, store, Bus(store.events), lease=lease)
+    remote = RemoteTask(lease.state, stop := Stop(), begin, store, Bus(store.events), lease=lease)
     following = asyncio.ensure_future(remote.follow("keeper"))
     await until(queued, "it is queued")
     stop.stop(stop_cause("enough"))
@@ -288,7 +288,7 @@ async def test_an_agent_whose_sender_is_stopped_while_the_database_is_away_is_ca
     async with sending(fleet, store) as (gen, job, _):
         [sub] = [each.agent_id for each in await gen.tasks(job.id)]
         remote = gen.supervisor.find(sub)
-        assert isinstance(remote, Remote)
+        assert isinstance(remote, RemoteTask)
         fleet.postgres.stop()
         try:
             await remote.halt(stop_cause("enough"))

@@ -24,7 +24,7 @@ from gencode.fleet.workspace_transfer import read_order
 from gencode.journal.store import TaskQuery
 from gencode.stores.pg_fleet import FleetStore
 from gencode.tasks.crash_recovery import close_unclaimed
-from gencode.tasks.watch import Watch
+from gencode.tasks.watch import TaskWatcher
 from tests.fleet.driving import Fleet, ended, submit
 from tests.interfaces.cli.running import start
 from tests.postgres import Postgres
@@ -213,7 +213,7 @@ async def test_who_waits_for_a_task_goes_on_to_wait_while_the_database_is_away_a
     await answered(gen, task, "done")
     store = await Shaky.open(empty.url)
     told: list[PassingFact] = []
-    watch = Watch(store, "somebody")
+    watch = TaskWatcher(store, "somebody")
     assert (await watch.ended(task, PATIENCE, told.append)).result == "done"
     store.away = 3
     assert [event.seq async for event in watch.events(task, 0, told.append)] == [1, 2, 3, 4]
@@ -250,4 +250,4 @@ async def test_an_agent_may_be_woken_as_often_as_one_likes(gen: GenCode) -> None
     assert found is not None and found.order is not None and found.takes > MOST_TAKES
     assert found.takes - read_order(found.order).takes == 0
     with pytest.raises(UserMistake, match="was woken and waits for a worker"):
-        await gen.watch.check_rests(await gen.find(task))
+        await gen.watch.check_not_woken(await gen.find(task))

@@ -19,14 +19,14 @@ from gencode.journal.owner import new_owner
 from gencode.journal.store import Ownership
 from gencode.stores.memory import MemoryStore
 from gencode.tasks import other_process, process_engine
-from gencode.tasks.liveness import ProcessLiveness, Timing, not_ended_in_time, silent_process
+from gencode.tasks.liveness import LivenessTimeouts, ProcessLiveness, not_ended_in_time, silent_process
 from gencode.testing import call, says
 from tests.sandbox.processes.living import alive, new_word
 from tests.tasks.test_isolation import LOOK, SLOW, child_of, owner_of, played
 from tests.tasks.test_suspended import leases_run_out
 from tests.waiting import until
 
-TIMING = Timing(20.0, 60.0)
+TIMING = LivenessTimeouts(20.0, 60.0)
 WAITS = {"stall_seconds": 1.0, "silence_seconds": 2.0}
 WHY = "its process gave no sign of life for"
 

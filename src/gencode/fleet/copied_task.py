@@ -16,7 +16,7 @@ from gencode.core.spec import Workspace
 from gencode.journal.folder_snapshot import Parcel, Parcels, Returned, as_reason
 from gencode.permissions.paths import is_inside
 from gencode.sandbox.shells import Walls
-from gencode.tasks.task_folders import Summary, Workplace
+from gencode.tasks.task_folders import FolderSummary, TaskFolder
 from gencode.workspaces.restore_worktree import LEFT
 from gencode.workspaces.transfer.worker_copy import Guest, Lodging, lodge
 
@@ -68,7 +68,7 @@ def lost_copies(messages: Iterable[Message], returned: Returned | None) -> list[
     return copies[handed[-1] + 1 :] if handed else copies
 
 
-class Lodged(Workplace):
+class Lodged(TaskFolder):
     """The lodging of one task. `owner` is who runs it, `worker` the machine as people know it."""
 
     shared = False
@@ -129,7 +129,7 @@ class Lodged(Workplace):
         there = Path(self._lodging.guest.cwd)
         return str(self._tree.path), str(there.parents[len(below.parts) - 1] if below.parts else there)
 
-    def heard(self) -> list[UserMessage]:
+    def introduction(self) -> list[UserMessage]:
         """What an agent should know about its folder before it begins."""
         parcel = self._lodging.guest.parcel
         history = "" if parcel.head else ALONE
@@ -137,7 +137,7 @@ class Lodged(Workplace):
         told = f"{self._said(HERE)}{forked.format(left=parcel.start_left)}"
         return [place_told(told, self._place)]
 
-    def heard_anew(self) -> list[UserMessage]:
+    def change_notice(self) -> list[UserMessage]:
         """What an agent should know before it goes on that has not been exactly here before."""
         return [] if self.same_place else [place_told(self._moved(), self._place)]
 
@@ -156,10 +156,10 @@ class Lodged(Workplace):
         """Whether the agent has been exactly here before."""
         return self._lodging.kept
 
-    async def summary(self) -> Summary:
+    async def summary(self) -> FolderSummary:
         """What the agent changed, handed in, and how that can be taken over."""
         if self._over:
-            return Summary()
+            return FolderSummary()
         try:
             changes, notes = await self._handed_in()
         except GenCodeError as trouble:
@@ -168,7 +168,7 @@ class Lodged(Workplace):
         parcel = self._lodging.guest.parcel
         sent = (*parcel.notes, *(each.told() for each in parcel.missing))
         lost = [LOST.format(copy=copy) for copy in self.lost]
-        return Summary(changes, (*sent, *lost, *notes))
+        return FolderSummary(changes, (*sent, *lost, *notes))
 
     async def hand_over(self) -> None:
         """Hand in what is there for whoever goes on with the task; what cannot be handed in stays."""

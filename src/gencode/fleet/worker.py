@@ -44,7 +44,7 @@ from gencode.stores.pg_schema import migrate_url
 from gencode.tasks.crash_recovery import close_leased, close_task, close_unclaimed
 from gencode.tasks.deadline import UnclaimedTimer
 from gencode.tasks.liveness import LeaseRenewal
-from gencode.tasks.running_task import Live
+from gencode.tasks.running_task import RunningTask
 from gencode.workspaces.transfer.mirror import Unreachable
 
 log = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ class Worker:
         self._closing: set[asyncio.Future[Any]] = set()
         self._draining = False
         self._left: list[Lease] = []
-        self._bound: dict[str, tuple[Live, str]] = {}
+        self._bound: dict[str, tuple[RunningTask, str]] = {}
         caps = {name.casefold(): cap for name, cap in shape.caps.items()}
         self._repertoire = known = Repertoire(shape.agents)
         share = Share(known.names, shape.most, caps, self._parked, self._fits, known.meet)
@@ -294,7 +294,7 @@ class Worker:
             try:
                 gen = await room.gen()
                 if lodged is not None:
-                    gen.workplaces.given[task] = lodged
+                    gen.workplaces.prepared[task] = lodged
                     lodged.owner = gen.supervisor.owner
                     room.lodge(lodged)
                 yield gen
@@ -303,7 +303,7 @@ class Worker:
                 await asyncio.wait([room.life])
                 self._rooms = {key: each for key, each in self._rooms.items() if each is not room}
 
-    async def _stayed(self, task: str, order: FarOrder, job: Live) -> None:
+    async def _stayed(self, task: str, order: FarOrder, job: RunningTask) -> None:
         """Look after a task until it has ended; a lease that could not be given back is remembered."""
         try:
             if sender := _sender(order):

@@ -28,7 +28,7 @@ from gencode.journal.owner import LEASE_SECONDS
 from gencode.questions.question_desk import QuestionDesk
 from gencode.sandbox.shells import Walls
 from gencode.stores.pg_fleet import FleetStore
-from gencode.tasks.running_task import Live
+from gencode.tasks.running_task import RunningTask
 from gencode.workspaces.transfer.snapshot_builder import Around
 
 log = logging.getLogger(__name__)
@@ -149,7 +149,7 @@ class Room:
         try:
             async with GenCode.open(cwd, settings=settings, store=self._store, asker=self._desk) as gen:
                 gen.processes.employ(self._onward)
-                gen.servers.patience = SERVERS_WAIT
+                gen.servers.wait_at_most(SERVERS_WAIT)
                 self._opened.set_result(gen)
                 await self._closing.wait()
         except GenCodeError as trouble:
@@ -176,7 +176,7 @@ def at_home(question: Question, copy: str, folder: str) -> Question:
     return replace(question, rules=tuple(rule.spelled for rule in decision.lasting), decision=decision)
 
 
-def _first(live: Live, lives: Mapping[str, Live]) -> str:
+def _first(live: RunningTask, lives: Mapping[str, RunningTask]) -> str:
     """The task from which an agent was sent that runs here, over however many others."""
     while (above := lives.get(live.task.parent or "")) is not None:
         live = above

@@ -145,6 +145,6 @@ def _in_clone(copied: FolderCopy) -> UserMessage:
     return place_told(text, ClonePlace(copied.top, copied.of))
 
 
-def link_of(spec: AgentSpec, grant: Mode | None = None) -> ChainLink:
+def chain_link(spec: AgentSpec, grant: Mode | None = None) -> ChainLink:
     """What an agent adds to the chain of policies over it."""
     return ChainLink(f"agent {spec.name}", spec.mode, spec.rules, grant)

@@ -15,7 +15,7 @@ from gencode.core.spec import AgentSpec, Workspace
 from gencode.files.file_versions import FileVersions
 from gencode.journal.event_bus import Bus
 from gencode.permissions.chain import Chain, Root
-from gencode.sessions.caller import Approved, Caller, link_of
+from gencode.sessions.caller import Approved, Caller, chain_link
 
 if TYPE_CHECKING:
     from gencode.sandbox.shells import Shell, Shells, Walls
@@ -123,4 +123,4 @@ class Session(Struct, frozen=True, eq=False, kw_only=True):
         caller = self.caller()
         if spec.mode is None and not spec.rules:
             return caller
-        return replace(caller, chain=caller.chain.below(link_of(spec)))
+        return replace(caller, chain=caller.chain.below(chain_link(spec)))

@@ -16,9 +16,9 @@ from gencode.journal.owner import fate
 from gencode.journal.store import Store, TaskQuery, Wish
 from gencode.tasks import one_task_process
 from gencode.tasks.crash_recovery import close_task, stop_anywhere
-from gencode.tasks.queue_position import places
+from gencode.tasks.queue_position import queue_positions
 from gencode.tasks.supervisor import REPORT_SECONDS, Supervisor
-from gencode.tasks.watch import LOOK_SECONDS, Watch
+from gencode.tasks.watch import LOOK_SECONDS, TaskWatcher
 
 STOP_SECONDS = 3.0
 """So long the process that runs a task has to stop it."""
@@ -31,28 +31,28 @@ MOST_LIVES = 10
 would wake each other for ever."""
 
 
-class Stops(Struct, frozen=True):
+class StopResult(Struct, frozen=True):
     """What a stop came to: the task as it is now, and everything that it hit."""
 
     task: Task
     hit: tuple[Task, ...] = ()
 
 
-class Reach:
+class TaskControl:
     """Acts on tasks by what the journal knows of them. A task of a dead process ends when it is looked at."""
 
-    def __init__(self, store: Store, supervisor: Supervisor, watch: Watch) -> None:
+    def __init__(self, store: Store, supervisor: Supervisor, watch: TaskWatcher) -> None:
         self._store = store
         self._supervisor = supervisor
         self._watch = watch
 
-    async def strike(self, task: str, verb: Verb, why: Cause, message: str = "") -> Stops:
+    async def strike(self, task: str, verb: Verb, why: Cause, message: str = "") -> StopResult:
         """Do one of the verbs that cut or end; only a task that is interrupted can be told a message."""
         if verb == "interrupt":
             return await self.interrupt(task, why, message)
         return await self.stop(task, why, tree=verb == "tree", report=verb == "keep")
 
-    async def stop(self, task: str, why: Cause, *, tree: bool = False, report: bool = False) -> Stops:
+    async def stop(self, task: str, why: Cause, *, tree: bool = False, report: bool = False) -> StopResult:
         """Stop a task and the work it waits for; with `tree` also what it sent to the background.
 
         With `report` it says in one last turn what it has found. What has ended is freed where a process has
@@ -71,7 +71,7 @@ class Reach:
             await self._free(task)
         await asyncio.gather(*(self._stopped(each, why, report=False) for each in below))
         now = [await self._watch.task(each.id) for each in family]
-        return Stops(now[0], tuple(each for each in now if each.id in running and each.status.ended))
+        return StopResult(now[0], tuple(each for each in now if each.id in running and each.status.ended))
 
     async def _free(self, task: str) -> None:
         """Take a task at rest from a process that hangs or is suspended, so that others can go on with it."""
@@ -103,15 +103,15 @@ class Reach:
         """What is at work in the process of a task and ends with that, because nobody else needs it."""
         owners = {held.task: held.owner for held in await self._store.owned()}
         owner = owners.get(task.id, "")
-        if owner == owners.get(task.parent or "") or not one_task_process.is_bound(owner):
+        if owner == owners.get(task.parent or "") or not one_task_process.is_bound_process(owner):
             return []
         return [each for each, whose in owners.items() if whose == owner]
 
     async def place(self, task: str) -> int | None:
         """The place of a task that waits for its turn; None for any other, and where there is no line."""
-        return (await places(self._store, [task], self._supervisor.slots.caps)).get(task)
+        return (await queue_positions(self._store, [task], self._supervisor.slots.caps)).get(task)
 
-    async def interrupt(self, task: str, why: Cause, message: str = "") -> Stops:
+    async def interrupt(self, task: str, why: Cause, message: str = "") -> StopResult:
         """Cut what a task does at this moment, and what it waits for; it goes on, with what is said to it.
 
         A conversation's turn is over; what it sent to the background goes on in both cases.
@@ -127,9 +127,9 @@ class Reach:
             await self._watch.until(task, lambda now: now.seq > hit[0].seq, STOP_SECONDS)
         now = await self._watch.task(task)
         if now.status is Status.PENDING or _ended_by_itself(now):
-            return Stops(now)
+            return StopResult(now)
         below = await asyncio.gather(*(self._watch.ended(each.id, STOP_SECONDS) for each in hit[1:]))
-        return Stops(now, (*hit[:1], *(each for each in below if not _ended_by_itself(each))))
+        return StopResult(now, (*hit[:1], *(each for each in below if not _ended_by_itself(each))))
 
     async def send(self, task: str, text: str, sender: str = "user") -> Task:
         """Say something to a task, whoever runs it; it hears that before its next reply. The task as it is.
@@ -149,14 +149,14 @@ class Reach:
                 job.seat.inbox.put(letter)
         return number
 
-    async def may_be_roused(self, task: Task) -> bool:
+    async def may_be_woken(self, task: Task) -> bool:
         """Whether an agent that has ended goes on for one that did not send it: nobody has stopped it."""
         if task.status is Status.CANCELLED or task.imported:
             return False
         events = await self._store.events(task.id)
         return sum(isinstance(event.fact, TaskStarted) for event in events) < MOST_LIVES
 
-    async def send_back(self, task: str) -> Task:
+    async def move_to_background(self, task: str) -> Task:
         """Send a task that somebody waits for to the background; UserMistake when nobody lets go of it."""
         found = await self._watch.task(task)
         if found.status.ended:

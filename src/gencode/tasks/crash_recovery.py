@@ -35,8 +35,8 @@ from gencode.journal.dispatch import Dispatching
 from gencode.journal.owner import fate, new_owner
 from gencode.journal.store import Lease, Store, TaskQuery, Wish
 from gencode.tasks import one_task_process
-from gencode.tasks.liveness import FolderLiveness, Hanging, is_abandoned, ownership_of
-from gencode.tasks.output_recovery import make_whole
+from gencode.tasks.liveness import FolderLiveness, HungProcess, is_abandoned, ownership_of
+from gencode.tasks.output_recovery import restore_output_file
 from gencode.tasks.task_queries import is_bounded
 
 log = logging.getLogger(__name__)
@@ -107,11 +107,11 @@ async def close_leased(
     """
     facts: list[DurableFact] = []
     try:
-        facts = await last_facts(store, lease.state, why, status, prompt)
+        facts = await ending_facts(store, lease.state, why, status, prompt)
     finally:
         await _written(store, lease, facts)
     if facts:
-        await make_whole(store, outputs, lease.state)
+        await restore_output_file(store, outputs, lease.state)
 
 
 async def time_out(store: Store, task: str, why: Cause) -> None:
@@ -120,7 +120,7 @@ async def time_out(store: Store, task: str, why: Cause) -> None:
     await close_task(store, task, new_owner(), held.owner if held else None, why, Status.TIMED_OUT)
 
 
-async def close_hanging(store: Store, hanging: Hanging) -> None:
+async def close_hung_process(store: Store, hanging: HungProcess) -> None:
     """Time out what a process has that hangs, and then kill that; after this it can write nothing more."""
     for task, why in hanging.tasks.items():
         await close_task(store, task, new_owner(), hanging.owner, why, Status.TIMED_OUT)
@@ -133,7 +133,7 @@ async def recover_folder(store: Store, liveness: FolderLiveness) -> None:
         await asyncio.sleep(liveness.seconds)
         try:
             for hanging in await liveness.look():
-                await close_hanging(store, hanging)
+                await close_hung_process(store, hanging)
         except GenCodeError as trouble:
             log.info("whether tasks of other processes hang is not known: %s", trouble)
 
@@ -180,7 +180,7 @@ async def close_unclaimed(store: Store, task: str, why: str) -> bool:
         if now is None or found is None or found.order is None:
             return False
         cause = Cause(EndReason.NO_WORKER, why + GO_ON.format(task=task))
-        last = await last_facts(store, now, cause, Status.TIMED_OUT, found.prompt)
+        last = await ending_facts(store, now, cause, Status.TIMED_OUT, found.prompt)
         # Nobody renews this one's leases, so that the task is free soon when the database goes away now.
         lease = await store.take(task, new_owner())
         return await _written(store, lease, last if lease.state.seq == now.seq else [])
@@ -202,7 +202,7 @@ async def _written(store: Store, lease: Lease, last: list[DurableFact]) -> bool:
     return written
 
 
-async def last_facts(
+async def ending_facts(
     store: Store, task: Task, why: Cause, status: Status, prompt: str | None = None
 ) -> list[DurableFact]:
     """The facts that end a task: not begun yet, cut where it was, or with a `prompt` to go on and not begun.

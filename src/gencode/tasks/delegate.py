@@ -21,17 +21,17 @@ from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
 from gencode.journal.store import Store, TaskQuery
 from gencode.sessions.caller import Caller
-from gencode.tasks.control import Reach
+from gencode.tasks.control import TaskControl
 from gencode.tasks.deadline import ended_in_queue, report_by
 from gencode.tasks.delivery import AgentInbox
-from gencode.tasks.messages import Kept
-from gencode.tasks.output_recovery import make_whole
+from gencode.tasks.messages import MessageKept
+from gencode.tasks.output_recovery import restore_output_file
 from gencode.tasks.plan import TaskPlanner
-from gencode.tasks.running_task import Live
-from gencode.tasks.seat_builder import Seating
+from gencode.tasks.running_task import RunningTask
+from gencode.tasks.seat_builder import SeatBuilder
 from gencode.tasks.supervisor import Supervisor
-from gencode.tasks.task_schema import formed
-from gencode.tasks.watch import Watch, as_awaited, facts_of
+from gencode.tasks.task_schema import with_checked_schema
+from gencode.tasks.watch import TaskWatcher, readable_events, with_woken_as_pending
 
 if TYPE_CHECKING:
     from gencode.tasks.start import TaskStarter
@@ -56,10 +56,10 @@ class Delegation(Struct, frozen=True, eq=False):
 
     store: Store
     supervisor: Supervisor
-    seating: Seating
+    seating: SeatBuilder
     planner: TaskPlanner
-    watch: Watch
-    reach: Reach
+    watch: TaskWatcher
+    reach: TaskControl
     inquirer: Inquirer
     rouse: Rouse
     outputs: Path
@@ -78,7 +78,7 @@ class Delegation(Struct, frozen=True, eq=False):
             await job.wait(seconds)
             return self.watch.outcome(job.task)
         found = await self.watch.ended(task, seconds)
-        await make_whole(self.store, self.outputs, found)
+        await restore_output_file(self.store, self.outputs, found)
         return self.watch.outcome(found)
 
     async def hits(self, task: str, verb: Verb) -> list[Sent]:
@@ -105,7 +105,7 @@ class AgentDelegate:
         self._caller = caller
         self._inbox = inbox
         self._find = delegation.supervisor.find
-        self._children: dict[str, Live | Sent] = {}
+        self._children: dict[str, RunningTask | Sent] = {}
         """What was started in this run; of what has ended only how it did."""
 
     @property
@@ -136,7 +136,7 @@ class AgentDelegate:
             self._inbox.cut_off(call, job)
             raise
 
-    async def _answered(self, job: Live) -> Outcome:
+    async def _answered(self, job: RunningTask) -> Outcome:
         """The outcome of an agent that was waited for; as it was, where the database did not come back."""
         try:
             await job.ended()
@@ -154,7 +154,7 @@ class AgentDelegate:
         name = _id(task)
         if seconds > 0:
             ended = asyncio.ensure_future(self._delegation.look(name, seconds))
-            speaks = asyncio.ensure_future(self._inbox.letter_from(name, 0))
+            speaks = asyncio.ensure_future(self._inbox.wait_for_letter(name, 0))
             try:
                 await asyncio.wait([ended, speaks], return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -208,9 +208,11 @@ class AgentDelegate:
             await self._starter.settled(found.id)  # somebody else may be waking it at this moment
             now = await self._delegation.watch.task(found.id)
             if now.status.ended and await self._delegation.store.waiting(found.id):
-                if isinstance(refused, Kept):
+                if isinstance(refused, MessageKept):
                     raise
-                raise Kept(f"{refused} The message is kept, and heard when the task goes on.") from None
+                raise MessageKept(
+                    f"{refused} The message is kept, and heard when the task goes on."
+                ) from None
             return self._delegation.watch.outcome(now), "heard" if now.status.ended else "soon"
 
     async def rouse(self, found: Task) -> Task:
@@ -228,7 +230,7 @@ class AgentDelegate:
         """
         own = await self._delegation.known(self._task)
         beside = found.parent is not None and found.parent == own.parent
-        if not (beside and await self._delegation.reach.may_be_roused(found)):
+        if not (beside and await self._delegation.reach.may_be_woken(found)):
             return None
         sender = self._delegation.supervisor.local(found.parent or "")
         if sender is not None and not sender.over and isinstance(sender.seat.delegate, AgentDelegate):
@@ -243,7 +245,7 @@ class AgentDelegate:
     async def own(self) -> Sequence[Outcome]:
         """The tasks that this agent has sent in all its runs, oldest first."""
         store = self._delegation.store
-        found = await as_awaited(store, await store.tasks(TaskQuery(parent=self._task)))
+        found = await with_woken_as_pending(store, await store.tasks(TaskQuery(parent=self._task)))
         return [self._delegation.watch.outcome(child) for child in found]
 
     async def replay(self, task: str) -> Outcome:
@@ -252,7 +254,7 @@ class AgentDelegate:
         if wanted != own and wanted not in [child.agent_id for child in await self.own()]:
             raise UserMistake(f"There is no task {wanted} of yours.")
         found = await self._delegation.known(wanted)
-        events, _ = await facts_of(self._delegation.store, wanted)
+        events, _ = await readable_events(self._delegation.store, wanted)
         transcript: list[dict[str, Any]] = [to_builtins(message) for message in whole_transcript(events)]
         return replace(self._delegation.watch.outcome(found), transcript=transcript)
 
@@ -269,7 +271,7 @@ class AgentDelegate:
         """How much of its result an agent hands to another agent's context."""
         return self._delegation.seating.result_cap(agent)
 
-    def _look_after(self, job: Live) -> None:
+    def _look_after(self, job: RunningTask) -> None:
         def ended(_: object) -> None:
             if self._children.get(job.id) is job:
                 self._children[job.id] = as_sent(job.task)
@@ -279,18 +281,18 @@ class AgentDelegate:
         if job.work is not None:
             job.work.add_done_callback(ended)
 
-    def _outcome(self, job: Live) -> Outcome:
+    def _outcome(self, job: RunningTask) -> Outcome:
         return self._delegation.watch.outcome(job.task)
 
-    async def _sent(self, request: TaskRequest, call: ToolCall) -> Live:
-        return await self._starter.start(await self._delegation.planner.new(request, self._here(), call))
+    async def _sent(self, request: TaskRequest, call: ToolCall) -> RunningTask:
+        return await self._starter.start(await self._delegation.planner.plan_new(request, self._here(), call))
 
     def _here(self) -> Caller:
         """The agent as a caller, and when what it starts in the background has to end with it."""
         live = self._find(self._task)
         return self._caller.ending(live.deadline.of_background if live is not None else None)
 
-    async def _resumed(self, request: TaskRequest) -> Live:
+    async def _resumed(self, request: TaskRequest) -> RunningTask:
         if request.isolation:
             raise UserMistake(
                 "An agent that goes on does so in the process of its sender; leave isolation out."
@@ -300,9 +302,9 @@ class AgentDelegate:
             raise UserMistake(f"Task {task.id} was sent by somebody else; only its sender can go on with it.")
         if self._delegation.seating.find(request.agent).name != task.agent:  # the gate has judged this one
             raise UserMistake(f"Task {task.id} belongs to {task.agent}; name that as subagent_type.")
-        request = await formed(request)
-        await self._delegation.watch.check_rests(task)
-        plan = await self._delegation.planner.resumed_child(task, request, self._here())
+        request = await with_checked_schema(request)
+        await self._delegation.watch.check_not_woken(task)
+        plan = await self._delegation.planner.plan_child_resume(task, request, self._here())
         return await self._starter.start(plan)
 
 

@@ -18,13 +18,13 @@ from gencode.journal.store import Store, TaskQuery, Wish
 from gencode.tasks.crash_recovery import close_if_orphan
 from gencode.tasks.delivery import AgentInbox
 from gencode.tasks.relatives import TaskTree
-from gencode.tasks.remote_task import Followed
-from gencode.tasks.running_task import GRACE_SECONDS, Job
+from gencode.tasks.remote_task import FollowedTask
+from gencode.tasks.running_task import GRACE_SECONDS, LocalTask
 from gencode.tasks.supervisor import Supervisor
 from gencode.tasks.watch import LOOK_SECONDS
 
 
-class Family:
+class TaskFamily:
     """Learns the relatives of tasks that go on, and expects what they still have out."""
 
     def __init__(
@@ -87,18 +87,18 @@ class Family:
             if job := self._supervisor.find(child.id):
                 inbox.expect(job)
 
-    def rejoin(self, sender: Task, children: Sequence[Task], job: Job) -> None:
+    def rejoin(self, sender: Task, children: Sequence[Task], job: LocalTask) -> None:
         """Follow the agents that a task waited for when it was cut and that are still at work elsewhere."""
         for child in children:
             if child.id not in sender.delivered.left or child.status.ended or self._supervisor.find(child.id):
                 continue
-            remote = Rejoined(child, job.stop.branch(), self._store, self._bus)
+            remote = RejoinedTask(child, job.stop.branch(), self._store, self._bus)
             self._supervisor.watch(remote, lambda remote=remote: remote.follow(self._supervisor.owner))
             if isinstance(job.seat.inbox, AgentInbox):
                 job.seat.inbox.expect(remote)
 
 
-class Rejoined(Followed):
+class RejoinedTask(FollowedTask):
     """A task whose sender died and goes on here. Who runs it is known from the journal alone."""
 
     @property

@@ -9,7 +9,7 @@ from gencode.core.messages import Message
 from gencode.files.file_memory import last_known, recall
 
 
-async def know_again(seat: Seat, record: Recorder, transcript: Sequence[Message]) -> None:
+async def restore_known_files(seat: Seat, record: Recorder, transcript: Sequence[Message]) -> None:
     """Let an agent read the outputs of its earlier runs, and change the files it knew if they are the same.
 
     What came from a file may claim to know anything, and knows nothing.

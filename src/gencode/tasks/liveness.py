@@ -34,7 +34,7 @@ Tell = Callable[[Event], Awaitable[None]]
 """Hears something that is not written down."""
 
 
-class Timing(Struct, frozen=True):
+class LivenessTimeouts(Struct, frozen=True):
     """After how many seconds what is concluded about a task or its process."""
 
     stalled: float = 120.0
@@ -176,7 +176,7 @@ class TaskLiveness:
     Who waits for an agent, an answer or its turn is not silent.
     """
 
-    def __init__(self, record: Recorder, timing: Timing) -> None:
+    def __init__(self, record: Recorder, timing: LivenessTimeouts) -> None:
         self._record = record
         self._timing = timing
 
@@ -194,7 +194,7 @@ class TaskLiveness:
         return None
 
 
-class Silence:
+class SilenceCounter:
     """For how long tasks were silent while this process looked, whatever the clocks of machines say."""
 
     def __init__(self, longest_gap: float, clock: Callable[[], float]) -> None:
@@ -235,7 +235,7 @@ class ProcessLiveness:
         self,
         store: Store,
         task: str,
-        timing: Timing,
+        timing: LivenessTimeouts,
         seconds: float | None,
         tell: Callable[[PassingFact], None],
         clock: Callable[[], float] = time.monotonic,
@@ -246,7 +246,7 @@ class ProcessLiveness:
         self._timing = timing
         self._seconds = seconds
         self._tell = tell
-        self._silence = Silence(timing.longest_gap, clock)
+        self._silence = SilenceCounter(timing.longest_gap, clock)
         self._ran = 0.0
         self._told = False
 
@@ -274,7 +274,7 @@ class ProcessLiveness:
         return [(held.task, held.owner)] if held is not None and held.over else []
 
 
-class Hanging(Struct, frozen=True):
+class HungProcess(Struct, frozen=True):
     """A process that runs one task and hangs, and why each task that it has is to be ended."""
 
     owner: str
@@ -293,7 +293,7 @@ class FolderLiveness:
         self,
         store: Store,
         root: Path,
-        timing: Timing,
+        timing: LivenessTimeouts,
         tell: Tell | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -302,7 +302,7 @@ class FolderLiveness:
         self._root = root
         self._timing = timing
         self._tell = tell
-        self._silence = Silence(timing.longest_gap, clock)
+        self._silence = SilenceCounter(timing.longest_gap, clock)
         self._told: set[str] = set()
 
     @property
@@ -310,13 +310,13 @@ class FolderLiveness:
         """How often to look."""
         return min(self._timing.longest_gap, self._timing.silent / 4)
 
-    async def look(self) -> list[Hanging]:
+    async def look(self) -> list[HungProcess]:
         """Look once more; the processes that hang, once the time of one of their tasks is up."""
         held = (await silent_tasks(self._store, 0.0)).values()
         await self._tell_of([each for each in held if each.silent >= self._timing.stalled])
         alone = {owner for owner in {each.owner for each in held} if one_task_process.runs_one_task(owner)}
         self._silence.look([(each.task, each.owner) for each in held if each.owner in alone])
-        found = [Hanging(owner, await self._overdue(owner)) for owner in alone]
+        found = [HungProcess(owner, await self._overdue(owner)) for owner in alone]
         return [each for each in found if each.tasks]
 
     async def _tell_of(self, stalled: Sequence[Ownership]) -> None:

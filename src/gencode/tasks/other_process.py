@@ -21,7 +21,7 @@ from gencode.journal.handover import Elsewhere, Engine, Handover
 from gencode.journal.store import Store
 from gencode.tasks.crash_recovery import stop_anywhere
 from gencode.tasks.liveness import ProcessLiveness
-from gencode.tasks.remote_task import Remote
+from gencode.tasks.remote_task import RemoteTask
 from gencode.tasks.running_task import GRACE_SECONDS
 from gencode.tasks.supervisor import Supervisor
 from gencode.tasks.watch import QUEUES, retry
@@ -38,17 +38,17 @@ CUT_SHORT = Cause(EndReason.PARENT_STOPPED, "whoever sent it was stopped meanwhi
 
 
 class DetachedTask(NamedTuple):
-    """A task that another process has begun; `news` is what a person should know of its folder."""
+    """A task that another process has begun; `folder_notice` is what a person should know of its folder."""
 
     id: str
-    news: str = ""
+    folder_notice: str = ""
 
 
 Timed = Callable[[Handover], Handover]
 """What a process is handed, with the seconds that its task has from this moment on."""
 
 
-class Apart:
+class OtherProcesses:
     """Hands tasks over to other processes. Without an engine there are none."""
 
     def __init__(self, store: Store, bus: Bus, supervisor: Supervisor, engine: Engine | None = None) -> None:
@@ -71,7 +71,7 @@ class Apart:
         """Whether they may be on other machines, with folders that are not on this one."""
         return bool(getattr(self._engine, "far", False))
 
-    async def bind(self, handover: Handover, stop: Stop, slot: Slot, timed: Timed) -> Remote:
+    async def bind(self, handover: Handover, stop: Stop, slot: Slot, timed: Timed) -> RemoteTask:
         """Run a task in a process that ends with this one; what happens there is heard here.
 
         Where too many agents are at work, it is written down and waits for its turn; `timed` says how long it
@@ -88,7 +88,7 @@ class Apart:
             handover = replace(handover, task=lease.task, keeper=lease.owner)
             begin = partial(self._in_turn, handover, timed)
             alive = self._liveness(lease.task, handover)
-            remote = Remote(lease.state, stop, begin, self._store, self._bus, slot, lease, alive)
+            remote = RemoteTask(lease.state, stop, begin, self._store, self._bus, slot, lease, alive)
             self._bus.publish(await self._store.events(lease.task))
         slot.task = remote.id
         self._supervisor.watch(remote, lambda: self._followed(remote))
@@ -101,15 +101,15 @@ class Apart:
         tell = partial(self._bus.tell, task)
         return ProcessLiveness(self._store, task, self._supervisor.timing, handover.seconds, tell)
 
-    async def _followed(self, remote: Remote) -> None:
+    async def _followed(self, remote: RemoteTask) -> None:
         """Follow a task to its end; one that was stopped while the database was away is called off later."""
         try:
             await remote.follow(self._supervisor.owner)
         finally:
             if self.far and remote.stop.cause is not None and not remote.task.status.ended:
-                self._supervisor.see_to(self._call_off(remote.id, remote.stop.cause))
+                self._supervisor.run_aside(self._call_off(remote.id, remote.stop.cause))
 
-    async def _at_once(self, handover: Handover, stop: Stop, slot: Slot) -> Remote:
+    async def _at_once(self, handover: Handover, stop: Stop, slot: Slot) -> RemoteTask:
         begun = False
         try:
             process = await self._given(handover, stop)
@@ -120,7 +120,7 @@ class Apart:
                 slot.give_back()
         told, alive = _told(events, process.task), self._liveness(process.task, handover)
         begin = partial(_already, process)
-        remote = Remote(told, stop, begin, self._store, self._bus, slot, liveness=alive)
+        remote = RemoteTask(told, stop, begin, self._store, self._bus, slot, liveness=alive)
         await remote.begin()
         self._bus.publish(events)
         return remote
@@ -148,7 +148,9 @@ class Apart:
 
     async def _called_off(self, task: str) -> None:
         """Call off a task that was just given away; that goes on when it takes longer than anybody waits."""
-        await asyncio.wait([self._supervisor.see_to(self._call_off(task, CUT_SHORT))], timeout=GRACE_SECONDS)
+        await asyncio.wait(
+            [self._supervisor.run_aside(self._call_off(task, CUT_SHORT))], timeout=GRACE_SECONDS
+        )
 
     async def _call_off(self, task: str, why: Cause) -> None:
         """Stop a task wherever it is, also when the database is away at first."""
@@ -185,7 +187,7 @@ class Apart:
             raise UserMistake(f"The process for the task did not begin within {most:.4g} s.") from None
 
 
-def new_task(
+def new_handover(
     created: TaskCreated, model: Model, seconds: float | None, *, bound: bool, account: str = ""
 ) -> Handover:
     """A new task for a process of its own; the `account` of a session may pay for it."""

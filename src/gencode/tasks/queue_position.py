@@ -9,7 +9,7 @@ from gencode.journal.owner import QUEUE
 from gencode.journal.store import Store, TaskQuery
 
 
-async def places(store: Store, waiting: Collection[str], caps: Mapping[str, int]) -> dict[str, int]:
+async def queue_positions(store: Store, waiting: Collection[str], caps: Mapping[str, int]) -> dict[str, int]:
     """The places of tasks that wait for their turn in the queue of the process that will run them.
 
     Those that any worker may take have none: it goes by who is free and what fits. `caps` are the reader's;
@@ -67,7 +67,7 @@ def _at_work(running: Sequence[Task], queue: Sequence[Task], caps: Mapping[str, 
     return [_caps_of(task, caps) for task in sorted(working, key=_began)]
 
 
-def as_they_stood(task: Task) -> tuple[bool, str]:
+def restart_order(task: Task) -> tuple[bool, str]:
     """A key that puts tasks that were cut in the order they had: who was at work, and then who waited."""
     waited = task.run.started_at is None or task.run.queued_at > task.run.handed
     return waited, _came(task)

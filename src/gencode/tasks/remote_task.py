@@ -28,7 +28,7 @@ from gencode.journal.handover import Elsewhere
 from gencode.journal.store import Lease, Store, Wish
 from gencode.tasks.crash_recovery import close_if_orphan, close_unclaimed, stop_anywhere, time_out
 from gencode.tasks.liveness import Liveness
-from gencode.tasks.running_task import GRACE_SECONDS, Live
+from gencode.tasks.running_task import GRACE_SECONDS, RunningTask
 from gencode.tasks.watch import LOOK_SECONDS, QUEUES, WAITS, FindOutlook, WorkerWait, retry
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ Begin = Callable[[], Awaitable[Elsewhere]]
 """Starts the process that runs a task."""
 
 
-class Followed(Live):
+class FollowedTask(RunningTask):
     """A task that another process runs. What is written there is heard here, too."""
 
     def __init__(
@@ -84,11 +84,11 @@ class Followed(Live):
             self._task = fold(self._task, event)
         self._bus.publish(events)
         if any(isinstance(event.fact, TaskBackgrounded) for event in events):
-            self.send_back()
+            self.move_to_background()
         return events
 
 
-class Unanswered:
+class OpenQuestions:
     """The calls of a task that wait for an answer, as its facts tell: what it wants to know, and may do."""
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class Unanswered:
                 pass
 
 
-class Remote(Followed):
+class RemoteTask(FollowedTask):
     """The sender's end of a task for which a process is started.
 
     While its agent waits for an answer there, others may work in its place here.
@@ -138,7 +138,7 @@ class Remote(Followed):
         self._slot = slot
         self._lease = lease
         self._process: Elsewhere | None = None
-        self._unanswered = Unanswered()
+        self._unanswered = OpenQuestions()
         self._returning: asyncio.Task[None] | None = None
         self._waits = WorkerWait(self.tell)
         self._calling_off: Cause | None = None

@@ -17,14 +17,14 @@ from gencode.core.task import Task
 from gencode.journal.store import Lease
 from gencode.tasks.deadline import Deadline, Find, TimeLimits, worked_seconds
 from gencode.tasks.liveness import Liveness
-from gencode.tasks.task_folders import Workplace
+from gencode.tasks.task_folders import TaskFolder
 
 GRACE_SECONDS = 2.0
 RestsOn = Callable[[], Awaitable[tuple[FileChange, ...] | None]]
 """Finds out what the result of a task rests on; None where that is not known."""
 
 
-class Live(ABC):
+class RunningTask(ABC):
     """One live task, and the branch of the stop tree it hangs from."""
 
     def __init__(
@@ -39,7 +39,7 @@ class Live(ABC):
         self.work: asyncio.Task[None] | None = None
         self.overdue: Cause | None = None
         """Why its time is up, if it is."""
-        self.unwanted = False
+        self.stop_requested = False
         """Whether somebody in another process asked for its end."""
         self.sent_back: asyncio.Future[None] | None = None
         """Done when the task is sent to the background; None while nobody waits who would have to know."""
@@ -79,7 +79,7 @@ class Live(ABC):
         return False
 
     @property
-    def news(self) -> str:
+    def folder_notice(self) -> str:
         """What a person should know of the folder it works in."""
         return ""
 
@@ -100,7 +100,7 @@ class Live(ABC):
     @property
     def stopped_elsewhere(self) -> bool:
         """Whether it has ended because somebody in another process asked for that."""
-        return self.unwanted and self.task.status is Status.CANCELLED
+        return self.stop_requested and self.task.status is Status.CANCELLED
 
     async def wait(self, seconds: float) -> None:
         """Wait for its end, at most so long."""
@@ -119,7 +119,7 @@ class Live(ABC):
         """Wait for its end, or until it is sent to the background; whether it has ended."""
         if self.work is None:
             return True
-        sent_back = self.let_go()
+        sent_back = self.background_signal()
         try:
             await asyncio.wait([self.work, sent_back], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -127,12 +127,12 @@ class Live(ABC):
             self.sent_back = None
         return self.work.done()
 
-    def let_go(self) -> "asyncio.Future[None]":
+    def background_signal(self) -> "asyncio.Future[None]":
         """Be ready to be sent to the background; what is given is done when that has happened."""
         self.sent_back = asyncio.get_running_loop().create_future()
         return self.sent_back
 
-    def send_back(self) -> None:
+    def move_to_background(self) -> None:
         """Let whoever waits for it go on without it."""
         if self.sent_back is not None and not self.sent_back.done():
             self.sent_back.set_result(None)
@@ -156,7 +156,7 @@ class Live(ABC):
                 await asyncio.wait(late, timeout=GRACE_SECONDS)
 
 
-class Job(Live):
+class LocalTask(RunningTask):
     """A task that runs in this process: its seat, its transcript and its pen."""
 
     def __init__(
@@ -165,7 +165,7 @@ class Job(Live):
         transcript: list[Message],
         record: Recorder,
         stop: Stop,
-        workplace: Workplace | None = None,
+        workplace: TaskFolder | None = None,
         liveness: Liveness | None = None,
         limits: TimeLimits | None = None,
         *,
@@ -214,9 +214,9 @@ class Job(Live):
         return slot is None or slot.held or slot.waits
 
     @property
-    def news(self) -> str:
+    def folder_notice(self) -> str:
         """What a person should know of the folder it works in."""
-        return self.workplace.news if self.workplace is not None else ""
+        return self.workplace.notice if self.workplace is not None else ""
 
     @property
     def unfinished(self) -> Lease | None:

@@ -32,7 +32,7 @@ from gencode.schedule.appointments import Appointment
 from gencode.schedule.cron import count_until, next_time, read_schedule
 from gencode.schedule.time_zones import told, zone_of
 from gencode.tasks.liveness import ownership_of
-from gencode.tasks.running_task import Live
+from gencode.tasks.running_task import RunningTask
 
 log = logging.getLogger(__name__)
 
@@ -48,34 +48,34 @@ UNSTARTED = timedelta(minutes=10)
 """How the origin of a rule begins that was given for just this."""
 
 
-class Place(Protocol):
+class OpenFolder(Protocol):
     """An open GenCode in the folder of an appointment."""
 
     root: Root
 
-    async def start_task(self, request: TaskRequest) -> Live:
+    async def start_task(self, request: TaskRequest) -> RunningTask:
         """Start one subagent."""
         ...
 
-    async def start_turn(self, prompt: str, session: str | None = None, agent: str = "") -> Live:
+    async def start_turn(self, prompt: str, session: str | None = None, agent: str = "") -> RunningTask:
         """Start a turn of a conversation."""
         ...
 
-    async def outcome(self, job: Live) -> Outcome:
+    async def outcome(self, job: RunningTask) -> Outcome:
         """The outcome of a job, once it has ended."""
         ...
 
 
-def everywhere(_job: Appointment) -> bool:
+def any_folder(_job: Appointment) -> bool:
     """Whatever is due is run here."""
     return True
 
 
-Opening = Callable[[Appointment], AbstractAsyncContextManager[Place]]
+OpenFolderOf = Callable[[Appointment], AbstractAsyncContextManager[OpenFolder]]
 """Opens the folder of an appointment as it is today, with nobody to ask."""
 
 
-class Run(Struct, frozen=True):
+class RunResult(Struct, frozen=True):
     """How a run ended; `text` is what came of it, or why nothing did."""
 
     status: str
@@ -92,9 +92,9 @@ class Scheduler:
         self,
         store: Store,
         outbox: Outbox,
-        opening: Opening,
+        opening: OpenFolderOf,
         tell: Callable[[str], None] = log.info,
-        mine: Callable[[Appointment], bool] = everywhere,
+        mine: Callable[[Appointment], bool] = any_folder,
     ) -> None:
         self._store = store
         self._outbox = outbox
@@ -136,12 +136,12 @@ class Scheduler:
 
     async def fire(self, job: Appointment) -> None:
         """Run what was claimed, and write down how it ended."""
-        run = Run(Status.CANCELLED, "the process ended")
+        run = RunResult(Status.CANCELLED, "the process ended")
         try:
             async with self._slots:
                 run = await self._ran(job)
         except (GenCodeError, OSError) as trouble:
-            run = Run(Status.FAILED, str(trouble))
+            run = RunResult(Status.FAILED, str(trouble))
         finally:
             await asyncio.shield(self._close(job, run))
 
@@ -206,11 +206,11 @@ class Scheduler:
         task = await self._store.task(job.last_task)
         return task is not None and task.end.at is not None and now - moment(task.end.at) >= GRACE
 
-    async def _ran(self, job: Appointment) -> Run:
+    async def _ran(self, job: Appointment) -> RunResult:
         if job.session and (heard := await self._said_to_a_running_one(job)):
             return heard
         async with self._open(job) as place:
-            place.root.policy = kept_within(job.policy, place.root.policy)
+            place.root.policy = scheduled_policy(job.policy, place.root.policy)
             if job.task:
                 request = TaskRequest(job.agent, job.prompt, job.label, background=True)
                 live = await place.start_task(request)
@@ -218,9 +218,9 @@ class Scheduler:
                 live = await place.start_turn(job.prompt, job.session or None, job.agent)
             await self._change(job, lambda now: replace(now, last_task=live.id, last_status="running"))
             outcome = await place.outcome(live)
-        return Run(outcome.status, outcome.result or outcome.error or "")
+        return RunResult(outcome.status, outcome.result or outcome.error or "")
 
-    async def _said_to_a_running_one(self, job: Appointment) -> Run | None:
+    async def _said_to_a_running_one(self, job: Appointment) -> RunResult | None:
         """A conversation that is at work hears it as a letter, before its next reply."""
         found = await self._store.task(job.session)
         if found is None:
@@ -228,9 +228,9 @@ class Scheduler:
         if found.status.ended:
             return None
         await self._store.post(job.session, job.prompt, "system")
-        return Run("told", f"The conversation {job.session} was at work and hears it.")
+        return RunResult("told", f"The conversation {job.session} was at work and hears it.")
 
-    async def _close(self, job: Appointment, run: Run) -> None:
+    async def _close(self, job: Appointment, run: RunResult) -> None:
         """Write down how a run ended; one that is not planned again goes when it went well."""
         went_well = run.status in (Status.COMPLETED, "told")
         text = clip(f"{_named(job)} ended as {run.status}.\n{run.text}".strip(), LONGEST - 200)
@@ -265,7 +265,7 @@ class Scheduler:
                 return
 
 
-def kept_within(stored: Policy, today: Policy) -> Policy:
+def scheduled_policy(stored: Policy, today: Policy) -> Policy:
     """What a run may do: what it could when it was planned, and nothing that today's settings are against.
 
     An allow rule of a file counts only while it still stands there; one that was given for this run stays.

@@ -29,7 +29,7 @@ from gencode.files.file_versions import Seen
 from gencode.permissions.calls import AgentKind
 from gencode.permissions.tool_table import MEMORY_TOOLS
 from gencode.sessions.caller import Caller
-from gencode.tasks.task_schema import schema_of
+from gencode.tasks.task_schema import output_schema_of
 
 if TYPE_CHECKING:
     from gencode.agent.hooks import Hooks
@@ -50,7 +50,7 @@ SKILL = "Skill"
 SKILLS = "Skills, instructions for kinds of work. Load one with the tool Skill before you begin such work:"
 
 
-class Told(Protocol):
+class PreloadedSkills(Protocol):
     """Text for an agent, and what its receipt should warn of."""
 
     @property
@@ -59,14 +59,14 @@ class Told(Protocol):
     def warnings(self) -> tuple[str, ...]: ...
 
 
-class Shelf(Protocol):
+class AgentSkills(Protocol):
     """Skills, as far as a seat has to know of them."""
 
     def skill_lines(self) -> str:
         """Those an agent may choose from, a line each; empty when there are none."""
         ...
 
-    def preloaded(self, names: Sequence[str]) -> Told:
+    def preloaded(self, names: Sequence[str]) -> PreloadedSkills:
         """The text of those that an agent's file wants to have from the start."""
         ...
 
@@ -75,7 +75,7 @@ class Shelf(Protocol):
         ...
 
 
-class Outside(Protocol):
+class ServerTools(Protocol):
     """Tools that come from servers, as far as a seat has to know of them."""
 
     async def ready(self, spec: AgentSpec) -> None:
@@ -99,7 +99,7 @@ class Outside(Protocol):
         ...
 
 
-class Customs(Struct, frozen=True, eq=False):
+class SeatDefaults(Struct, frozen=True, eq=False):
     """What holds for every seat: how deep agents are nested, what models cost, what files say to agents.
 
     `hooks` are those of the settings; `skills` is where skills come from, if there are any. `appended` is
@@ -109,13 +109,13 @@ class Customs(Struct, frozen=True, eq=False):
     depth: int = SHALLOWEST
     price: Callable[[str], Price] = lambda _: Price()
     instructions: Callable[[Workspace, Sequence[Policy]], str] = no_instructions
-    skills: Shelf | None = None
+    skills: AgentSkills | None = None
     hooks: Mapping[str, Any] = {}
-    outside: Outside | None = None
+    outside: ServerTools | None = None
     appended: str = ""
 
 
-def notes_of(spec: AgentSpec, *, plans: bool) -> tuple[str, ...]:
+def memory_tools(spec: AgentSpec, *, plans: bool) -> tuple[str, ...]:
     """The tools that `memory` in an agent's file adds: never more than its other tools may do.
 
     Who has all tools or may write keeps notes; who plans reads them. A list without any of these, or an empty
@@ -139,13 +139,17 @@ def _odd_hooks(spec: AgentSpec) -> Sequence[str]:
     return parse_hooks(spec.hooks, of_agent=True).lost
 
 
-class Seating:
+class SeatBuilder:
     """Knows agents, models and tools, and puts an agent in its place."""
 
     def __init__(
-        self, agents: AgentSource, models: ModelRegistry, toolbox: Toolbox, customs: Customs | None = None
+        self,
+        agents: AgentSource,
+        models: ModelRegistry,
+        toolbox: Toolbox,
+        customs: SeatDefaults | None = None,
     ) -> None:
-        self._customs = customs or Customs()
+        self._customs = customs or SeatDefaults()
         self._agents = agents
         self._models = models
         self._toolbox = toolbox
@@ -212,7 +216,7 @@ class Seating:
         deepest, sent = not self.may_send(caller), caller.depth > 0
         choice = spec.tools
         if spec.memory:
-            choice = replace(choice, also=(*choice.also, *notes_of(spec, plans=plans)))
+            choice = replace(choice, also=(*choice.also, *memory_tools(spec, plans=plans)))
         if not sent and choice.allow is None and self._skill_lines():
             choice = replace(choice, also=(*choice.also, SKILL))
         key = (choice, deepest, plans, sent)
@@ -318,7 +322,7 @@ class Seating:
             shells=caller.session.shells.all,
             seen=caller.seen or Seen(caller.session.files, f"the agent {spec.name}, task {task.id}"),
             price=self._customs.price(caller.model.name),
-            schema=schema_of(task, spec),
+            schema=output_schema_of(task, spec),
             hooks=self._hooks(spec, task, toolbox, caller),
             sent=caller.task is not None,
         )

@@ -15,7 +15,7 @@ from gencode.core.events import Event, PassingFact, ProgressMade
 from gencode.core.outcome import Outcome, outcome_of
 from gencode.core.reasons import Cause, EndReason, WaitFor
 from gencode.core.status import Status
-from gencode.core.task import Task
+from gencode.core.task import RunEnd, Task, TaskReport
 from gencode.journal.dispatch import Dispatching, NoWorker, Outlook
 from gencode.journal.store import Store, TaskQuery
 from gencode.tasks.crash_recovery import close_if_orphan
@@ -73,7 +73,7 @@ async def retry(
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
-async def facts_of(store: Store, task: str, after: int = 0) -> tuple[list[Event], CorruptFact | None]:
+async def readable_events(store: Store, task: str, after: int = 0) -> tuple[list[Event], CorruptFact | None]:
     """The facts of a task as far as they can be read, and what is wrong with the next one."""
     try:
         return await store.events(task, after), None
@@ -81,7 +81,7 @@ async def facts_of(store: Store, task: str, after: int = 0) -> tuple[list[Event]
         return [event for event in corrupt.before if isinstance(event, Event)], corrupt
 
 
-async def as_awaited(store: Store, tasks: Sequence[Task]) -> list[Task]:
+async def with_woken_as_pending(store: Store, tasks: Sequence[Task]) -> list[Task]:
     """Tasks as others see them: one that was woken waits like a new one, until a worker begins with it.
 
     The journal has its earlier end as the last fact until then, and what it said before is no answer to
@@ -91,9 +91,7 @@ async def as_awaited(store: Store, tasks: Sequence[Task]) -> list[Task]:
     if not ended or not isinstance(store, Dispatching):
         return [*tasks]
     woken = {*ended} - await store.over(ended)
-    waits = partial(
-        replace, status=Status.PENDING, report="", changes=(), output=None, error=None, ended_at=None
-    )
+    waits = partial(replace, status=Status.PENDING, report=TaskReport(), end=RunEnd())
     return [waits(task) if task.id in woken else task for task in tasks]
 
 
@@ -142,7 +140,7 @@ def _in_full(seen: Outlook) -> str:
     return f"{seen.words}; if none comes within {seen.most:.10g} s, it ends"
 
 
-class Watch:
+class TaskWatcher:
     """Looks at the journal whenever it changes. A task whose process died ends when it is looked at."""
 
     def __init__(self, store: Store, owner: str, outputs: Path | None = None) -> None:
@@ -158,7 +156,7 @@ class Watch:
             found = await self._store.task(task)
         if found is None:
             raise UserMistake(f"There is no task {task}.")
-        [seen] = await as_awaited(self._store, [found])
+        [seen] = await with_woken_as_pending(self._store, [found])
         if seen.status.ended and isinstance(self._store, Dispatching):
             # It may have gone on and ended again since it was read, and this would be its earlier end.
             seen = await self._store.task(task) or seen
@@ -168,7 +166,7 @@ class Watch:
         """A folded task in its public shape."""
         return outcome_of(task, outputs=self._outputs)
 
-    async def check_rests(self, task: Task) -> None:
+    async def check_not_woken(self, task: Task) -> None:
         """UserMistake for a task that was woken and has not begun: what it was told then must not be lost."""
         if task.status.ended and (await self.task(task.id)).status is Status.PENDING:
             raise Conflict(WOKEN.format(task=task.id))
@@ -213,7 +211,7 @@ class Watch:
         while True:
             seen = self._store.changes.count
             found = await retry(partial(self.task, task), stop, tell)
-            events, problem = await retry(partial(facts_of, self._store, task, after), stop, tell)
+            events, problem = await retry(partial(readable_events, self._store, task, after), stop, tell)
             for event in events:
                 after = event.seq or after
                 yield event

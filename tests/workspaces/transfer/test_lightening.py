@@ -102,7 +102,7 @@ async def test_the_result_names_what_stayed_and_where_and_who_goes_on_elsewhere_
     assert (f"a copy of {repo} on far" in said(ending), ending.notes) == (True, (stays,))
     again = await Lodged.prepare(guest, office, tmp_path / "other", "near")
     assert sorted(each.name for each in again.workspace.cwd.iterdir()) == [".git", "a.txt", "old.bin"]
-    [told] = again.heard_anew()
+    [told] = again.change_notice()
     assert told.text.endswith("is only where you were then: big.bin.")
     await again.leave(tmp_path / "other")
     same = await Lodged.prepare(guest, office, tmp_path / "home", "far")

@@ -9,7 +9,7 @@ import pytest
 from tests.workspaces.worktrees.yard import TEN, commit, everything, git, home_of, repository, worktree
 
 from gencode.core.changes import ChangedFile, told
-from gencode.tasks.task_folders import changes_of
+from gencode.tasks.task_folders import worktree_changes
 from gencode.workspaces.worktrees import commit_differences
 from gencode.workspaces.worktrees.agent_work import Work, merged, result, state_of
 from gencode.workspaces.worktrees.git import quiet_git
@@ -209,7 +209,7 @@ async def test_what_could_be_missed_is_kept(tmp_path: Path, deed: Callable[[Work
     reason = deed(made)
     done = await result(made)
     assert done == Work(True, made.base, merges="clean", notes=(reason, f"it is kept: {made.path}"))
-    assert told(changes_of(made, done)).splitlines() == [
+    assert told(worktree_changes(made, done)).splitlines() == [
         f"[Nothing it did is on its branch {made.branch}; {reason}; it is kept: {made.path}.]"
     ]
     assert made.path.exists()

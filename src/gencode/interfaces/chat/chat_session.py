@@ -42,13 +42,13 @@ from gencode.journal.store import TaskQuery
 from gencode.tasks.control import Verb
 from gencode.tasks.crash_recovery import recover_folder
 from gencode.tasks.liveness import FolderLiveness
-from gencode.tasks.watch import facts_of
+from gencode.tasks.watch import readable_events
 
 if TYPE_CHECKING:
     from gencode.agent.models import Model
     from gencode.app import GenCode
     from gencode.core.spec import AgentSpec
-    from gencode.tasks.running_task import Job
+    from gencode.tasks.running_task import LocalTask
 
 CANNOT_ASK = "it cannot ask you there, and what would be asked is refused"
 ANSWER_THERE = "answer it where it runs, or here once it is shown"
@@ -99,7 +99,7 @@ class Talk:
         self._heard = heard
         self.tell = told
         self._voices = Voices()
-        self._job: Job | None = None
+        self._job: LocalTask | None = None
         self._seqs: dict[str, int] = {}
         self._chores: set[asyncio.Task[None]] = set()
         self._beginning = asyncio.Lock()
@@ -232,13 +232,13 @@ class Talk:
         if self.running and self.session is not None:
             await self.strike(self.session, "interrupt")
 
-    async def send_back(self, task: str = "") -> None:
+    async def move_to_background(self, task: str = "") -> None:
         """Send an agent, or all that the conversation waits for, to the background."""
         waited = [task] if task else [each.id for each in self.foreground()]
         if not waited:
             raise UserMistake("No agent runs in the foreground, so none can go to the background.")
         for each in waited:
-            await self.gen.reach.send_back((await self.gen.find(each)).id)
+            await self.gen.reach.move_to_background((await self.gen.find(each)).id)
 
     def foreground(self) -> list[AgentView]:
         """The agents that the conversation waits for at this moment."""
@@ -307,7 +307,7 @@ class Talk:
         agents = self.gen.agents
         return agents.main() if self._agent in ("", "main") else agents.find(self._agent)
 
-    async def _begin(self, starting: "Awaitable[Job | None]") -> None:
+    async def _begin(self, starting: "Awaitable[LocalTask | None]") -> None:
         job = await starting
         if job is not None:
             self._job = job
@@ -531,7 +531,7 @@ class Lookout:
         """Take in what was written of a task, and say so when it had ended and goes on."""
         talk = self._talk
         await asyncio.sleep(0)  # what a turn that ended here has said is still queued, and is taken in first
-        written, _ = await facts_of(talk.gen.store, task, talk.known(task))
+        written, _ = await readable_events(talk.gen.store, task, talk.known(task))
         before = talk.view.agents.get(task)
         fresh = [each for each in written if (each.seq or 0) > talk.known(task)]
         if before is not None and before.status.ended and task != talk.session and _begins(fresh):

@@ -9,7 +9,7 @@ from gencode.app import GenCode
 from gencode.channels.outbox import Screen
 from gencode.journal.store import Store
 from gencode.schedule.appointments import Appointment
-from gencode.tasks.scheduler import Scheduler, everywhere
+from gencode.tasks.scheduler import Scheduler, any_folder
 
 
 def scheduler_of(
@@ -25,7 +25,7 @@ def scheduler_of(
     the terminal goes to `tell`, and the channels of this process are its own. Of a shared database only what
     is `mine` is run, or what is due in a folder of this machine; a `store` is used for the runs, too.
     """
-    here = mine or (_is_on_this_machine if gen.settings.database_url else everywhere)
+    here = mine or (_is_on_this_machine if gen.settings.database_url else any_folder)
 
     def shown(chat: str, line: str) -> bool:
         tell(f"[{chat}] {line}")

@@ -237,7 +237,7 @@ async def _open(talk: Talk, typed: Typed, here: str) -> Deed:
 
 
 async def _background(talk: Talk, typed: Typed, here: str) -> Deed:
-    await talk.send_back(typed.first()[0] or (here if here != talk.session else ""))
+    await talk.move_to_background(typed.first()[0] or (here if here != talk.session else ""))
     return Word()
 
 
@@ -270,7 +270,7 @@ async def _fork(talk: Talk, typed: Typed, here: str) -> Deed:
         raise UserMistake("Say which agent, at which fact if not the last, and what to do: /fork ID@12 TEXT.")
     request = TaskRequest("", text, background=True)
     fork = Fork(int(number) if at else None)
-    return Show("agent", (await talk.gen.work.fork_anywhere(task, fork, request)).id)
+    return Show("agent", (await talk.gen.work.fork_in_background(task, fork, request)).id)
 
 
 async def _sessions(talk: Talk, typed: Typed, here: str) -> Deed:

@@ -17,7 +17,7 @@ from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.interfaces.chat.notices import named
 from gencode.interfaces.render.number_format import Bar, bar_text, bars
-from gencode.tasks.actions import AnyVerb, StruckTask
+from gencode.tasks.actions import StruckTask, TaskAction
 from gencode.tasks.control import Verb
 
 STOPPED = stop_cause("a person stopped it")
@@ -29,7 +29,7 @@ KINDS = Budget.__struct_fields__
 class VerbWords(Struct, frozen=True):
     """One verb: its name, the key that means it in the tree, and what it does."""
 
-    verb: AnyVerb
+    verb: TaskAction
     name: str
     key: str
     says: str

@@ -26,7 +26,7 @@ from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.agent_view import CUT_SHORT, AgentView, View, fold
 from gencode.interfaces.render.plain_text import answer, answer_json
 from gencode.journal.store import TaskQuery
-from gencode.tasks.running_task import Live
+from gencode.tasks.running_task import RunningTask
 
 
 class Answer(Struct, frozen=True, rename="camel"):
@@ -64,9 +64,9 @@ async def _ask(args: argparse.Namespace, prompt: str) -> int:
         told = "\n".join(filter(None, (told, _not_told(gen, earlier))))
         agent = getattr(args, "agent", earlier.agent if earlier and earlier.agent != "main" else "")
         session = earlier.id if earlier else None
-        begun: list[Live] = []
+        begun: list[RunningTask] = []
 
-        async def begin() -> Live:
+        async def begin() -> RunningTask:
             begun.append(await gen.start_turn(prompt, session, agent, waits=True))
             return begun[0]
 

@@ -37,7 +37,7 @@ from gencode.permissions.trust import FolderTrust
 from gencode.places import database
 from gencode.sandbox.choose import Sandbox, chosen
 from gencode.settings import gen_home
-from gencode.tasks.leave_worktree import in_use, is_used, names_of
+from gencode.tasks.leave_worktree import in_use, is_used, named_tasks
 from gencode.workspaces.worktrees.leftover import Leftover
 from gencode.workspaces.worktrees.leftovers import leftovers
 
@@ -340,7 +340,7 @@ def _worktrees(left: Sequence[Leftover], users: Sequence[User]) -> Iterator[Chec
             continue
         about = f"{each.path}: {each.branch} of {each.repository}, {files} changed"
         if at_work := [task for task, _ in users if task.id in (each.at_work or ())]:
-            who = named(names_of(at_work))
+            who = named(named_tasks(at_work))
             told = f"{about}, in use: {who[0].lower()}{who[1:]} at work in it"
             yield Check("worktree", "ok", told, f"gen task show {at_work[0].id}")
             continue

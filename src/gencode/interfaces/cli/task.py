@@ -53,10 +53,10 @@ from gencode.tasks.actions import StruckTask
 from gencode.tasks.control import SENT_BACK, STOP_SECONDS, Verb
 from gencode.tasks.fork import Fork
 from gencode.tasks.resume_messages import is_here
-from gencode.tasks.running_task import Live
-from gencode.tasks.service import Kept
+from gencode.tasks.running_task import RunningTask
+from gencode.tasks.service import MessageKept
 from gencode.tasks.supervisor import REPORT_SECONDS
-from gencode.tasks.task_folders import told_now
+from gencode.tasks.task_folders import current_result
 from gencode.tasks.task_queries import spent_by
 
 RECENT = timedelta(hours=24)
@@ -484,7 +484,7 @@ async def _output(args: argparse.Namespace) -> int:
         outcome = await gen.records.get(found)
         waits = found.status is Status.PENDING
         if found.created.worktree and not waits:
-            outcome = msgspec.structs.replace(outcome, result=await told_now(found, gen.store))
+            outcome = msgspec.structs.replace(outcome, result=await current_result(found, gen.store))
         awaits = await awaited(gen, outcome, 0.0)
     if "page" in args:
         outcome = msgspec.structs.replace(outcome, result=page_of(outcome.result, args.page))
@@ -555,7 +555,7 @@ def background(args: argparse.Namespace) -> int:
 
 async def _background(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
-        task = await gen.reach.send_back((await gen.find(args.id)).id)
+        task = await gen.reach.move_to_background((await gen.find(args.id)).id)
         outcome = await gen.records.get(task)
     if "json" in args:
         answer_json(outcome)
@@ -602,18 +602,18 @@ async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
     return tell_outcome(outcome, code, servers, as_json=output == "json")
 
 
-async def with_news(start: Callable[[], Awaitable[Live]]) -> Live:
+async def with_news(start: Callable[[], Awaitable[RunningTask]]) -> RunningTask:
     """Start a job, and tell what a person should know of the folder it works in."""
     job = await start()
-    if job.news:
-        note(f"Task {job.id}: {job.news}")
+    if job.folder_notice:
+        note(f"Task {job.id}: {job.folder_notice}")
     return job
 
 
-def leaving(gen: GenCode) -> Callable[[Live], Awaitable[Outcome]]:
+def leaving(gen: GenCode) -> Callable[[RunningTask], Awaitable[Outcome]]:
     """How a task of this terminal goes to the background: it ends here and goes on without it."""
 
-    async def leave(job: Live) -> Outcome:
+    async def leave(job: RunningTask) -> Outcome:
         await job.halt(SENT_BACK)
         task = await job.ended()
         if task.status is not Status.CANCELLED:
@@ -747,7 +747,7 @@ async def _send(args: argparse.Namespace, text: str) -> int:
         kept, behind = "", await _behind(gen.store, found)
         try:
             outcome, woken = await handing_over(gen, gen.send(found.id, text))
-        except Kept as refused:
+        except MessageKept as refused:
             outcome, woken, kept = await gen.get(found.id), False, str(refused)
     if "json" in args:
         answer_json({**msgspec.to_builtins(outcome), "woken": woken})
@@ -835,7 +835,7 @@ async def _fork(args: argparse.Namespace, prompt: str) -> int:
         told = check(gen, args) if "no_offline" in args else ""
         point = Fork(getattr(args, "at", None), budget)
         if "background" in args:
-            task, begins = await handing_over(gen, gen.work.fork_apart(args.id, point, request))
+            task, begins = await handing_over(gen, gen.work.fork_detached(args.id, point, request))
             outcome = await gen.get(task)
             awaits = "" if output == "json" else await awaited(gen, outcome)
             told = "\n".join(filter(None, (told, begins)))

@@ -13,7 +13,7 @@ from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note
 from gencode.journal.dispatch import Dispatching
 from gencode.journal.folder_snapshot import Parcels, Returned, repository_around
-from gencode.tasks.leave_worktree import at_work, names_of
+from gencode.tasks.leave_worktree import at_work, named_tasks
 from gencode.tasks.resume_messages import is_here
 from gencode.workspaces.transfer.apply_changes import Arrival, Homecoming
 from gencode.workspaces.transfer.change_report import TAKEN, noted, told
@@ -60,7 +60,7 @@ async def _returned(gen: GenCode, name: str) -> tuple[Parcels, tuple[Returned, b
     left = await looked_at(tree.path) if tree is not None else None
     if left is not None and (busy := await at_work(gen.store, Path(left.path))):
         later = f"when nobody is any more, gen task output {task.id} tells how to take it over"
-        raise UserMistake(f"{named(names_of(busy))} at work in {left.path}; {later}.")
+        raise UserMistake(f"{named(named_tasks(busy))} at work in {left.path}; {later}.")
     if left is not None:
         here = f"Task {task.id} worked in a worktree on this machine"
         how = f"take it over with: {left.taking_over}"

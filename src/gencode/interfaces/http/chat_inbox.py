@@ -27,7 +27,7 @@ from gencode.interfaces.http.leader_lock import turn_at
 from gencode.interfaces.http.web_channel import WEB
 from gencode.journal.store import TaskQuery
 from gencode.tasks.actions import StruckTask
-from gencode.tasks.control import STOP_SECONDS, Stops
+from gencode.tasks.control import STOP_SECONDS, StopResult
 from gencode.tasks.delivery import worth_a_turn
 
 log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class Inbox:
             if said and now.status.ended and self._is_here(now):
                 await self._gen.work.hear(self._spec(now), session)
             now = await self._gen.watch.task(session)
-        return await self._gen.verbs.struck(Stops(now, stops.hit))
+        return await self._gen.verbs.struck(StopResult(now, stops.hit))
 
     async def run(self, lock: Path) -> None:
         """Look after every chat of this folder until cancelled; wait while another server does so."""

@@ -13,7 +13,7 @@ from gencode.core.errors import GenCodeError
 from gencode.core.outcome import Outcome
 from gencode.core.reasons import Cause, EndReason
 from gencode.interfaces.mcp_server.elicitation import PATIENCE, InRounds
-from gencode.tasks.running_task import Live
+from gencode.tasks.running_task import RunningTask
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class MoreNeeded(Exception):
 class Errand:
     """One task with somebody who waits for it; `rounds` keeps its questions for clients that want that."""
 
-    def __init__(self, gen: GenCode, job: Live, rounds: InRounds | None) -> None:
+    def __init__(self, gen: GenCode, job: RunningTask, rounds: InRounds | None) -> None:
         self.gen = gen
         self.job = job
         self.rounds = rounds
@@ -44,7 +44,7 @@ class Errand:
         """The outcome once it has ended; None when it was sent to the background, or questions have come."""
         work = self.job.work
         if work is not None:
-            left = self.job.let_go()
+            left = self.job.background_signal()
             news = asyncio.ensure_future(self.rounds.news.wait()) if self.rounds else left
             try:
                 await asyncio.wait([work, left, news], return_when=asyncio.FIRST_COMPLETED)
@@ -63,9 +63,9 @@ class Errand:
             return False
         try:
             if (local := self.gen.supervisor.local(self.job.id)) is not None:
-                await self.gen.supervisor.send_back(local)
+                await self.gen.supervisor.move_to_background(local)
             else:
-                await self.gen.reach.send_back(self.job.id)
+                await self.gen.reach.move_to_background(self.job.id)
         except GenCodeError as trouble:
             log.warning("task %s could not be sent to the background: %s", self.job.id, trouble)
             await self.job.halt(NOT_BACK)
@@ -116,6 +116,6 @@ class Errands:
         errand, _ = self._waiting.pop(word)
         errand.job.stop.stop(NOT_BACK)
 
-    def _stop(self, job: Live) -> None:
+    def _stop(self, job: RunningTask) -> None:
         self._given_up.pop(job.id, None)
         job.stop.stop(NOT_BACK)

@@ -22,7 +22,7 @@ from gencode.interfaces.mcp_server.client_delegate import FILES, ClientDelegate,
 from gencode.interfaces.mcp_server.elicitation import LINE, InRounds, Line
 from gencode.interfaces.mcp_server.pending_calls import Errand, Errands, MoreNeeded
 from gencode.interfaces.mcp_server.progress import told
-from gencode.tasks.running_task import Live
+from gencode.tasks.running_task import RunningTask
 
 LONGEST_MS = 600_000
 Requested = ServerRequestContext[Any, Any]
@@ -113,7 +113,7 @@ class Verbs:
         output = await tool.run(self._surroundings(call, outcome), tool.parse(call))
         return _said(output, errand.job.task)
 
-    async def _started(self, request: TaskRequest) -> Live:
+    async def _started(self, request: TaskRequest) -> RunningTask:
         if not request.resume:
             return await self._gen.start_task(request)
         task = await steerable(self._gen, request.resume)

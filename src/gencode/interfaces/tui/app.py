@@ -437,7 +437,7 @@ class TerminalApp(AttentiveApp):
     def action_background(self) -> None:
         """Send what the conversation waits for to the background."""
         if self.talk is not None:
-            self.do(self.talk.send_back())
+            self.do(self.talk.move_to_background())
 
     def action_tree(self) -> None:
         """Show or hide the tree; a dialog is answered first."""
@@ -507,7 +507,7 @@ async def _opened(args: argparse.Namespace, asker: Asker) -> "AsyncGenerator[Gen
     """GenCode, loaded only when the first frame is on the screen."""
     opening = await asyncio.to_thread(import_module, "gencode.interfaces.cli.open_session")
     async with opening.opened(args, asker=asker) as gen:
-        gen.servers.patience = opening.SCREEN_WAIT
+        gen.servers.wait_at_most(opening.SCREEN_WAIT)
         yield gen
 
 

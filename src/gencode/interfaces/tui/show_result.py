@@ -54,7 +54,7 @@ async def sent_back(app: "TerminalApp", talk: Talk, task: str) -> None:
         raise UserMistake("Only an agent that somebody waits for can be sent to the background.")
     text = f"Background: {name_of(agent)} ({task}) goes on by itself; nobody waits for it any more."
     if await app.ask(ConfirmScreen(text)):
-        await talk.send_back(task)
+        await talk.move_to_background(task)
 
 
 async def _shown(app: "TerminalApp", talk: Talk, deed: Show) -> None:
