@@ -15,9 +15,9 @@ from gencode.agents.registry import MAIN, Registry
 from gencode.agents.registry import AgentEntry as AgentEntry
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Asker
-from gencode.core.reasons import Cause, EndReason
+from gencode.core.reasons import EndReason, StopCause
 from gencode.core.spec import TaskRequest
-from gencode.journal.event_bus import Listener
+from gencode.journal.event_bus import EventListener
 from gencode.journal.handover import Handover
 from gencode.journal.store import Store
 from gencode.mcp.session_servers import SCREEN_WAIT as SCREEN_WAIT
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from gencode.mcp.servers import ServerCandidate as ServerCandidate
 
 SCHEMA_VERSION = VERSION
-CALLER_CANCELLED = Cause(EndReason.CALLER_GONE, "whoever waited for it was cancelled")
+CALLER_CANCELLED = StopCause(EndReason.CALLER_GONE, "whoever waited for it was cancelled")
 forgetful: Callable[[], Store] = MemoryStore
 """A journal in memory, for what should leave no trace."""
 
@@ -246,7 +246,7 @@ class GenCode:
         await close_task(self.store, task, self.supervisor.owner)
         return await self.get(task), journal.warnings
 
-    def listen(self) -> Listener:
+    def listen(self) -> EventListener:
         """Everything that happens from now on; close the listener when done."""
         return self.bus.listen()
 

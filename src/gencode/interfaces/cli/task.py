@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from gencode.agent.models import elsewhere
+from gencode.agent.ports import StopAction
 from gencode.app import GenCode, ServerReport
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
@@ -47,10 +48,10 @@ from gencode.interfaces.cli.task_warnings import all_awaited, aloud, awaited, ha
 from gencode.interfaces.cli.terminal_questions import asker_for
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, answer_raw, note, seconds, table, turns
-from gencode.journal.dispatch import Dispatching
+from gencode.journal.dispatch import SharedJournal
 from gencode.journal.store import Store, TaskQuery
 from gencode.tasks.actions import StruckTask
-from gencode.tasks.control import SENT_BACK, STOP_SECONDS, Verb
+from gencode.tasks.control import SENT_BACK, STOP_SECONDS
 from gencode.tasks.fork import Fork
 from gencode.tasks.resume_messages import is_here
 from gencode.tasks.running_task import RunningTask
@@ -515,7 +516,7 @@ def stop(args: argparse.Namespace) -> int:
 async def _stop(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         found = await gen.find(args.id)
-        verb: Verb = "tree" if "tree" in args else "keep" if "keep" in args else "stop"
+        verb: StopAction = "tree" if "tree" in args else "keep" if "keep" in args else "stop"
         await announce(gen, found.id, verb, "stops")
         if "keep" in args and not found.status.ended:
             most = REPORT_SECONDS + STOP_SECONDS
@@ -532,7 +533,7 @@ async def _stop(args: argparse.Namespace) -> int:
     return 0 if struck.status.ended else 1
 
 
-async def announce(gen: GenCode, task: str, verb: Verb, does: str) -> None:
+async def announce(gen: GenCode, task: str, verb: StopAction, does: str) -> None:
     """Say what a verb will hit, before it does."""
     if hit := await gen.hits(task, verb):
         note(f"This {does} {'1 task' if len(hit) == 1 else f'{len(hit)} tasks'}: {all_named(hit)}.")
@@ -657,13 +658,12 @@ async def _events(args: argparse.Namespace) -> int:
                 async for event in gen.watch.events(task.id, after, tell):
                     _print_event(event, task.parent, as_json="json" in args)
             return 0
-        found, problem = await gen.journal(task.id)
-        for event in found:
-            if (event.seq or 0) > after:
-                _print_event(event, task.parent, as_json="json" in args)
-    if problem:
-        note(f"{problem} Nothing after it is shown.")
-    return 1 if problem else 0
+        journal = await gen.journal(task.id, after)
+        for event in journal.events:
+            _print_event(event, task.parent, as_json="json" in args)
+    if journal.problem:
+        note(f"{journal.problem} Nothing after it is shown.")
+    return 1 if journal.problem else 0
 
 
 def _print_event(event: Event, parent: str | None, *, as_json: bool) -> None:
@@ -746,7 +746,8 @@ async def _send(args: argparse.Namespace, text: str) -> int:
         note(f"This is for task {found.id} of {visible_line(found.agent)}, which {does}.")
         kept, behind = "", await _behind(gen.store, found)
         try:
-            outcome, woken = await handing_over(gen, gen.send(found.id, text))
+            sent = await handing_over(gen, gen.send(found.id, text))
+            outcome, woken = sent.outcome, sent.resumed
         except MessageKept as refused:
             outcome, woken, kept = await gen.get(found.id), False, str(refused)
     if "json" in args:
@@ -769,7 +770,7 @@ async def _send(args: argparse.Namespace, text: str) -> int:
 
 async def _behind(store: Store, task: Task) -> str:
     """What a person should know of how a task would begin when it is woken here."""
-    if not isinstance(store, Dispatching):
+    if not isinstance(store, SharedJournal):
         return ""
     from gencode.workspaces.transfer.change_report import begins_behind_of
 

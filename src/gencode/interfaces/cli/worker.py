@@ -21,7 +21,7 @@ from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer_json, note
 from gencode.journal.store import Store
 from gencode.places import workspace_at
-from gencode.schedule.appointments import Appointment
+from gencode.schedule.appointments import ScheduledJob
 from gencode.settings import Settings, gen_home, load
 from gencode.tasks.scheduler import Scheduler
 
@@ -306,7 +306,7 @@ async def appointments(
 ) -> AsyncGenerator[Appointments, None]:
     """What is planned for folders inside `workspace`, which many workers may share: each time once."""
 
-    def mine(job: Appointment) -> bool:
+    def mine(job: ScheduledJob) -> bool:
         folder = Path(job.cwd).resolve()
         return folder.is_dir() and folder.is_relative_to(workspace.resolve())
 
