@@ -50,7 +50,8 @@ async def _send(args: argparse.Namespace, text: str) -> int:
         note(f"This is for task {found.id} of {visible_line(found.agent)}, which {does}.")
         kept, behind = "", await _behind(gen.store, found)
         try:
-            outcome, woken = await handing_over(gen, gen.send(found.id, text))
+            sent = await handing_over(gen, gen.send(found.id, text))
+            outcome, woken = sent.outcome, sent.resumed
         except MessageKept as refused:
             outcome, woken, kept = await gen.get(found.id), False, str(refused)
     if "json" in args:

@@ -229,13 +229,12 @@ async def _events(args: argparse.Namespace) -> int:
                 async for event in gen.watch.events(task.id, after, tell):
                     _show(event, task.parent, as_json="json" in args)
             return 0
-        found, problem = await gen.journal(task.id)
-        for event in found:
-            if (event.seq or 0) > after:
-                _show(event, task.parent, as_json="json" in args)
-    if problem:
-        note(f"{problem} Nothing after it is shown.")
-    return 1 if problem else 0
+        journal = await gen.journal(task.id, after)
+        for event in journal.events:
+            _show(event, task.parent, as_json="json" in args)
+    if journal.problem:
+        note(f"{journal.problem} Nothing after it is shown.")
+    return 1 if journal.problem else 0
 
 
 def _show(event: Event, parent: str | None, *, as_json: bool) -> None:
