@@ -1,7 +1,7 @@
 """The Python API: `GenCode`, and what the interfaces use beside it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
@@ -72,8 +72,6 @@ from gencode.wiring import agents_if_trusted as agents_if_trusted
 from gencode.wiring import started_if_trusted as started_if_trusted
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
-
     from gencode.channels.outbox import Outbox
     from gencode.mcp.servers import ServerCandidate as ServerCandidate
     from gencode.schedule.appointments import Appointment, Calendar
@@ -459,7 +457,7 @@ class GenCode:
         """Summarise an idle conversation; False when there is too little of it."""
         return await self._parts.work.compact(self._leader(agent), session)
 
-    async def recover(self, tell: "Callable[[Event], Awaitable[None]] | None" = None) -> None:
+    async def recover(self, tell: Callable[[Event], Awaitable[None]] | None = None) -> None:
         """Until cancelled, close tasks of this folder whose process hangs; `tell` gets notices of them."""
         parts = self._parts
         liveness = FolderLiveness(parts.store, self.workspace.root, parts.supervisor.timing, tell)
