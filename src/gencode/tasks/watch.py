@@ -15,7 +15,7 @@ from gencode.core.events import Event, PassingFact, ProgressMade
 from gencode.core.outcome import Outcome, outcome_of
 from gencode.core.reasons import Cause, EndReason, WaitFor
 from gencode.core.status import Status
-from gencode.core.task import Task
+from gencode.core.task import RunEnd, Task, TaskReport
 from gencode.journal.dispatch import Dispatching, NoWorker, Outlook
 from gencode.journal.store import Store, TaskQuery
 from gencode.tasks.crash_recovery import close_if_orphan
@@ -91,9 +91,7 @@ async def with_woken_as_pending(store: Store, tasks: Sequence[Task]) -> list[Tas
     if not ended or not isinstance(store, Dispatching):
         return [*tasks]
     woken = {*ended} - await store.over(ended)
-    waits = partial(
-        replace, status=Status.PENDING, report="", changes=(), output=None, error=None, ended_at=None
-    )
+    waits = partial(replace, status=Status.PENDING, report=TaskReport(), end=RunEnd())
     return [waits(task) if task.id in woken else task for task in tasks]
 
 
