@@ -13,13 +13,13 @@ from gencode.core.budget import Budget
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome
 from gencode.core.prices import Price
-from gencode.core.reasons import Cause
+from gencode.core.reasons import StopCause
 from gencode.core.task import Task
-from gencode.journal.dispatch import Dispatching, Outlook
-from gencode.journal.folder_snapshot import Parcels
-from gencode.journal.global_log import Chronicle
-from gencode.journal.store import Letter, Ownership, Store, TaskQuery
-from gencode.journal.store_changes import Changes
+from gencode.journal.dispatch import MissingWorker, SharedJournal
+from gencode.journal.folder_snapshot import SnapshotStore
+from gencode.journal.global_log import GlobalLog
+from gencode.journal.store import Ownership, PostedMessage, Store, TaskQuery
+from gencode.journal.store_changes import ChangeNotifier
 from gencode.tasks import task_queries
 from gencode.tasks.crash_recovery import close_unclaimed
 from gencode.tasks.history import ReplayedTasks
@@ -123,7 +123,7 @@ class History:
         """The events of some tasks in order of time, and whether they lead to the stored state."""
         return await self._parts.history.played(tasks)
 
-    async def unread(self, task: str) -> list[Letter]:
+    async def unread(self, task: str) -> list[PostedMessage]:
         """The messages that were sent to a task and that it has not read yet."""
         return await self._parts.store.waiting(task)
 
@@ -136,12 +136,12 @@ class History:
         return await task_queries.spent_by(self._parts.store, task)
 
     @property
-    def log(self) -> Chronicle:
+    def log(self) -> GlobalLog:
         """The events of all tasks in the order in which they were committed."""
         return self._parts.store.chronicle
 
     @property
-    def changes(self) -> Changes:
+    def changes(self) -> ChangeNotifier:
         """Notifies whoever waits for the next write to the journal."""
         return self._parts.store.changes
 
@@ -174,7 +174,7 @@ class RunningTasks:
         """The background commands that have not ended."""
         return self._parts.session.shells.running()
 
-    def stop(self, why: Cause) -> None:
+    def stop(self, why: StopCause) -> None:
         """Tell everything to stop, without waiting for it."""
         self._supervisor.stop.stop(why)
 
@@ -255,16 +255,16 @@ class Budgets:
 class Workers:
     """The workers of a shared database, and the tasks that wait for one of them."""
 
-    def __init__(self, store: Store, dispatch: Dispatching) -> None:
+    def __init__(self, store: Store, dispatch: SharedJournal) -> None:
         self._store = store
         self._dispatch = dispatch
 
     @property
-    def returned(self) -> Parcels:
+    def returned(self) -> SnapshotStore:
         """What agents have changed on other machines."""
         return self._dispatch.parcels
 
-    async def outlook(self, task: str) -> Outlook | None:
+    async def outlook(self, task: str) -> MissingWorker | None:
         """What a task waits for; None if a worker has begun with it."""
         return await self._dispatch.outlook(task)
 

@@ -30,12 +30,12 @@ from gencode.core.events import Event
 from gencode.core.messages import UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Asker, QuestionStore
-from gencode.core.reasons import Cause, EndReason
+from gencode.core.reasons import EndReason, StopCause
 from gencode.core.rules import Mode, Policy
 from gencode.core.spec import AgentSpec, TaskRequest, Workspace
 from gencode.core.task import Task
-from gencode.journal.dispatch import Dispatching
-from gencode.journal.event_bus import Listener
+from gencode.journal.dispatch import SharedJournal
+from gencode.journal.event_bus import EventListener
 from gencode.journal.handover import Handover
 from gencode.journal.store import Store, TaskQuery
 from gencode.mcp.session_servers import SCREEN_WAIT as SCREEN_WAIT
@@ -74,12 +74,12 @@ from gencode.wiring import started_if_trusted as started_if_trusted
 if TYPE_CHECKING:
     from gencode.channels.outbox import Outbox
     from gencode.mcp.servers import ServerCandidate as ServerCandidate
-    from gencode.schedule.appointments import Appointment, Calendar
+    from gencode.schedule.appointments import JobCalendar, ScheduledJob
     from gencode.tasks.compare_runs import Comparison
     from gencode.tasks.scheduler import OpenFolderOf, Scheduler
 
 SCHEMA_VERSION = VERSION
-CALLER_CANCELLED = Cause(EndReason.CALLER_GONE, "whoever waited for it was cancelled")
+CALLER_CANCELLED = StopCause(EndReason.CALLER_GONE, "whoever waited for it was cancelled")
 forgetful: Callable[[], Store] = MemoryStore
 """A journal in memory, for what should leave no trace."""
 
@@ -184,7 +184,7 @@ class GenCode:
         self._parts.root.switch(mode)
 
     @property
-    def schedule(self) -> "Calendar":
+    def schedule(self) -> "JobCalendar":
         """The scheduled jobs."""
         return self._parts.secretary.calendar
 
@@ -206,7 +206,7 @@ class GenCode:
     def workers(self) -> Workers | None:
         """The workers of a shared database; None where there can be none."""
         store = self._parts.store
-        return Workers(store, store) if isinstance(store, Dispatching) else None
+        return Workers(store, store) if isinstance(store, SharedJournal) else None
 
     @property
     def uses_workers(self) -> bool:
@@ -244,7 +244,7 @@ class GenCode:
         return self._handle(job) if background else await self.outcome(job)
 
     async def stop(
-        self, task: str, *, keep: bool = False, tree: bool = False, why: Cause = STOPPED
+        self, task: str, *, keep: bool = False, tree: bool = False, why: StopCause = STOPPED
     ) -> StruckTask:
         """Stop a task, whichever process runs it, and what it waits for; its outcome, and all that stopped.
 
@@ -253,7 +253,7 @@ class GenCode:
         """
         return await self._parts.verbs.stop(task, keep=keep, tree=tree, why=why)
 
-    async def interrupt(self, task: str, message: str = "", *, why: Cause = INTERRUPTED) -> StruckTask:
+    async def interrupt(self, task: str, message: str = "", *, why: StopCause = INTERRUPTED) -> StruckTask:
         """Interrupt what a task does at this moment; its outcome, and all that was interrupted.
 
         An agent goes on from there, a conversation's turn is over.
@@ -387,7 +387,7 @@ class GenCode:
         await close_task(store, task, self._parts.supervisor.owner)
         return ImportedTask(await self.get(task), journal.warnings)
 
-    def listen(self) -> Listener:
+    def listen(self) -> EventListener:
         """Everything that happens from now on; close the listener when done."""
         return self._parts.bus.listen()
 
@@ -464,7 +464,7 @@ class GenCode:
         await recover_folder(parts.store, liveness)
 
     def scheduler(
-        self, opening: "OpenFolderOf", tell: Callable[[str], None], mine: "Callable[[Appointment], bool]"
+        self, opening: "OpenFolderOf", tell: Callable[[str], None], mine: "Callable[[ScheduledJob], bool]"
     ) -> "Scheduler":
         """Runs the scheduled jobs that are `mine`; `tell` gets a line about each that ended or was missed."""
         from gencode.tasks.scheduler import Scheduler

@@ -15,7 +15,7 @@ from tests.stores.other_program import rows
 from tests.waiting import until
 
 from gencode import GenCode
-from gencode.core.questions import Answer, NobodyThere, Question
+from gencode.core.questions import Answer, NobodyAvailable, Question
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.places import database
@@ -122,7 +122,7 @@ class Absent:
     """There is nobody."""
 
     async def ask(self, question: Question) -> Answer:
-        raise NobodyThere
+        raise NobodyAvailable
 
 
 async def test_who_asks_and_finds_nobody_may_do_what_is_allowed_where_nobody_can_be_asked(

@@ -18,7 +18,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.questions import Question
-from gencode.core.reasons import Cause
+from gencode.core.reasons import StopCause
 from gencode.fleet.copied_task import Lodged
 from gencode.fleet.fleet_engine import Away, FleetEngine
 from gencode.fleet.worker_workspace import Folders
@@ -134,7 +134,7 @@ class Room:
         """Close it; `life` is over when that is done."""
         self._closing.set()
 
-    def give_up(self, why: Cause) -> None:
+    def give_up(self, why: StopCause) -> None:
         """Stop everything in it at once and write nothing more: others may take its tasks over."""
         self.given_up = True
         if (gen := self.opened) is not None:

@@ -10,7 +10,7 @@ from gencode.core.events import TaskCreated
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, Workspace
 from gencode.core.task import Task
-from gencode.journal.dispatch import Dispatching
+from gencode.journal.dispatch import SharedJournal
 from gencode.journal.handover import Handover
 from gencode.journal.store import Store
 from gencode.permissions.chain import Chain, ChainLink, Root, narrowed, rebuilt
@@ -24,7 +24,7 @@ from gencode.tasks.spawned_agents import spawned
 from gencode.tasks.task_folders import TaskFolders
 
 if TYPE_CHECKING:
-    from gencode.journal.folder_snapshot import Parcel
+    from gencode.journal.folder_snapshot import FolderSnapshot
     from gencode.workspaces.transfer.clones import Clone
 
 IN_CLONE = (
@@ -148,9 +148,9 @@ class CallerFactory:
             words = _elsewhere(task, verb, far=self.is_far(task))
             raise UserMistake(f"{words} {why}".rstrip()) from None
 
-    async def _sent_with(self, task: Task) -> "Parcel | None":
+    async def _sent_with(self, task: Task) -> "FolderSnapshot | None":
         """How the folder of a task was that went to another machine, or of the one that it is a fork of."""
-        if not isinstance(self._store, Dispatching):
+        if not isinstance(self._store, SharedJournal):
             return None
         for name in filter(None, (task.id, task.created.forked)):
             if found := await self._store.parcels.returned(name):
