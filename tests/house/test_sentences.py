@@ -69,7 +69,7 @@ NO_SENTENCES = {
     "gencode.interfaces.chat.info_pages": ["gen: "],  # how every program begins a complaint
     "gencode.interfaces.tui.agent_panels": [" tokens"],  # left out where there is no room for it
     "gencode.permissions.bash.reasons": ["possible path", "plan guard", "plain shell"],
-    "gencode.interfaces.cli.shell_completion": ["gen agents show", "gen cron", "gen sessions"],
+    "gencode.interfaces.cli.completions": ["gen agents show", "gen cron", "gen sessions"],
 }
 """Names of more than one word, by the module that compares them."""
 

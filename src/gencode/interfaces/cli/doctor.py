@@ -28,6 +28,7 @@ from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.interfaces.cli.models import main_model
 from gencode.interfaces.cli.open_session import CONNECT, opened, servers_tried, servers_untrusted
+from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.cli.stdout_guard import answers
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.log_file import log_file
@@ -52,6 +53,11 @@ PACKAGES = ("msgspec", "pyyaml", "rich")
 
 User = tuple[Task, list[Path]]
 """Who is at work, and the folders that this keeps in use."""
+
+
+def add_command(commands: Commands, does: str) -> None:
+    """`gen doctor`."""
+    add(commands, "doctor", show, does, ("gen doctor", "gen doctor --json"))
 
 
 class Check(Struct, frozen=True):

@@ -1,9 +1,13 @@
 """Piped input: read when something comes within three seconds, never waited for at a terminal."""
 
+import argparse
+import json
 import os
 import select
 import stat
 import sys
+from pathlib import Path
+from typing import Any
 
 from gencode.core.errors import UserMistake
 from gencode.interfaces.render.plain_text import note
@@ -48,3 +52,19 @@ def _read(source: int) -> bytes:
     while len(content) <= LARGEST and (piece := os.read(source, 1 << 16)):
         content += piece
     return bytes(content)
+
+
+def schema(args: argparse.Namespace) -> dict[str, Any] | None:
+    """The JSON Schema of the file that was named, if one was; a UserMistake when it is none."""
+    if "output_schema" not in args:
+        return None
+    path = Path(args.output_schema)
+    try:
+        found = json.loads(path.read_bytes())
+    except OSError as error:
+        raise UserMistake(f"The schema {path} cannot be read: {error.strerror}.") from None
+    except (ValueError, RecursionError) as error:
+        raise UserMistake(f"The schema {path} is not JSON: {error}.") from None
+    from gencode.agent.output_schema import check_schema
+
+    return check_schema(found)
