@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 
-from gencode.agent.ports import Sent, Struck, Verb
+from gencode.agent.ports import ControlResult, StartedTask, StopAction
 from gencode.app import GenCode
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
-from gencode.core.questions import Hearing, Inquiry, Reply
-from gencode.core.reasons import Cause, EndReason, stop_cause
+from gencode.core.questions import Hearing, Inquiry, InquiryResult
+from gencode.core.reasons import EndReason, StopCause, stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.task import Task
 from gencode.journal.store import TaskQuery
 
-INTERRUPTED = Cause(EndReason.INTERRUPTED, "the client interrupted it")
+INTERRUPTED = StopCause(EndReason.INTERRUPTED, "the client interrupted it")
 STOPPED = stop_cause("the client stopped it")
 MOST_LISTED = 1000
 NOT_FOR_CLIENTS = "This tool is not available to clients."
@@ -42,11 +42,11 @@ class ClientDelegate:
         found = await visible_task(self._gen, task)
         return await self._gen.records.get(await self._gen.watch.task(found.id))
 
-    async def hits(self, task: str, verb: Verb) -> Sequence[Sent]:
+    async def hits(self, task: str, verb: StopAction) -> Sequence[StartedTask]:
         """The tasks that an action would affect now, the task itself first."""
         return await self._gen.delegation.hits((await visible_task(self._gen, task)).id, verb)
 
-    async def strike(self, task: str, verb: Verb) -> Struck:
+    async def strike(self, task: str, verb: StopAction) -> ControlResult:
         """Interrupt or stop a task that runs here, and the subagents it waits for."""
         found = await controllable_task(self._gen, task)
         if verb == "tree":
@@ -66,7 +66,7 @@ class ClientDelegate:
         """The last tasks of this folder without a parent, oldest first."""
         return [self._gen.watch.outcome(each) for each in await own_tasks(self._gen, MOST_LISTED)]
 
-    def sent(self) -> Sequence[Sent]:
+    def sent(self) -> Sequence[StartedTask]:
         """None: a client is not an agent."""
         return ()
 
@@ -90,7 +90,7 @@ class ClientDelegate:
         """Refused: the handler sends the messages of a client."""
         raise UserMistake(NOT_FOR_CLIENTS)
 
-    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> Reply:
+    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
         """Refused: a client asks its own user."""
         raise UserMistake(NOT_FOR_CLIENTS)
 

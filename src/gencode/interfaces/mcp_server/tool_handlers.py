@@ -19,7 +19,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import GenCodeError, ToolError, UnknownName, UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
-from gencode.core.reasons import Cause, EndReason
+from gencode.core.reasons import EndReason, StopCause
 from gencode.core.spec import TaskRequest
 from gencode.core.task import Task
 from gencode.interfaces.mcp_server.catalogue import OWN_NAMES, READ_ONLY_TASK, check_read_only, valid_unicode
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 GIVEN_UP_SECONDS = 120.0
 """How long a task continues in the background after its client has stopped waiting for it."""
-NO_RETRY = Cause(EndReason.CALLER_GONE, "the MCP client started it and did not come back; it can be resumed")
+NO_RETRY = StopCause(EndReason.CALLER_GONE, "the MCP client did not come back; the task can be resumed")
 UNKNOWN_STATE = "This requestState is unknown or has expired; make the call again without it."
 
 

@@ -9,14 +9,14 @@ from urllib.parse import unquote, urlsplit
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
-from gencode.core.reasons import Cause, EndReason
+from gencode.core.reasons import EndReason, StopCause
 from gencode.core.rules import Action, Mode, Policy, Rule, parse_mode
 from gencode.core.visible import exact_line
 from gencode.permissions.paths import PATH_TOOLS
 from gencode.settings import load
 
 MOST_OPEN = 32
-CLIENT_GONE = Cause(EndReason.CALLER_GONE, "the MCP client has disconnected; the task can be resumed")
+CLIENT_GONE = StopCause(EndReason.CALLER_GONE, "the MCP client has disconnected; the task can be resumed")
 STRICTNESS = (Mode.DONT_ASK, Mode.ACCEPT_EDITS, Mode.DEFAULT, Mode.UNATTENDED, Mode.PLAN)
 
 Opening = Callable[[Path, Mapping[str, Any]], AbstractAsyncContextManager[GenCode]]
