@@ -45,8 +45,9 @@ def made_by_version(version: int, path: Path) -> list[Event]:
             )
             for seq, fact in enumerate(LIFE[:last], start=1):
                 row = (task, seq, kind_of(fact), settle(fact)[1].decode(), AT)
+                table = "Events" if version < 7 else "Journal"
                 old.execute(
-                    "INSERT INTO Events (Task, Seq, Epoch, Kind, Body, At) VALUES (?, ?, 1, ?, ?, ?)", row
+                    f"INSERT INTO {table} (Task, Seq, Epoch, Kind, Body, At) VALUES (?, ?, 1, ?, ?, ?)", row
                 )
     return [Event("aaaaaaaa", seq, AT, fact) for seq, fact in enumerate(LIFE, start=1)]
 
