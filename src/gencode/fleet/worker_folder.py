@@ -18,10 +18,9 @@ from gencode.core.budget import Budget
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.questions import Question
-from gencode.core.reasons import Cause
-from gencode.fleet.copied_task import Lodged
+from gencode.core.reasons import StopCause
 from gencode.fleet.fleet_engine import Away, FleetEngine
-from gencode.fleet.worker_workspace import Folders
+from gencode.fleet.worker_workspace import Folders, Lodged
 from gencode.journal.dispatch import BUDGETS
 from gencode.journal.handover import Handover
 from gencode.journal.owner import LEASE_SECONDS
@@ -134,7 +133,7 @@ class Room:
         """Close it; `life` is over when that is done."""
         self._closing.set()
 
-    def give_up(self, why: Cause) -> None:
+    def give_up(self, why: StopCause) -> None:
         """Stop everything in it at once and write nothing more: others may take its tasks over."""
         self.given_up = True
         if (gen := self.opened) is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from gencode.agent.toolbox import Absence, Tool
+from gencode.agent.toolbox import MissingTool, Tool
 from gencode.core.rules import Rule
 from gencode.core.spec import AgentSpec
 from gencode.permissions.calls import Approval
@@ -148,7 +148,7 @@ class SessionServers:
             return self._all().tools() if self._tables or self._files else ()
         return self._all().tools(spec) if self.serves(spec) else ()
 
-    def absent(self, spec: AgentSpec, tool: str) -> Absence | None:
+    def absent(self, spec: AgentSpec, tool: str) -> MissingTool | None:
         """Why a tool of a server is not there now, for whoever calls it; None if no server explains it."""
         return self._all().absent(spec, tool) if self.serves(spec) else None
 

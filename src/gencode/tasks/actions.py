@@ -7,16 +7,16 @@ from msgspec import structs
 
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
-from gencode.core.reasons import Cause, EndReason, stop_cause
+from gencode.core.reasons import EndReason, StopCause, stop_cause
 from gencode.core.task import Task
 from gencode.tasks.argument_checks import MESSAGE, checked_bool, checked_text
-from gencode.tasks.control import StopResult, TaskControl, Verb
+from gencode.tasks.control import StopAction, StopResult, TaskControl
 from gencode.tasks.records import TaskRecords
 
-TaskAction = Verb | Literal["steer"]
-_VERBS = (*get_args(Verb), "steer")
+TaskAction = StopAction | Literal["steer"]
+_VERBS = (*get_args(StopAction), "steer")
 STOPPED = stop_cause("it was stopped")
-INTERRUPTED = Cause(EndReason.INTERRUPTED, "it was interrupted")
+INTERRUPTED = StopCause(EndReason.INTERRUPTED, "it was interrupted")
 
 
 class StruckTask(Outcome, frozen=True, rename="camel"):
@@ -51,14 +51,14 @@ class TaskActions:
         now, woken = await self._say(task, checked_text(MESSAGE, message))
         return await self._records.outcome_of(now), woken
 
-    async def interrupt(self, task: str, message: str = "", *, why: Cause = INTERRUPTED) -> StruckTask:
+    async def interrupt(self, task: str, message: str = "", *, why: StopCause = INTERRUPTED) -> StruckTask:
         """Cut what a task does at this moment, and what it waits for."""
         said = checked_text(MESSAGE, message)
         found = await self._records.find(task)
         return await self.struck(await self._reach.interrupt(found.id, why, said))
 
     async def stop(
-        self, task: str, *, keep: bool = False, tree: bool = False, why: Cause = STOPPED
+        self, task: str, *, keep: bool = False, tree: bool = False, why: StopCause = STOPPED
     ) -> StruckTask:
         """End a task and what it waits for: with `keep` after a last word, with `tree` all that is below."""
         keep, tree = checked_bool("keep", keep), checked_bool("tree", tree)

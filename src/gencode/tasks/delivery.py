@@ -44,7 +44,7 @@ from gencode.core.task import (
     was_given,
 )
 from gencode.files.file_versions import changed_under
-from gencode.journal.store import Letter, Store, TaskQuery
+from gencode.journal.store import PostedMessage, Store, TaskQuery
 from gencode.tasks.running_task import LocalTask, RunningTask
 from gencode.tasks.spawned_agents import LONGEST_LABEL, TELL_THE_USER, spawned_result
 from gencode.tasks.supervisor import Supervisor
@@ -175,7 +175,7 @@ class AgentInbox:
         self._cap = cap
         self._stale = stale
         self._commands = commands or BackgroundCommands()
-        self._letters: dict[int, Letter] = {}
+        self._letters: dict[int, PostedMessage] = {}
         self._news = asyncio.Event()
         self._jobs: dict[str, RunningTask] = {}
         self._read: tuple[str, ...] = ()
@@ -195,7 +195,7 @@ class AgentInbox:
         ended, running = self._untold_commands()
         return bool(ended or (running and self._commands.seconds > 0))
 
-    def put(self, letter: Letter) -> None:
+    def put(self, letter: PostedMessage) -> None:
         """Something was said to the agent; it hears it before its next reply, and only once."""
         if letter.number > self._record.task.delivered.mailed:
             self._letters[letter.number] = letter

@@ -8,11 +8,11 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome
-from gencode.core.reasons import Cause, EndReason
+from gencode.core.reasons import EndReason, StopCause
 from gencode.core.spec import Isolation, TaskRequest
 from gencode.core.task import Task
-from gencode.journal.event_bus import Bus
-from gencode.journal.store import Archive
+from gencode.journal.event_bus import EventBus
+from gencode.journal.store import JournalReader
 from gencode.tasks.actions import StruckTask, TaskActions
 from gencode.tasks.argument_checks import checked_bool, checked_budget, checked_event_number, checked_text
 from gencode.tasks.running_task import RunningTask
@@ -20,7 +20,7 @@ from gencode.tasks.running_task import RunningTask
 Amounts = Mapping[str, float | None]
 """A budget as a dictionary."""
 _ISOLATIONS = get_args(Isolation)
-NOT_HEARD = Cause(EndReason.CALLER_GONE, "nobody listened any more")
+NOT_HEARD = StopCause(EndReason.CALLER_GONE, "nobody listened any more")
 
 
 class TaskOptions(TypedDict, total=False):
@@ -63,7 +63,7 @@ class ConversationTurn:
 
     def __init__(
         self,
-        bus: Bus,
+        bus: EventBus,
         begin: Callable[[], Awaitable[RunningTask]],
         outcome: Callable[[RunningTask], Awaitable[Outcome]],
     ) -> None:
@@ -102,8 +102,8 @@ class Handle:
     def __init__(
         self,
         live: RunningTask,
-        bus: Bus,
-        archive: Archive,
+        bus: EventBus,
+        archive: JournalReader,
         outcome_of: Callable[[Task], Awaitable[Outcome]],
         verbs: TaskActions,
     ) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agent.seat import Ending
+from gencode.agent.seat import LoopResult
 from gencode.core.changes import MOST_TASKS, Changes, NamedTask, WorktreeChanges, WorktreeInUse
 from gencode.core.errors import GenCodeError
 from gencode.core.events import ChangesMoved
@@ -41,8 +41,8 @@ class _Left(Struct):
 
 @asynccontextmanager
 async def leaving(
-    store: Store, lives: Iterable[RunningTask], job: LocalTask, ending: Ending
-) -> AsyncGenerator[Ending]:
+    store: Store, lives: Iterable[RunningTask], job: LocalTask, ending: LoopResult
+) -> AsyncGenerator[LoopResult]:
     """How a job ended, with what it changed in a worktree; until that is written, nobody else ends there."""
     own = job.workplace
     if own is None and not _in_worktree(job):
@@ -87,7 +87,7 @@ async def _left_one(
     store: Store, job: LocalTask, host: Task, path: Path, left: _Left, doors: AsyncExitStack
 ) -> bool:
     """Leave one worktree; whether nobody else is in it, so that those around it are to be left as well."""
-    from gencode.workspaces.worktrees.worktree_lock import alone
+    from gencode.workspaces.worktrees.worktree import alone
 
     tree = await doors.enter_async_context(alone(path))
     others = await at_work(store, path, job.id)

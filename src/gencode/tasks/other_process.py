@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from gencode.agent.models import Model
 from gencode.agent.stop import Stop
 from gencode.agent.work_queue import Slot
-from gencode.core.errors import GenCodeError, StoreAway, UserMistake
+from gencode.core.errors import GenCodeError, StoreUnavailable, UserMistake
 from gencode.core.events import Event, TaskCreated
 from gencode.core.ids import new_id
-from gencode.core.reasons import Cause, EndReason
+from gencode.core.reasons import EndReason, StopCause
 from gencode.core.task import Task, fold
-from gencode.journal.event_bus import Bus
-from gencode.journal.handover import Elsewhere, Engine, Handover
+from gencode.journal.event_bus import EventBus
+from gencode.journal.handover import Engine, EngineProcess, Handover
 from gencode.journal.store import Store
 from gencode.tasks.crash_recovery import stop_anywhere
 from gencode.tasks.liveness import ProcessLiveness
@@ -34,7 +34,7 @@ NOT_HERE = (
 )
 BEGIN_SECONDS = 10.0
 """So much longer than it may be silent a process may take to begin, since it has to be loaded first."""
-CUT_SHORT = Cause(EndReason.PARENT_STOPPED, "whoever sent it was stopped meanwhile")
+CUT_SHORT = StopCause(EndReason.PARENT_STOPPED, "whoever sent it was stopped meanwhile")
 
 
 class DetachedTask(NamedTuple):
@@ -51,7 +51,9 @@ Timed = Callable[[Handover], Handover]
 class OtherProcesses:
     """Hands tasks over to other processes. Without an engine there are none."""
 
-    def __init__(self, store: Store, bus: Bus, supervisor: Supervisor, engine: Engine | None = None) -> None:
+    def __init__(
+        self, store: Store, bus: EventBus, supervisor: Supervisor, engine: Engine | None = None
+    ) -> None:
         self._store = store
         self._bus = bus
         self._supervisor = supervisor
@@ -125,12 +127,12 @@ class OtherProcesses:
         self._bus.publish(events)
         return remote
 
-    async def _given(self, handover: Handover, stop: Stop) -> Elsewhere:
+    async def _given(self, handover: Handover, stop: Stop) -> EngineProcess:
         """Let a process take a task; one that may be queued when nobody tries any more is called off."""
         tell = partial(self._bus.tell, (handover.created and handover.created.parent) or "")
         try:
             return await retry(partial(self._start, handover), stop, tell, QUEUES)
-        except (StoreAway, asyncio.CancelledError):
+        except (StoreUnavailable, asyncio.CancelledError):
             if self.far and handover.named:
                 await self._called_off(handover.named)
             raise
@@ -152,7 +154,7 @@ class OtherProcesses:
             [self._supervisor.run_aside(self._call_off(task, CUT_SHORT))], timeout=GRACE_SECONDS
         )
 
-    async def _call_off(self, task: str, why: Cause) -> None:
+    async def _call_off(self, task: str, why: StopCause) -> None:
         """Stop a task wherever it is, also when the database is away at first."""
         try:
             step = partial(stop_anywhere, self._store, task, self._supervisor.owner, why)
@@ -165,16 +167,16 @@ class OtherProcesses:
         process = await self._detached(handover)
         return DetachedTask(process.task, getattr(process, "begins", ""))
 
-    async def _detached(self, handover: Handover) -> Elsewhere:
+    async def _detached(self, handover: Handover) -> EngineProcess:
         """Let a process take a task that nobody here waits for; a database that is away is waited for."""
         tell = partial(self._bus.tell, handover.named or handover.task)
         return await retry(partial(self._start, handover), self._supervisor.stop, tell, QUEUES)
 
-    async def _in_turn(self, handover: Handover, timed: Timed) -> Elsewhere:
+    async def _in_turn(self, handover: Handover, timed: Timed) -> EngineProcess:
         """Let a process take a task whose turn has come."""
         return await self._start(timed(handover))
 
-    async def _start(self, handover: Handover) -> Elsewhere:
+    async def _start(self, handover: Handover) -> EngineProcess:
         if self._engine is None:
             raise UserMistake(NOT_HERE)
         if self.far:
@@ -204,7 +206,7 @@ def new_handover(
     )
 
 
-async def _already(process: Elsewhere) -> Elsewhere:
+async def _already(process: EngineProcess) -> EngineProcess:
     return process
 
 

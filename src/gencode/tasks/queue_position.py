@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from gencode.agent.work_queue import Caps, Standing, caps_of, order_of_starts
+from gencode.agent.work_queue import Caps, QueueEntry, caps_of, order_of_starts
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.owner import QUEUE
@@ -47,14 +47,14 @@ async def _begun(
     return last
 
 
-def _in_line(queue: Sequence[Task], begun: Mapping[str, str], caps: Mapping[str, int]) -> list[Standing]:
+def _in_line(queue: Sequence[Task], begun: Mapping[str, str], caps: Mapping[str, int]) -> list[QueueEntry]:
     """Who waits, by the turns of their parents: a parent's is over when one of its own begins."""
     came: dict[str, str] = {}
     for task in queue:
         came.setdefault(task.parent or "", _came(task))
     turns = {parent: max(first, begun.get(parent, "")) for parent, first in came.items()}
     line = [
-        Standing(task.id, task.parent or "", _caps_of(task, caps), number)
+        QueueEntry(task.id, task.parent or "", _caps_of(task, caps), number)
         for number, task in enumerate(queue)
     ]
     return sorted(line, key=lambda each: turns[each.parent])

@@ -18,14 +18,14 @@ from gencode.core.events import (
     TaskEnded,
 )
 from gencode.core.messages import AssistantMessage, ToolMessage
-from gencode.core.reasons import CANCELLED, STOP_UNANSWERED, Cause, EndReason
+from gencode.core.reasons import CANCELLED, STOP_UNANSWERED, EndReason, StopCause
 from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
-from gencode.journal.dispatch import Queued
-from gencode.journal.event_bus import Bus
-from gencode.journal.handover import Elsewhere
-from gencode.journal.store import Lease, Store, Wish
+from gencode.journal.dispatch import WorkerTask
+from gencode.journal.event_bus import EventBus
+from gencode.journal.handover import EngineProcess
+from gencode.journal.store import Lease, Store, TaskSignal
 from gencode.tasks.crash_recovery import close_if_orphan, close_unclaimed, stop_anywhere, time_out
 from gencode.tasks.liveness import Liveness
 from gencode.tasks.running_task import GRACE_SECONDS, RunningTask
@@ -38,7 +38,7 @@ QUESTION_TOOL = "AskUserQuestion"
 EXIT_SECONDS = 0.01
 """A process that has written its end is gone in a moment, and nothing says when."""
 T = TypeVar("T")
-Begin = Callable[[], Awaitable[Elsewhere]]
+Begin = Callable[[], Awaitable[EngineProcess]]
 """Starts the process that runs a task."""
 
 
@@ -46,7 +46,7 @@ class FollowedTask(RunningTask):
     """A task that another process runs. What is written there is heard here, too."""
 
     def __init__(
-        self, task: Task, stop: Stop, store: Store, bus: Bus, liveness: Liveness | None = None
+        self, task: Task, stop: Stop, store: Store, bus: EventBus, liveness: Liveness | None = None
     ) -> None:
         super().__init__(stop, liveness=liveness)
         self._task = task
@@ -125,7 +125,7 @@ class RemoteTask(FollowedTask):
         stop: Stop,
         begin: Begin,
         store: Store,
-        bus: Bus,
+        bus: EventBus,
         slot: Slot | None = None,
         lease: Lease | None = None,
         liveness: Liveness | None = None,
@@ -137,11 +137,11 @@ class RemoteTask(FollowedTask):
         self._begin = begin
         self._slot = slot
         self._lease = lease
-        self._process: Elsewhere | None = None
+        self._process: EngineProcess | None = None
         self._unanswered = OpenQuestions()
         self._returning: asyncio.Task[None] | None = None
         self._waits = WorkerWait(self.tell)
-        self._calling_off: Cause | None = None
+        self._calling_off: StopCause | None = None
 
     @property
     def queued(self) -> bool:
@@ -189,7 +189,7 @@ class RemoteTask(FollowedTask):
         except Stopped as stopped:
             status, why = Status.TIMED_OUT if self.overdue else Status.CANCELLED, stopped.cause
         except UserMistake as mistake:
-            status, why = Status.FAILED, Cause(EndReason.NOT_STARTED, str(mistake))
+            status, why = Status.FAILED, StopCause(EndReason.NOT_STARTED, str(mistake))
         except asyncio.CancelledError:
             pass
         try:
@@ -203,12 +203,12 @@ class RemoteTask(FollowedTask):
         await self._hear()
         return False
 
-    async def _call_off(self, owner: str, why: Cause) -> None:
+    async def _call_off(self, owner: str, why: StopCause) -> None:
         """Stop it wherever it is. One that workers were given and that none is at ends here."""
-        if isinstance(self._process, Queued):
+        if isinstance(self._process, WorkerTask):
             await stop_anywhere(self._store, self.id, owner, why)
         else:
-            await self._store.ask(self.id, Wish.STOP)
+            await self._store.ask(self.id, TaskSignal.STOP)
 
     @property
     def _gone(self) -> bool:
@@ -216,7 +216,7 @@ class RemoteTask(FollowedTask):
 
     @property
     def _outlook(self) -> FindOutlook | None:
-        return self._process.outlook if isinstance(self._process, Queued) else None
+        return self._process.outlook if isinstance(self._process, WorkerTask) else None
 
     async def _followed(self) -> None:
         seen = self._store.changes.count
@@ -234,7 +234,7 @@ class RemoteTask(FollowedTask):
             if why := await self._waits.look(self._outlook, quiet=not events):
                 await close_unclaimed(self._store, self.id, why)
 
-    async def time_out(self, why: Cause) -> None:
+    async def time_out(self, why: StopCause) -> None:
         """End its process, and the task in its place: it gives no sign of life, or takes too long."""
         try:
             await time_out(self._store, self.id, why)
@@ -260,7 +260,7 @@ class RemoteTask(FollowedTask):
     def _comes_home(self) -> bool:
         """Whether what it changed is waited for, however many others are before it; a stop ends that."""
         well = self._task.status is Status.COMPLETED and not self.stop.stopped
-        return well and isinstance(self._process, Queued) and self._process.comes_home()
+        return well and isinstance(self._process, WorkerTask) and self._process.comes_home()
 
     async def _let_go(self, owner: str, patience: float) -> None:
         """Wait for the process and close what it left open: a crash there ends this task, nothing else."""

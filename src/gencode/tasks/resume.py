@@ -10,7 +10,7 @@ from gencode.core.events import TaskCreated
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, Workspace
 from gencode.core.task import Task
-from gencode.journal.dispatch import Dispatching
+from gencode.journal.dispatch import SharedJournal
 from gencode.journal.handover import Handover
 from gencode.journal.store import Store
 from gencode.permissions.chain import Chain, ChainLink, Root, narrowed, rebuilt
@@ -24,8 +24,8 @@ from gencode.tasks.spawned_agents import spawned
 from gencode.tasks.task_folders import TaskFolders
 
 if TYPE_CHECKING:
-    from gencode.journal.folder_snapshot import Parcel
-    from gencode.workspaces.transfer.clones import Clone
+    from gencode.journal.folder_snapshot import FolderSnapshot
+    from gencode.workspaces.transfer.checkout import Clone
 
 IN_CLONE = (
     "{cwd} is a clone of the repository of {folder}; in it, task {task} can only run in your own process: "
@@ -140,7 +140,7 @@ class CallerFactory:
             return None
         if is_here(task.cwd) and not named:
             raise UserMistake(_elsewhere(task, verb, far=self.is_far(task)))
-        from gencode.workspaces.transfer.clones import NoClone, clone_at
+        from gencode.workspaces.transfer.checkout import NoClone, clone_at
 
         try:
             return await clone_at(here.cwd, task.cwd, await self._sent_with(task))
@@ -148,9 +148,9 @@ class CallerFactory:
             words = _elsewhere(task, verb, far=self.is_far(task))
             raise UserMistake(f"{words} {why}".rstrip()) from None
 
-    async def _sent_with(self, task: Task) -> "Parcel | None":
+    async def _sent_with(self, task: Task) -> "FolderSnapshot | None":
         """How the folder of a task was that went to another machine, or of the one that it is a fork of."""
-        if not isinstance(self._store, Dispatching):
+        if not isinstance(self._store, SharedJournal):
             return None
         for name in filter(None, (task.id, task.created.forked)):
             if found := await self._store.parcels.returned(name):

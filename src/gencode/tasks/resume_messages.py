@@ -13,7 +13,7 @@ from gencode.core.reasons import EndReason
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
-from gencode.journal.store import Letter
+from gencode.journal.store import PostedMessage
 from gencode.tasks.task_folders import TaskFolder
 
 _CUT = {
@@ -76,7 +76,7 @@ def has_unanswered_messages(task: Task, events: Sequence[Event]) -> bool:
 
 
 def resume_messages(
-    task: Task, said: UserMessage, letters: Sequence[Letter], events: Sequence[Event]
+    task: Task, said: UserMessage, letters: Sequence[PostedMessage], events: Sequence[Event]
 ) -> list[UserMessage]:
     """What a task hears when it goes on: why it had ended, what it is asked, and what came meanwhile.
 

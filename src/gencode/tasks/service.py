@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agent.limits import Limits
+from gencode.agent.limits import RunLimits
 from gencode.agent.models import elsewhere
 from gencode.budgets.ledger import BudgetSpent
 from gencode.budgets.limits import NO_BUDGET
@@ -17,9 +17,9 @@ from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
 from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, untold_commands
-from gencode.files.file_versions import Seen
+from gencode.files.file_versions import SeenFiles
 from gencode.journal.handover import Handover
-from gencode.journal.store import Store, TaskQuery, Wish
+from gencode.journal.store import Store, TaskQuery, TaskSignal
 from gencode.sessions.caller import Approved
 from gencode.sessions.session import Session
 from gencode.tasks.argument_checks import checked_budget, checked_message
@@ -88,7 +88,7 @@ class TaskService:
         self._words = MessageSender(processes, store, delegation.reach, delegation.watch, self._wake)
         self.rouse = self._words.rouse
         self._budgets = TaskBudgets(store, terms.budget, terms.named)
-        self._led: dict[str, tuple[Seen, Approved]] = {}
+        self._led: dict[str, tuple[SeenFiles, Approved]] = {}
         """What conversations that were led here know of files, and what is approved in each."""
         self._waking = asyncio.Lock()
 
@@ -262,7 +262,7 @@ class TaskService:
         budget = await self._budgets.of_conversation(found)
         left = seconds_left(found, budget)
         bounds = time_limits({TimeLimit.BUDGET: left, TimeLimit.RUN: self._terms.seconds})
-        limits = Limits(self._terms.turns or spec.max_turns, commands=None if waits else 0.0)
+        limits = RunLimits(self._terms.turns or spec.max_turns, commands=None if waits else 0.0)
         known = self._led.get(found.id) if found else None
         seen, approved = known or (None, self._session.approved.for_session())
         caller = replace(self._session.leader(spec), seen=seen, approved=approved)
@@ -353,7 +353,7 @@ class TaskService:
             raise
         except (UserMistake, Fenced):
             await self._budgets.limit(task, budget)
-            await self._store.ask(task.id, Wish.BUDGET)
+            await self._store.ask(task.id, TaskSignal.BUDGET)
 
     async def budget_of(self, session: str | None) -> Budget:
         """What a conversation may spend, by what was said now and before."""

@@ -25,8 +25,8 @@ from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
 from gencode.core.visible import visible_line
-from gencode.files.file_versions import Seen
-from gencode.files.openers import Identity, NotThere, open_for_reading, state_of
+from gencode.files.file_versions import SeenFiles
+from gencode.files.openers import FileIdentity, PathMissing, open_for_reading, state_of
 from gencode.interfaces.acp.editor_client import EditorClient
 from gencode.interfaces.acp.session_updates import FileDiffs
 from gencode.interfaces.acp.stdio_transport import NOT_FOUND
@@ -47,7 +47,7 @@ SAVED = "[written by the editor, together with its unsaved changes]"
 _NO_FILE = re.compile(
     r"no such file|(file|resource|path|document) (was )?not found|file does not exist|ENOENT", re.IGNORECASE
 )
-_STALE = Identity(0, 0, 0, 0, 0)
+_STALE = FileIdentity(0, 0, 0, 0, 0)
 _READERS, _WRITERS = ("Read",), ("Edit", "Write")
 
 
@@ -243,7 +243,7 @@ class _Copy:
         self._path = self._folder / inside
         cwd = self._folder / os.path.relpath(ctx.workspace.cwd, ctx.workspace.root)
         workspace = Workspace(self._folder, cwd, ctx.workspace.home)
-        self._seen = Seen()
+        self._seen = SeenFiles()
 
         def place(_: str) -> Resolved:
             return resolve(str(self._path), workspace)
@@ -275,7 +275,7 @@ def _on_disk(place: Resolved) -> str | None:
     try:
         with open_for_reading(place) as file:
             content = file.read(LARGEST_TEXT + 1)
-    except NotThere:
+    except PathMissing:
         return None
     if len(content) > LARGEST_TEXT:
         raise _NotComparable("is too large to compare with the editor's version")
@@ -296,7 +296,7 @@ def _check_unchanged(now: Resolved, before: Resolved) -> None:
         raise ToolError("The path changed during the call; nothing was written.")
     try:
         open_for_reading(now).close()
-    except NotThere:
+    except PathMissing:
         return
 
 
