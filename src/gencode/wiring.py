@@ -4,17 +4,17 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from gencode.agent.hook_settings import parse_hooks
 from gencode.agent.instructions import Instructions, no_instructions
 from gencode.agent.models import OFFLINE, ModelRegistry
-from gencode.agent.outgoing_mail import Business, Secretary
+from gencode.agent.outgoing_mail import Messaging, MessagingContext
 from gencode.agent.ports import Provider
 from gencode.agent.toolbox import Tool, Toolbox
-from gencode.agent.work_queue import Slots
+from gencode.agent.work_queue import SlotPool
 from gencode.agents.library import Library
 from gencode.agents.registry import Registry
 from gencode.core.errors import UserMistake
@@ -24,8 +24,8 @@ from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, Workspace
 from gencode.core.task import Task
 from gencode.files.file_versions import FileVersions
-from gencode.fleet.choose_engine import engine_for
-from gencode.journal.event_bus import Bus
+from gencode.journal.dispatch import SharedJournal
+from gencode.journal.event_bus import EventBus
 from gencode.journal.handover import Engine
 from gencode.journal.store import Store
 from gencode.mcp.session_servers import FILES, SessionServers, Tables, server_commands
@@ -51,24 +51,25 @@ from gencode.settings import (
     server_tables,
 )
 from gencode.stores.open_store import open_store
-from gencode.tasks.actions import Verbs
-from gencode.tasks.argument_checks import check_opening, own_tools
-from gencode.tasks.ask_parent import AskParent
-from gencode.tasks.control import Reach
+from gencode.tasks.actions import TaskActions
+from gencode.tasks.argument_checks import check_open_arguments, checked_tools
+from gencode.tasks.ask_parent import QuestionRouter
+from gencode.tasks.control import TaskControl
 from gencode.tasks.crash_recovery import close_orphans
 from gencode.tasks.delegate import Delegation
-from gencode.tasks.history import History
-from gencode.tasks.liveness import Timing
-from gencode.tasks.other_process import Apart
+from gencode.tasks.history import TaskHistory
+from gencode.tasks.liveness import LivenessTimeouts
+from gencode.tasks.other_process import OtherProcesses
 from gencode.tasks.plan import TaskPlanner
-from gencode.tasks.records import Records
-from gencode.tasks.resume import EarlierPlaces
-from gencode.tasks.seat_builder import Customs, Seating
-from gencode.tasks.service import Terms, Work
+from gencode.tasks.process_engine import ProcessEngine
+from gencode.tasks.records import TaskRecords
+from gencode.tasks.resume import CallerFactory
+from gencode.tasks.seat_builder import SeatBuilder, SeatDefaults
+from gencode.tasks.service import SessionLimits, TaskService
 from gencode.tasks.start import TaskStarter
 from gencode.tasks.supervisor import Supervisor
-from gencode.tasks.task_folders import Workplaces
-from gencode.tasks.watch import Watch
+from gencode.tasks.task_folders import TaskFolders
+from gencode.tasks.watch import TaskWatcher
 from gencode.telemetry.otel_setup import Telemetry
 from gencode.tools.catalog import TOOLS, Plugins, on_request
 from gencode.tools.skill import as_task_call, skill_tool
@@ -160,29 +161,29 @@ class Components(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """How the folder stands: what it brings counts only when a person trusts it."""
     store: Store
     supervisor: Supervisor
-    bus: Bus
+    bus: EventBus
     library: Library
     """The agents and skills there are, as their files are now."""
     switchboard: ProviderFactory
     models: ModelRegistry
     plugins: Plugins
-    secretary: Secretary
+    secretary: Messaging
     toolbox: Toolbox
     named_tools: tuple[str, ...]
     root: Root
     """The policy of the session; a change of it reaches every agent that runs."""
     servers: SessionServers
-    seating: Seating
+    seating: SeatBuilder
     session: Session
-    watch: Watch
-    reach: Reach
-    records: Records
-    workplaces: Workplaces
-    processes: Apart
+    watch: TaskWatcher
+    reach: TaskControl
+    records: TaskRecords
+    workplaces: TaskFolders
+    processes: OtherProcesses
     delegation: Delegation
-    work: Work
-    verbs: Verbs
-    history: History
+    work: TaskService
+    verbs: TaskActions
+    history: TaskHistory
 
 
 class Surroundings(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -206,7 +207,7 @@ def build(around: Surroundings) -> Components:
     """Put together what one open GenCode is made of; nothing is started yet."""
     settings, store, supervisor = around.settings, around.store, around.supervisor
     workspace, policy = around.workspace, around.policy
-    home, bus, root = gen_home(), Bus(store.events), Root(policy)
+    home, bus, root = gen_home(), EventBus(store.events), Root(policy)
     above = [standing(each, home) for each in folders_above(workspace.root)]
     library = Library(home, [around.project, *above], as_task_call, settings.agents)
     switchboard = ProviderFactory(settings.prices, store=store, rates=settings.fleet_rates)
@@ -234,7 +235,7 @@ def build(around: Surroundings) -> Components:
         own_policy=policy_named(around.flags),
         background_questions=settings.background_questions,
     )
-    customs = Customs(
+    customs = SeatDefaults(
         depth=settings.max_depth,
         price=partial(_price, switchboard, settings),
         instructions=Instructions(home) if settings.instructions else no_instructions,
@@ -243,13 +244,13 @@ def build(around: Surroundings) -> Components:
         outside=servers,
         appended=settings.append_system_prompt,
     )
-    seating = Seating(library, models, toolbox, customs)
-    watch = Watch(store, supervisor.owner, outputs())
-    reach = Reach(store, supervisor, watch)
-    records = Records(store, outputs(), workspace.cwd, settings.agent_caps, settings.stall_seconds)
-    workplaces = Workplaces(home, store)
-    processes = Apart(store, bus, supervisor, around.engine)
-    places = EarlierPlaces(store, models, seating, session, workplaces, processes)
+    seating = SeatBuilder(library, models, toolbox, customs)
+    watch = TaskWatcher(store, supervisor.owner, outputs())
+    reach = TaskControl(store, supervisor, watch)
+    records = TaskRecords(store, outputs(), workspace.cwd, settings.agent_caps, settings.stall_seconds)
+    workplaces = TaskFolders(home, store)
+    processes = OtherProcesses(store, bus, supervisor, around.engine)
+    places = CallerFactory(store, models, seating, session, workplaces, processes)
 
     async def rouse(task: Task) -> Task:
         return await work.rouse(task)
@@ -261,20 +262,20 @@ def build(around: Surroundings) -> Components:
         TaskPlanner(store, seating, workplaces, places, supervisor.find, settings),
         watch,
         reach,
-        AskParent(store, supervisor, watch, settings.question_seconds, settings.answer_seconds),
+        QuestionRouter(store, supervisor, watch, settings.question_seconds, settings.answer_seconds),
         rouse,
         outputs(),
     )
     starter = TaskStarter(
         store, bus, seating, workplaces, processes, delegation, outputs(), settings.command_seconds
     )
-    terms = Terms(
+    terms = SessionLimits(
         turns=settings.max_turns,
         seconds=settings.max_seconds,
         budget=settings.budget,
         named=settings.named_budget(around.flags),
     )
-    work = Work(session, terms, store, records, delegation, starter, processes)
+    work = TaskService(session, terms, store, records, delegation, starter, processes)
     return Components(
         settings=settings,
         workspace=workspace,
@@ -300,13 +301,13 @@ def build(around: Surroundings) -> Components:
         processes=processes,
         delegation=delegation,
         work=work,
-        verbs=Verbs(records, reach, work.send),
-        history=History(records, store),
+        verbs=TaskActions(records, reach, work.send),
+        history=TaskHistory(records, store),
     )
 
 
-def _secretary(around: Surroundings, root: Root, bus: Bus, library: Library) -> Secretary:
-    business = Business(
+def _secretary(around: Surroundings, root: Root, bus: EventBus, library: Library) -> Messaging:
+    business = MessagingContext(
         home=gen_home(),
         cwd=around.workspace.cwd,
         policy=lambda: root.policy,
@@ -315,7 +316,7 @@ def _secretary(around: Surroundings, root: Root, bus: Bus, library: Library) -> 
         is_open=lambda task: around.supervisor.find(task) is not None,
         channels=around.settings.channels,
     )
-    return Secretary(around.store, bus, business)
+    return Messaging(around.store, bus, business)
 
 
 def _price(switchboard: ProviderFactory, settings: Settings, model: str) -> Price:
@@ -334,22 +335,22 @@ async def opened(
     asker: Asker | None,
 ) -> AsyncGenerator[Components, None]:
     """Open a workspace: read its settings, open its journal and start what runs beside the agents."""
-    check_opening(cwd, model, settings, store, asker)
+    check_open_arguments(cwd, model, settings, store, asker)
     workspace = workspace_at(Path(cwd))
     flags = {**(settings or {}), **({"model": model} if isinstance(model, str) and model else {})}
     project = standing(workspace.root, gen_home())
     chosen = merged(found := layers(workspace.root, flags, project=project))
-    policy, tools = root_policy(found, chosen), own_tools(tools)
+    policy, tools = root_policy(found, chosen), checked_tools(tools)
     provider = None if isinstance(model, str) else model
     alone = store is None and provider is None and all(tool.source == "builtin" for tool in tools)
     async with AsyncExitStack() as stack:
         if store is None:
             store = await open_store(database(), chosen.durability, chosen.database_url)
             stack.push_async_callback(store.close)
-        engine = engine_for(store, gen_home(), workspace.cwd, flags, policy) if alone else None
+        engine = _engine_for(store, gen_home(), workspace.cwd, flags, policy) if alone else None
         telemetry = await stack.enter_async_context(Telemetry(chosen.telemetry, chosen.telemetry_content))
-        timing = Timing(chosen.stall_seconds, chosen.silence_seconds)
-        supervisor = Supervisor(store, Slots(chosen.max_agents, chosen.agent_caps), timing)
+        timing = LivenessTimeouts(chosen.stall_seconds, chosen.silence_seconds)
+        supervisor = Supervisor(store, SlotPool(chosen.max_agents, chosen.agent_caps), timing)
         desk = _desk(asker)
         if desk is not None:
             await stack.enter_async_context(desk.open(store, supervisor.owner))
@@ -382,3 +383,17 @@ async def opened(
                 desk.attend(str(workspace.cwd), background=chosen.background_questions)
             )
         yield built
+
+
+def _engine_for(store: Store, home: Path, cwd: Path, flags: Mapping[str, Any], policy: Policy) -> Engine:
+    """The engine for a journal: processes beside a file, workers beside a database.
+
+    What a queue needs is loaded only with a shared database. `policy` is what applies here: by the `flags`
+    and by the settings that only this machine has.
+    """
+    if isinstance(store, SharedJournal):
+        from gencode.fleet.fleet_engine import FleetEngine
+        from gencode.fleet.workspace_transfer import Shared
+
+        return FleetEngine(cast(Shared, store), cwd, flags, home, policy)
+    return ProcessEngine(home, cwd, flags)

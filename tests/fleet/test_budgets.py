@@ -19,7 +19,7 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.store import TaskQuery
-from gencode.tasks.service import Kept
+from gencode.tasks.service import MessageKept
 from gencode.tasks.task_queries import spent_by
 from tests.fleet.driving import Fleet
 from tests.postgres import Postgres
@@ -114,7 +114,7 @@ async def test_what_is_left_goes_along_with_a_task_that_outlives_its_sender(
         spent = [(await spent_by(gen.store, task)).tokens for task in tasks]
         assert all(22_000 <= tokens <= 38_000 for tokens in spent)
 
-        with pytest.raises(Kept, match=r"The budget of 30,000 tokens .* is spent"):
+        with pytest.raises(MessageKept, match=r"The budget of 30,000 tokens .* is spent"):
             await gen.send(tasks[0], "more")
         assert await gen.find(tasks[0]) == found[0]
         assert (await spent_by(gen.store, tasks[0])).tokens == spent[0]

@@ -9,7 +9,7 @@ import pytest
 
 from gencode import GenCode
 from gencode.agent.stop import Stop
-from gencode.core.errors import StoreAway, StoreTrouble
+from gencode.core.errors import StoreTrouble, StoreUnavailable
 from gencode.core.events import Event, ProgressMade, TaskCreated
 from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.reasons import WaitFor, stop_cause
@@ -18,15 +18,15 @@ from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.fleet.fleet_engine import FleetEngine
 from gencode.journal.dispatch import Enqueue
-from gencode.journal.event_bus import Bus, Listener
+from gencode.journal.event_bus import EventBus, EventListener
 from gencode.journal.store import TaskQuery
 from gencode.settings import gen_home
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_pool import Connection
 from gencode.tasks import watch
 from gencode.tasks.other_process import CUT_SHORT
-from gencode.tasks.remote_task import Remote
-from gencode.tasks.running_task import Live
+from gencode.tasks.remote_task import RemoteTask
+from gencode.tasks.running_task import RunningTask
 from gencode.testing import reported
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, ended, submit
@@ -46,7 +46,7 @@ class Uncertain(FleetStore):
 
     async def events(self, task: str, after: int = 0) -> list[Event]:
         if task == self.silent:
-            raise StoreAway("it did not answer")
+            raise StoreUnavailable("it did not answer")
         return await super().events(task, after)
 
 
@@ -61,7 +61,7 @@ class Deaf(FleetStore):
         task = await super().submit(fact, order, enqueue, named, session)
         self.lost -= 1
         if self.lost >= 0:
-            raise StoreAway("it did not answer")
+            raise StoreUnavailable("it did not answer")
         return task
 
 
@@ -72,11 +72,11 @@ class Muted(FleetStore):
         self, fact: TaskCreated, order: bytes, enqueue: Enqueue, named: str = "", session: str = ""
     ) -> str:
         await super().submit(fact, order, enqueue, named, session)
-        raise StoreAway("it did not answer")
+        raise StoreUnavailable("it did not answer")
 
     async def hand_on(self, task: str, keeper: str, order: bytes, enqueue: Enqueue) -> None:
         await super().hand_on(task, keeper, order, enqueue)
-        raise StoreAway("it did not answer")
+        raise StoreUnavailable("it did not answer")
 
 
 class Late(FleetStore):
@@ -88,18 +88,18 @@ class Late(FleetStore):
     async def submit_again(self, task: str, order: bytes, enqueue: Enqueue) -> None:
         if self.late:
             self.late -= 1
-            raise StoreAway("it did not answer")
+            raise StoreUnavailable("it did not answer")
         await super().submit_again(task, order, enqueue)
 
     async def in_transaction(self, write: Callable[[Connection, bool], Awaitable[bool]]) -> bool:
         written = await super().in_transaction(write)
         if self.muted:
-            raise StoreAway("it did not answer")
+            raise StoreUnavailable("it did not answer")
         return written
 
 
 @asynccontextmanager
-async def sending(fleet: Fleet, store: FleetStore) -> AsyncGenerator[tuple[GenCode, Live, Gate]]:
+async def sending(fleet: Fleet, store: FleetStore) -> AsyncGenerator[tuple[GenCode, RunningTask, Gate]]:
     """A conversation that waits for an agent of a worker, which waits at a gate."""
     gate = Gate(fleet.folder)
     main = [{"calls": [{"name": "Task", "input": SENT}]}, {"text": "main done"}, {"text": "heard"}]
@@ -116,7 +116,7 @@ async def sending(fleet: Fleet, store: FleetStore) -> AsyncGenerator[tuple[GenCo
         await store.close()
 
 
-async def told(listener: Listener, words: str = watch.WAITS) -> None:
+async def told(listener: EventListener, words: str = watch.WAITS) -> None:
     async for event in listener:
         if event.fact == ProgressMade(words, note=True, waits_for=WaitFor.DATABASE):
             return
@@ -193,7 +193,7 @@ async def test_an_agent_that_waited_for_its_turn_and_may_be_queued_is_called_off
         found = await store.dispatched(lease.task)
         return found is not None and found.order is not None
 
-    remote = Remote(lease.state, stop := Stop(), begin, store, Bus(store.events), lease=lease)
+    remote = RemoteTask(lease.state, stop := Stop(), begin, store, EventBus(store.events), lease=lease)
     following = asyncio.ensure_future(remote.follow("keeper"))
     await until(queued, "it is queued")
     stop.stop(stop_cause("enough"))
@@ -288,7 +288,7 @@ async def test_an_agent_whose_sender_is_stopped_while_the_database_is_away_is_ca
     async with sending(fleet, store) as (gen, job, _):
         [sub] = [each.agent_id for each in await gen.tasks(job.id)]
         remote = gen.supervisor.find(sub)
-        assert isinstance(remote, Remote)
+        assert isinstance(remote, RemoteTask)
         fleet.postgres.stop()
         try:
             await remote.halt(stop_cause("enough"))

@@ -24,7 +24,7 @@ from gencode.interfaces.cli.main import main
 from gencode.journal.handover import Handover
 from gencode.permissions.calls import Approval
 from gencode.questions.question_desk import QuestionDesk
-from gencode.tasks.running_task import Job
+from gencode.tasks.running_task import LocalTask
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, ended
 from tests.interfaces.cli.running import Ended, in_terminal
@@ -148,7 +148,7 @@ async def test_what_was_answered_for_one_task_is_not_answered_for_another_of_the
     asker = QuestionDesk(here=False)
     async with GenCode.open(fleet.folder, model=model, store=store, asker=asker) as gen:
         jobs = [await gen.take_on(Handover(model, created)) for _ in range(2)]
-        memories = [job.seat.gate.approvals.once for job in jobs if isinstance(job, Job)]
+        memories = [job.seat.gate.approvals.once for job in jobs if isinstance(job, LocalTask)]
         memories[0].add(Approval("host", "example.org"))
         assert memories == [{Approval("host", "example.org")}, set()]
     await store.close()

@@ -8,8 +8,8 @@ import pytest
 from gencode import GenCode, Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.journal.dispatch import Dispatching
-from gencode.journal.folder_snapshot import Returned
+from gencode.journal.dispatch import SharedJournal
+from gencode.journal.folder_snapshot import ReturnedChanges
 from gencode.tasks.fork import Fork
 from gencode.workspaces.worktrees.worktree import recorded, repository_folder
 from tests.fleet.conftest import PATIENT
@@ -69,14 +69,14 @@ async def forks(country: Country, task: str) -> list[set[str]]:
     writes(country, "four.txt")
     async with country.gen() as app:
         near = await app.fork(task, "another way")
-        far, _ = await app.work.fork_apart(task, Fork(), TaskRequest("", "another way"))
+        far, _ = await app.work.fork_detached(task, Fork(), TaskRequest("", "another way"))
         found = [await app.find(near.agent_id), *await ended(app, [far])]
         assert [(each.status, each.end.error) for each in found] == [(Status.COMPLETED, None)] * 2
         return [await seen(app, each.id) for each in found]
 
 
-async def came_back(app: GenCode, task: str) -> Returned:
-    assert isinstance(app.store, Dispatching)
+async def came_back(app: GenCode, task: str) -> ReturnedChanges:
+    assert isinstance(app.store, SharedJournal)
     found = await app.store.parcels.returned(task)
     assert found is not None
     return found[0]

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gencode import GenCode
 from gencode.core.budget import Budget
-from gencode.core.errors import StoreAway, UserMistake
+from gencode.core.errors import StoreUnavailable, UserMistake
 from gencode.core.events import MessageAdded, PassingFact, ProgressMade, TaskEnded, TaskQueued, TaskStarted
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage, UserMessage
@@ -24,7 +24,7 @@ from gencode.fleet.workspace_transfer import read_order
 from gencode.journal.store import TaskQuery
 from gencode.stores.pg_fleet import FleetStore
 from gencode.tasks.crash_recovery import close_unclaimed
-from gencode.tasks.watch import Watch
+from gencode.tasks.watch import TaskWatcher
 from tests.fleet.driving import Fleet, ended, submit
 from tests.interfaces.cli.running import start
 from tests.postgres import Postgres
@@ -202,7 +202,7 @@ class Shaky(FleetStore):
     async def task(self, task: str) -> Task | None:
         self.away -= 1
         if self.away >= 0:
-            raise StoreAway("it is away")
+            raise StoreUnavailable("it is away")
         return await super().task(task)
 
 
@@ -213,13 +213,13 @@ async def test_who_waits_for_a_task_goes_on_to_wait_while_the_database_is_away_a
     await answered(gen, task, "done")
     store = await Shaky.open(empty.url)
     told: list[PassingFact] = []
-    watch = Watch(store, "somebody")
+    watch = TaskWatcher(store, "somebody")
     assert (await watch.ended(task, PATIENCE, told.append)).result == "done"
     store.away = 3
     assert [event.seq async for event in watch.events(task, 0, told.append)] == [1, 2, 3, 4]
     assert [fact.waits_for for fact in told if isinstance(fact, ProgressMade)] == [WaitFor.DATABASE] * 2
     store.away = 1_000
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailable):
         await watch.ended(task, 0.1)
     await store.close()
 
@@ -250,4 +250,4 @@ async def test_an_agent_may_be_woken_as_often_as_one_likes(gen: GenCode) -> None
     assert found is not None and found.order is not None and found.takes > MOST_TAKES
     assert found.takes - read_order(found.order).takes == 0
     with pytest.raises(UserMistake, match="was woken and waits for a worker"):
-        await gen.watch.check_rests(await gen.find(task))
+        await gen.watch.check_not_woken(await gen.find(task))

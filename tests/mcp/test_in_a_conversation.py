@@ -14,7 +14,7 @@ from gencode.mcp.servers import McpServers
 from gencode.mcp.session_servers import ServerReport
 from gencode.mcp.tool_list import parse_tool
 from gencode.providers.scripted import ScriptedProvider
-from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.command_runner import Commands
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
 from tests.mcp.fleet import Fleet, offer
@@ -100,7 +100,7 @@ async def test_a_call_of_a_tool_whose_server_is_not_ready_is_told_why(
     settings = {"mcp_servers": table, "permission_mode": "dontAsk"}
     model = ScriptedProvider.of({"main": [DO_ONE, says("done")]})
     async with GenCode.open(fleet.folder, model=model, store=MemoryStore(), settings=settings) as gen:
-        gen.servers.patience = 0.0 if manner.startswith("waits") else None
+        gen.servers.wait_at_most(0.0 if manner.startswith("waits") else None)
         outcome = await gen.ask("go").outcome()
         [_, _, answered, _] = transcript_of(await gen.store.events(outcome.agent_id))
     assert isinstance(answered, ToolMessage)

@@ -11,7 +11,7 @@ from gencode.core.events import Event, TaskCreated, TaskEnded, TaskStarted, kind
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import replay
-from gencode.journal.store import Ownership, TaskQuery, Wish
+from gencode.journal.store import Ownership, TaskQuery, TaskSignal
 from gencode.stores.sqlite import SqliteStore
 from gencode.stores.sqlite_schema import MIGRATIONS, VERSION, Migration, migrate
 from tests.contracts.store import everything, said
@@ -45,9 +45,8 @@ def made_by_version(version: int, path: Path) -> list[Event]:
             )
             for seq, fact in enumerate(LIFE[:last], start=1):
                 row = (task, seq, kind_of(fact), settle(fact)[1].decode(), AT)
-                old.execute(
-                    "INSERT INTO Events (Task, Seq, Epoch, Kind, Body, At) VALUES (?, ?, 1, ?, ?, ?)", row
-                )
+                insert = "INSERT INTO Events (Task, Seq, Epoch, Kind, Body, At) VALUES (?, ?, 1, ?, ?, ?)"
+                old.execute(insert if version < 7 else insert.replace("Events", "Journal"), row)
     return [Event("aaaaaaaa", seq, AT, fact) for seq, fact in enumerate(LIFE, start=1)]
 
 
@@ -59,7 +58,7 @@ async def test_an_older_database_is_brought_up_to_date_and_keeps_its_tasks(path:
     assert await everything(store, "aaaaaaaa") == (events, replay(events))
     [owned] = await store.owned()
     assert replace(owned, silent=0.0) == Ownership("bbbbbbbb", "me", over=True)
-    assert await store.asked("me") == [("bbbbbbbb", Wish.BACKGROUND)]
+    assert await store.asked("me") == [("bbbbbbbb", TaskSignal.BACKGROUND)]
     await store.close()
     assert migrate(path) == Migration(VERSION, VERSION)
 

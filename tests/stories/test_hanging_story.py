@@ -22,13 +22,13 @@ from gencode.app import GenCode
 from gencode.core.status import Status
 from gencode.interfaces.chat.chat_session import ChatSession
 from gencode.journal.store import TaskQuery
-from gencode.tasks.crash_recovery import close_hanging
-from gencode.tasks.liveness import FolderLiveness, Timing
+from gencode.tasks.crash_recovery import close_hung_process
+from gencode.tasks.liveness import FolderLiveness, LivenessTimeouts
 from gencode.testing import call, says
 
 NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes cannot be told apart")
 pytestmark = NEEDS_PROC
-TIMING = Timing(20.0, 60.0)
+TIMING = LivenessTimeouts(20.0, 60.0)
 SILENT = 200
 LEASE = 15
 RAN_OUT = """
@@ -197,7 +197,7 @@ class Looks:
         for pause in pauses:
             self._now += pause
             for hanging in await self._folder.look():
-                await close_hanging(self._store, hanging)
+                await close_hung_process(self._store, hanging)
 
 
 async def test_a_detached_task_whose_process_hangs_is_timed_out_by_whoever_saw_it_hang_for_long(

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from gencode.channels.outbox import Outbox
 from gencode.stores.sqlite import SqliteStore
-from gencode.tasks.scheduler import Opening, Scheduler
+from gencode.tasks.scheduler import OpenFolderOf, Scheduler
 
 
 async def claim(path: Path) -> None:
     """Claim, say how many runs that were, and die."""
     store = await SqliteStore.open(path)
-    nowhere: Opening = lambda _: sys.exit("nothing is started here")  # noqa: E731
+    nowhere: OpenFolderOf = lambda _: sys.exit("nothing is started here")  # noqa: E731
     found = await Scheduler(store, Outbox(store, {}), nowhere).look(datetime.now(UTC))
     print(len(found), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)

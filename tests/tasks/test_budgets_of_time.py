@@ -12,7 +12,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.status import Status
 from gencode.interfaces.chat.task_controls import budget_usage_page
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.service import Kept
+from gencode.tasks.service import MessageKept
 from gencode.testing import call, says, scripted
 from tests.interfaces.cli.running import gen, script
 from tests.tasks.words import results, said
@@ -85,7 +85,7 @@ async def test_the_turns_of_a_conversation_share_its_seconds(tmp_path: Path) -> 
             await opened.ask("more", session=session).outcome()
         assert str(refused.value) == refusal(session, "the session")
         await opened.store.post(session, "are you there?", "system")
-        with pytest.raises(Kept, match="What the conversation has not heard yet is kept"):
+        with pytest.raises(MessageKept, match="What the conversation has not heard yet is kept"):
             await opened.work.hear(opened.agents.main(), session)
 
 

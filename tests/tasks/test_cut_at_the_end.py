@@ -11,7 +11,7 @@ from gencode.core.status import Status
 from gencode.interfaces.cli.unsummarised_results import come_late
 from gencode.journal.store import Lease, TaskQuery
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.running_task import Job
+from gencode.tasks.running_task import LocalTask
 from gencode.tasks.supervisor import INTERRUPTED
 from gencode.testing import call, says, scripted
 from tests.tasks.test_queue_story import write_agent
@@ -43,7 +43,9 @@ class Slow(MemoryStore):
         return await super().append(lease, facts, last=last)
 
 
-async def while_it_ends(gen: GenCode, store: Slow, sender: Job, cut: Callable[[Job], None]) -> None:
+async def while_it_ends(
+    gen: GenCode, store: Slow, sender: LocalTask, cut: Callable[[LocalTask], None]
+) -> None:
     """Cut a sender while the end of its agent is being written, which then comes to its end."""
     await store.comes.wait()
     cut(sender)
@@ -78,7 +80,7 @@ async def test_one_whose_work_was_only_interrupted_goes_on_with_it(tmp_path: Pat
     deep = {"max_depth": 2}
     async with scripted(tmp_path, settings=deep, store=store, lead=lead, Explore=[says("found it")]) as gen:
         handle = await gen.task("lead", "go", background=True)
-        [sender] = [live for live in gen.supervisor if isinstance(live, Job)]
+        [sender] = [live for live in gen.supervisor if isinstance(live, LocalTask)]
         await while_it_ends(gen, store, sender, lambda job: job.interrupt(INTERRUPTED))
         [agent] = await gen.tasks(handle.id)
         [answer] = results(await said(gen, handle.id))

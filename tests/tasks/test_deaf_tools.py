@@ -16,7 +16,7 @@ from gencode.core.reasons import stop_cause
 from gencode.core.status import Status
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.running_task import Job
+from gencode.tasks.running_task import LocalTask
 from gencode.testing import call, says
 from tests.tasks.words import results, said
 from tests.waiting import until
@@ -150,7 +150,7 @@ async def test_whoever_stops_an_agent_and_leaves_does_not_wait_for_one(
     async with asyncio.timeout(30):
         async with opened(tmp_path, stubborn(wake)) as gen:
             turn = await gen.start_turn("go")
-            [job] = [live for live in gen.supervisor if isinstance(live, Job)]
+            [job] = [live for live in gen.supervisor if isinstance(live, LocalTask)]
             await until(lambda: len(job.record.answers) == 1, "the other call has come to its end")
             await turn.halt(stop_cause("enough"))
         wake.set()

@@ -149,7 +149,7 @@ async def test_a_fork_in_a_process_of_its_own_begins_with_what_the_other_one_kne
         first = await gen.task("Explore", "look")
         facts = await gen.store.events(first.agent_id)
         asked = next(each.seq for each in facts if getattr(getattr(each.fact, "message", None), "calls", ()))
-        task, begins = await gen.work.fork_apart(first.agent_id, Fork(asked), TaskRequest("", "now right"))
+        task, begins = await gen.work.fork_detached(first.agent_id, Fork(asked), TaskRequest("", "now right"))
         found = await gen.watch.ended(task, 60)
         told = [each.text for each in heard(await said(gen, task))]
     assert (found.status, found.created.forked, found.result, begins) == (
@@ -175,10 +175,10 @@ async def test_a_fork_elsewhere_counts_in_the_budget_of_its_conversation(tmp_pat
     async with GenCode.open(tmp_path, model=model, settings=bounds) as gen:
         talk = await gen.ask("go").outcome()
         [child] = await gen.tasks(parent=talk.agent_id)
-        task, _ = await gen.work.fork_apart(child.agent_id, Fork(), TaskRequest("", "another way"))
+        task, _ = await gen.work.fork_detached(child.agent_id, Fork(), TaskRequest("", "another way"))
         found = await gen.watch.ended(task, 60)
         with pytest.raises(UserMistake, match="The budget of 2 agents of the session is spent"):
-            await gen.work.fork_apart(child.agent_id, Fork(), TaskRequest("", "one too many"))
+            await gen.work.fork_detached(child.agent_id, Fork(), TaskRequest("", "one too many"))
     assert (found.status, found.parent) == (Status.COMPLETED, talk.agent_id)
 
 
@@ -217,10 +217,10 @@ async def test_a_fork_elsewhere_spends_from_the_budget_of_its_conversation_that_
             nobody = TaskRequest("", "another way", model="nope/none")
             for _ in range(3):
                 with pytest.raises(UserMistake, match="nope"):
-                    await gen.work.fork_apart(child, Fork(), nobody)
+                    await gen.work.fork_detached(child, Fork(), nobody)
             assert await left(gen, talk) == {"tokens": 100_000, "spawns": 8}
 
-            task, _ = await gen.work.fork_apart(child, Fork(), AGAIN)
+            task, _ = await gen.work.fork_detached(child, Fork(), AGAIN)
             found = await gen.watch.ended(task, 60)
             assert (found.status, found.result) == (Status.COMPLETED, "more")
             assert await left(gen, talk) == {"tokens": 99_000, "spawns": 7}
@@ -244,7 +244,7 @@ async def test_no_fork_is_born_elsewhere_when_its_conversation_at_work_has_no_ag
         talking(gen, gate) as (_, child, _),
     ):
         with pytest.raises(UserMistake, match="The budget of 1 agent of the session is spent"):
-            await gen.work.fork_apart(child, Fork(), AGAIN)
+            await gen.work.fork_detached(child, Fork(), AGAIN)
 
 
 async def test_work_without_a_conversation_is_given_to_others_where_agents_are_bounded(
@@ -254,7 +254,7 @@ async def test_work_without_a_conversation_is_given_to_others_where_agents_are_b
     bounds = {"max_spawns": 3, "max_tokens_total": 100_000}
     async with GenCode.open(tmp_path, model=model, settings=bounds) as gen:
         detached = await gen.watch.ended(await gen.work.detach(TaskRequest("Explore", "look")), 60)
-        task, _ = await gen.work.fork_apart(detached.id, Fork(), AGAIN)
+        task, _ = await gen.work.fork_detached(detached.id, Fork(), AGAIN)
         forked = await gen.watch.ended(task, 60)
     assert (detached.status, detached.result) == (Status.COMPLETED, "found")
     assert (forked.status, forked.result, forked.terms.budget.spawns) == (Status.COMPLETED, "more", 2)

@@ -146,7 +146,7 @@ async def test_a_fork_apart_has_the_form_that_counted_where_it_begins(tmp_path: 
         ended = len(await gen.store.events(task))
         await gen.resume(task, "as a list", output_schema=FILES)
         forks = [
-            (await gen.work.fork_apart(task, Fork(at), TaskRequest("", "on")))[0] for at in (ended, None)
+            (await gen.work.fork_detached(task, Fork(at), TaskRequest("", "on")))[0] for at in (ended, None)
         ]
         before, after = [await gen.watch.ended(each, 60) for each in forks]
     assert (before.status, before.end.output) == (Status.COMPLETED, None)

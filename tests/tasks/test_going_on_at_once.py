@@ -8,7 +8,7 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.providers.scripted import ScriptedProvider
-from gencode.tasks.running_task import Job
+from gencode.tasks.running_task import LocalTask
 from gencode.testing import says
 from tests.postgres import Postgres
 
@@ -23,7 +23,7 @@ async def race(folder: Path) -> None:
             refused = [each for each in started if isinstance(each, UserMistake)]
             assert len(refused) == 4
             live = gen.supervisor.find(task)
-            assert isinstance(live, Job)
+            assert isinstance(live, LocalTask)
             ended = await live.ended()
             assert (ended.status.value, ended.result) == ("completed", f"reply {number}")
 

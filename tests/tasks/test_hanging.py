@@ -11,22 +11,22 @@ import pytest
 from gencode import GenCode, UserMistake
 from gencode.core.events import Event, PassingFact, TaskCreated, TaskStalled
 from gencode.core.messages import ToolMessage, UserMessage
-from gencode.core.reasons import Cause
+from gencode.core.reasons import StopCause
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.journal.event_bus import Listener
+from gencode.journal.event_bus import EventListener
 from gencode.journal.owner import new_owner
 from gencode.journal.store import Ownership
 from gencode.stores.memory import MemoryStore
 from gencode.tasks import other_process, process_engine
-from gencode.tasks.liveness import ProcessLiveness, Timing, not_ended_in_time, silent_process
+from gencode.tasks.liveness import LivenessTimeouts, ProcessLiveness, not_ended_in_time, silent_process
 from gencode.testing import call, says
 from tests.sandbox.processes.living import alive, new_word
 from tests.tasks.test_isolation import LOOK, SLOW, child_of, owner_of, played
 from tests.tasks.test_suspended import leases_run_out
 from tests.waiting import until
 
-TIMING = Timing(20.0, 60.0)
+TIMING = LivenessTimeouts(20.0, 60.0)
 WAITS = {"stall_seconds": 1.0, "silence_seconds": 2.0}
 WHY = "its process gave no sign of life for"
 
@@ -36,7 +36,7 @@ def gone(process: int) -> Callable[[], bool]:
     return lambda: not Path(f"/proc/{process}").exists()
 
 
-async def heard(listener: Listener) -> list[Event]:
+async def heard(listener: EventListener) -> list[Event]:
     """What was heard until the listener was closed."""
     listener.close()
     return [event async for event in listener]
@@ -122,7 +122,7 @@ class Looks:
         told, clock = self.told.append, lambda: self._now
         self._process = ProcessLiveness(store, task, TIMING, seconds, told, clock)
 
-    async def after(self, *pauses: float) -> Cause | None:
+    async def after(self, *pauses: float) -> StopCause | None:
         """What the last of several looks came to, each after a pause."""
         why = None
         for pause in pauses:

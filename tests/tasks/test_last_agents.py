@@ -72,6 +72,6 @@ async def test_the_last_agent_may_be_a_fork_elsewhere_which_sends_nobody(tmp_pat
     model = script(tmp_path, Explore=[FOUND, says("more")])
     async with GenCode.open(tmp_path, model=model, settings={"max_spawns": 1}) as gen:
         first = await gen.watch.ended(await gen.work.detach(TaskRequest("Explore", "look")), 60)
-        fork, _ = await gen.work.fork_apart(first.id, Fork(), TaskRequest("", "again"))
+        fork, _ = await gen.work.fork_detached(first.id, Fork(), TaskRequest("", "again"))
         forked = await gen.watch.ended(fork, 60)
     assert (forked.status, forked.result, forked.terms.budget) == (Status.COMPLETED, "more", Budget(spawns=0))

@@ -13,9 +13,9 @@ from gencode.core.place import WorkerCopy
 from gencode.core.task import Task
 from gencode.fleet.worker_workspace import Folders, House, Lodgings, Wanted
 from gencode.journal.dispatch import NOT_HERE
-from gencode.journal.folder_snapshot import COPIED, Parcel, mark_of
+from gencode.journal.folder_snapshot import COPIED, FolderSnapshot, mark_of
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.task_folders import Summary
+from gencode.tasks.task_folders import FolderSummary
 from gencode.workspaces.transfer.mirror import Unreachable
 from gencode.workspaces.worktrees.leftovers import leftovers
 from tests.workspaces.transfer.post import TASK, Office, sent
@@ -69,7 +69,7 @@ async def test_a_folder_is_used_as_it_is_only_where_it_really_is(tmp_path: Path)
 
 async def test_who_cannot_make_a_copy_says_why_and_what_is_forged_is_refused(tmp_path: Path) -> None:
     office = Office()
-    parcel = Parcel(key="a" * 40, tip="b" * 40, remote=f"file://{tmp_path}/none", known=("b" * 40,))
+    parcel = FolderSnapshot(key="a" * 40, tip="b" * 40, remote=f"file://{tmp_path}/none", known=("b" * 40,))
     place = lodgings(tmp_path, office)
     assert "cannot be fetched from" in await used(place, Wanted(TASK, "/nowhere", "x", parcel))
     [(task, worker, why, _)] = office.hindered
@@ -87,17 +87,17 @@ async def test_an_agent_that_began_elsewhere_is_told_where_it_is_now(tmp_path: P
     place = lodgings(tmp_path, office, store=store)
     async with place.place(here) as lodged:
         assert lodged is not None
-        [heard] = lodged.heard_anew()
+        [heard] = lodged.change_notice()
         assert f"Your folder is {lodged.workspace.cwd} on worker now, made anew from git" in heard.text
         here_now = WorkerCopy(str(lodged.workspace.cwd), "worker")
         assert heard.notice == SystemNotice(NoticeKind.PLACE, place=here_now)
         (lodged.workspace.cwd / "a.txt").write_text("begun\n")
         place.abandon()
-        assert await lodged.summary() == Summary()
+        assert await lodged.summary() == FolderSummary()
     async with place.place(here) as again:
         assert again is not None and (again.workspace.cwd / "a.txt").read_text() == "begun\n"
         again.owner = office.owner
-        assert again.heard_anew() == []
+        assert again.change_notice() == []
         ended = await again.summary()
     head = f"[It worked in a copy of {repo} on worker. What it changed there:]\nchanged a.txt +1 -10"
     offer = f"To take it over, where that was not done: gen task merge {lease.task}"

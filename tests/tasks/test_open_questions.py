@@ -5,7 +5,7 @@ from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage
 from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, Decision
 from gencode.core.status import Status
-from gencode.tasks.remote_task import Unanswered
+from gencode.tasks.remote_task import OpenQuestions
 
 ASKS, RUNS = ToolCall("a", "AskUserQuestion", {}), ToolCall("b", "Bash", {"command": "make"})
 SPEAKS = MessageAdded(AssistantMessage("", (ASKS, RUNS)))
@@ -18,7 +18,7 @@ def decided(call: ToolCall, action: Action) -> CallDecided:
 
 def waits(*facts: AnyFact) -> list[bool]:
     """Whether it waits after each of these facts."""
-    unanswered, found = Unanswered(), list[bool]()
+    unanswered, found = OpenQuestions(), list[bool]()
     for fact in facts:
         unanswered.hear(fact)
         found.append(bool(unanswered))

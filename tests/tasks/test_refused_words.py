@@ -12,7 +12,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.service import Kept
+from gencode.tasks.service import MessageKept
 from gencode.testing import call, says, scripted
 from tests.interfaces.cli.running import SECONDS, gen, script, start
 from tests.tasks.words import heard, said
@@ -63,7 +63,7 @@ async def test_what_comes_back_to_a_spent_conversation_is_kept_once_and_that_is_
         assert (await gen.get(session)).status is not Status.RUNNING
         await gen.send(session, "and then?")
         for _ in range(2):
-            with pytest.raises(Kept, match="What the conversation has not heard yet is kept"):
+            with pytest.raises(MessageKept, match="What the conversation has not heard yet is kept"):
                 await gen.work.hear(gen.agents.main(), session)
         kept = [each.text for each in await store.waiting(session)]
         assert kept == ["and then?"]
@@ -79,7 +79,7 @@ async def test_words_of_several_at_once_to_an_ended_agent_are_all_heard_once(tmp
         task = (await one.task("Explore", "look")).agent_id
         told = [f"word {number}" for number in range(6)]
         sent = [(one, other)[number % 2].send(task, text) for number, text in enumerate(told)]
-        woken = [woke for _, woke in await asyncio.gather(*sent)]
+        woken = [each.resumed for each in await asyncio.gather(*sent)]
         await one.watch.ended(task, SECONDS)
         assert await store.waiting(task) == []
         assert Counter(await words(one, task)) == Counter(["look", *told])

@@ -7,7 +7,7 @@ import pytest
 from gencode import GenCode
 from gencode.providers.scripted import ScriptedProvider
 from gencode.tasks.relatives import TaskTree
-from gencode.tasks.supervisor import Job
+from gencode.tasks.supervisor import LocalTask
 from gencode.testing import call, says
 
 MAIN, FIRST, SECOND, BELOW, STRANGER = "0000000a", "0000000b", "0000000c", "0000000d", "0000000e"
@@ -39,7 +39,7 @@ async def test_a_conversation_knows_its_own_agents_also_after_a_restart(tmp_path
     send = says("", call("Task", subagent_type="Explore", prompt="look"))
     script = ScriptedProvider.of({"main": [send, says("done"), says("again")], "Explore": [says("seen")]})
 
-    def relations(job: Job, *tasks: str) -> list[str]:
+    def relations(job: LocalTask, *tasks: str) -> list[str]:
         return [job.seat.gate.relatives.relation(task) for task in tasks]
 
     async with GenCode.open(tmp_path, model=script) as gen:

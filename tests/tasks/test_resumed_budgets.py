@@ -14,7 +14,7 @@ from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.status import Status
 from gencode.journal.store import Store, TaskQuery
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.seat_builder import Seating
+from gencode.tasks.seat_builder import SeatBuilder
 from gencode.tasks.task_queries import spent_by
 from gencode.testing import call, says
 from tests.interfaces.cli.running import script
@@ -128,13 +128,13 @@ async def test_another_agent_below_it_that_is_woken_while_it_rests_does_not_spen
 
 def make_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on agents are slow to begin, as with servers that have to be started first."""
-    ready = Seating.ready
+    ready = SeatBuilder.ready
 
-    async def slowly(seating: Seating, spec: AgentSpec) -> None:
+    async def slowly(seating: SeatBuilder, spec: AgentSpec) -> None:
         await asyncio.sleep(0.3)
         await ready(seating, spec)
 
-    monkeypatch.setattr(Seating, "ready", slowly)
+    monkeypatch.setattr(SeatBuilder, "ready", slowly)
 
 
 @pytest.mark.parametrize("tokens", [4 * CALL, 25 * CALL])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gencode.core.events import CallDecided
 from gencode.core.rules import Action, Mode, Policy, Rule, RuleOrigin, RuleSource, parse_rule, written_in
 from gencode.journal.store import TaskQuery
-from gencode.tasks.scheduler import kept_within
+from gencode.tasks.scheduler import scheduled_policy
 from gencode.testing import call, says
 from tests.tasks.office import Office
 
@@ -72,7 +72,7 @@ def spoken(policy: Policy, *actions: Action) -> set[tuple[str, str, Action]]:
 def test_what_is_kept_is_never_more_than_it_was_nor_less_strict_than_today(
     stored: Policy, today: Policy
 ) -> None:
-    kept = kept_within(stored, today)
+    kept = scheduled_policy(stored, today)
     strict = (Action.DENY, Action.ASK)
     assert spoken(kept, *strict) == spoken(stored, *strict) | spoken(today, *strict)
     assert spoken(kept, Action.ALLOW) <= spoken(stored, Action.ALLOW)
@@ -82,4 +82,4 @@ def test_what_is_kept_is_never_more_than_it_was_nor_less_strict_than_today(
     }
     assert kept.mode in (Mode.PLAN, stored.mode, *([Mode.UNATTENDED] if stored.mode is Mode.DEFAULT else []))
     assert kept.mode is Mode.PLAN or today.mode is not Mode.PLAN
-    assert kept_within(kept, today) == kept
+    assert scheduled_policy(kept, today) == kept

@@ -15,10 +15,10 @@ import pytest
 
 from gencode import GenCode
 from gencode.core.status import Status
-from gencode.tasks.task_folders import Workplace, told_now
+from gencode.tasks.task_folders import TaskFolder, current_result
 from gencode.testing import call, says
 from gencode.workspaces.worktrees.leftovers import leftovers
-from gencode.workspaces.worktrees.worktree_lock import alone
+from gencode.workspaces.worktrees.worktree import alone
 from tests.tasks.test_worktrees_story import git, repository
 from tests.tasks.words import heard, said
 from tests.waiting import Gate, until
@@ -101,7 +101,7 @@ async def test_it_is_there_until_the_last_one_in_it_has_ended_who_tells_what_was
         if how != "turns":
             await gen.stop(boss, keep=how == "keep")
         first = await gen.watch.ended(boss, 30)
-        still = await told_now(first, gen.store)
+        still = await current_result(first, gen.store)
         await yard.opened()
         last = await gen.watch.ended(kid, 30)
         then = await gen.find(boss)
@@ -171,7 +171,7 @@ async def test_who_goes_on_while_the_last_one_removes_it_gets_one_that_is_made_a
             assert tree is not None
             going_on = asyncio.ensure_future(gen.resume(boss, "go on", background=True))
             begun, _ = await asyncio.wait([going_on], timeout=0.5)
-            await Workplace(tree).summary()
+            await TaskFolder(tree).summary()
             there = tree.path.exists()
         await asyncio.wait_for(going_on, 60)
         told = [each.text for each in heard(await said(gen, boss))]
@@ -284,7 +284,7 @@ async def test_after_a_kill_nothing_is_lost_and_the_output_tells_of_it(yard: Yar
         await process.wait()
         (sent,) = await gen.tasks(parent=boss)
         await gen.watch.ended(sent.agent_id, 30)
-        told = await told_now(await gen.watch.ended(boss, 30), gen.store)
+        told = await current_result(await gen.watch.ended(boss, 30), gen.store)
     assert (worktree / "new.txt").read_text() == "kid\n"
     assert f"[It was cut off. What it had changed, 1 file, is on the branch gencode/{boss}, in " in told
     assert ("partly not committed" in told) == (not apart)
@@ -300,10 +300,10 @@ async def test_where_the_last_one_is_killed_the_output_of_the_first_tells_what_i
         await until((worktree / "new.txt").exists)
         await gen.stop(boss)
         (owner,) = [held.owner for held in await gen.store.owned() if held.task == task]
-        before = await told_now(await gen.find(boss), gen.store)
+        before = await current_result(await gen.find(boss), gen.store)
         os.kill(int(owner.split("|")[2]), signal.SIGKILL)
         await gen.watch.ended(task, 30)
-        told = await told_now(await gen.find(boss), gen.store)
+        told = await current_result(await gen.find(boss), gen.store)
     assert "is still at work in its worktree" in before and "To take it over" not in before
     assert "still at work" not in told
     assert f"1 file, is on the branch gencode/{boss}, in {worktree}, partly not committed" in told

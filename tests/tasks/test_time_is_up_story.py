@@ -20,7 +20,7 @@ from gencode.core.status import Status
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
 from gencode.tasks import deadline
-from gencode.tasks.running_task import Job
+from gencode.tasks.running_task import LocalTask
 from gencode.testing import call, reported, says, scripted
 from tests.tasks.test_isolation import played
 from tests.tasks.test_queue_story import write_agent
@@ -122,7 +122,7 @@ async def test_so_it_is_when_a_call_does_not_even_heed_a_stop(tmp_path: Path) ->
     (tmp_path / "notes.txt").write_text("hello")
     async with GenCode.open(tmp_path, model=model, store=MemoryStore(), tools=[stubborn]) as gen:
         handle = await gen.task("general-purpose", "go", background=True)
-        [job] = [live for live in gen.supervisor if isinstance(live, Job)]
+        [job] = [live for live in gen.supervisor if isinstance(live, LocalTask)]
         await until(lambda: len(job.record.answers) == 1, "one call has come to its end")
         outcome = await handle.stop()
         [listed, cut] = results(await said(gen, handle.id))

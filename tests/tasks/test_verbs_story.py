@@ -18,7 +18,7 @@ from gencode.core.reply_parts import EndPart, Part, TextPart
 from gencode.core.status import Status
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.actions import AnyVerb, StruckTask
+from gencode.tasks.actions import StruckTask, TaskAction
 from gencode.tasks.handle import Handle
 from gencode.testing import call, says, scripted
 from tests.interfaces.cli.running import script
@@ -167,13 +167,13 @@ async def with_two_below(
         yield gen, handle, [handle.id, below["Explore"], below["Plan"]]
 
 
-STRIKES: dict[AnyVerb, Callable[[GenCode, Handle], Awaitable[StruckTask]]] = {
+STRIKES: dict[TaskAction, Callable[[GenCode, Handle], Awaitable[StruckTask]]] = {
     "interrupt": lambda gen, handle: gen.interrupt(handle.id),
     "keep": lambda gen, handle: gen.stop(handle.id, keep=True),
     "stop": lambda gen, handle: gen.stop(handle.id),
     "tree": lambda gen, handle: gen.stop(handle.id, tree=True),
 }
-BY_HANDLE: dict[AnyVerb, Callable[[GenCode, Handle], Awaitable[StruckTask]]] = {
+BY_HANDLE: dict[TaskAction, Callable[[GenCode, Handle], Awaitable[StruckTask]]] = {
     "interrupt": lambda gen, handle: handle.interrupt(),
     "keep": lambda gen, handle: handle.stop(keep=True),
     "stop": lambda gen, handle: handle.stop(),
@@ -184,7 +184,7 @@ BY_HANDLE: dict[AnyVerb, Callable[[GenCode, Handle], Awaitable[StruckTask]]] = {
 @pytest.mark.parametrize("ways", [STRIKES, BY_HANDLE], ids=["by id", "by handle"])
 @pytest.mark.parametrize("verb", STRIKES)
 async def test_a_verb_says_before_what_it_will_hit_and_after_what_it_has_hit(
-    home: Path, verb: AnyVerb, ways: Mapping[AnyVerb, Any]
+    home: Path, verb: TaskAction, ways: Mapping[TaskAction, Any]
 ) -> None:
     after = says("what I have") if verb == "keep" else SLOW
     async with with_two_below(home, after) as (gen, handle, family):
@@ -212,9 +212,9 @@ async def test_who_steers_is_told_whom_and_whether_that_wakes_it(tmp_path: Path)
     async with scripted(tmp_path, Explore=[says("first"), says("second")]) as gen:
         ended = await gen.task("Explore", "look")
         before = await gen.hits(ended.agent_id, "steer")
-        now, woken = await gen.send(ended.agent_id, "and there?")
+        sent = await gen.send(ended.agent_id, "and there?")
     assert before == [ended]
-    assert (now.agent_id, woken) == (ended.agent_id, True)
+    assert (sent.outcome.agent_id, sent.resumed) == (ended.agent_id, True)
 
 
 async def test_a_verb_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ async def test_what_ends_with_the_process_of_an_agent_is_named_before_that_is_st
     ):
         handle = await gen.task("Lead", "go", background=True, isolation="process")
         by = other if elsewhere else gen
-        verbs: tuple[AnyVerb, ...] = ("interrupt", "keep", "stop", "tree")
+        verbs: tuple[TaskAction, ...] = ("interrupt", "keep", "stop", "tree")
         await gen.watch.until(handle.id, lambda now: bool(now.evidence.children), 60)
         hits = [[each.agent for each in await by.hits(handle.id, verb)] for verb in verbs]
         struck = await by.stop(handle.id)

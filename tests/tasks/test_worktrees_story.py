@@ -10,8 +10,8 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.sandbox.choose import chosen
-from gencode.tasks.task_folders import told_now
+from gencode.sandbox.choose_sandbox import chosen
+from gencode.tasks.task_folders import current_result
 from gencode.testing import call, says, scripted
 from tests.tasks.words import heard, said
 
@@ -50,12 +50,12 @@ async def test_an_agent_changes_its_own_worktree_and_hands_back_a_diff(
         outcome = await gen.task("general-purpose", "change it", isolation="worktree")
         here = (folder / "a.txt").read_text()
         branch = git(folder, "branch", "--list", "gencode/*").removeprefix("+").strip()
-        offered = await told_now(await gen.find(outcome.agent_id))
+        offered = await current_result(await gen.find(outcome.agent_id))
         git(folder, "merge", "-q", branch)
-        taken = await told_now(await gen.find(outcome.agent_id))
+        taken = await current_result(await gen.find(outcome.agent_id))
         git(folder, "worktree", "remove", "--force", (await gen.find(outcome.agent_id)).created.worktree)
         git(folder, "branch", "-q", "-d", branch)
-        gone = await told_now(await gen.find(outcome.agent_id))
+        gone = await current_result(await gen.find(outcome.agent_id))
     assert (offered, "To take it over" in offered) == (outcome.result, True)
     assert ("take it over" in taken, "-one\n+two" in taken, "take it over" in gone) == (False, True, False)
     assert taken.endswith(f"[All of it is in {folder} by now.]")

@@ -18,17 +18,16 @@ from gencode.core.budget import Budget
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.questions import Question
-from gencode.core.reasons import Cause
-from gencode.fleet.copied_task import Lodged
+from gencode.core.reasons import StopCause
 from gencode.fleet.fleet_engine import Away, FleetEngine
-from gencode.fleet.worker_workspace import Folders
+from gencode.fleet.worker_workspace import Folders, Lodged
 from gencode.journal.dispatch import BUDGETS
 from gencode.journal.handover import Handover
 from gencode.journal.owner import LEASE_SECONDS
 from gencode.questions.question_desk import QuestionDesk
 from gencode.sandbox.shells import Walls
 from gencode.stores.pg_fleet import FleetStore
-from gencode.tasks.running_task import Live
+from gencode.tasks.running_task import RunningTask
 from gencode.workspaces.transfer.snapshot_builder import Around
 
 log = logging.getLogger(__name__)
@@ -134,7 +133,7 @@ class Room:
         """Close it; `life` is over when that is done."""
         self._closing.set()
 
-    def give_up(self, why: Cause) -> None:
+    def give_up(self, why: StopCause) -> None:
         """Stop everything in it at once and write nothing more: others may take its tasks over."""
         self.given_up = True
         if (gen := self.opened) is not None:
@@ -149,7 +148,7 @@ class Room:
         try:
             async with GenCode.open(cwd, settings=settings, store=self._store, asker=self._desk) as gen:
                 gen.processes.employ(self._onward)
-                gen.servers.patience = SERVERS_WAIT
+                gen.servers.wait_at_most(SERVERS_WAIT)
                 self._opened.set_result(gen)
                 await self._closing.wait()
         except GenCodeError as trouble:
@@ -176,7 +175,7 @@ def at_home(question: Question, copy: str, folder: str) -> Question:
     return replace(question, rules=tuple(rule.spelled for rule in decision.lasting), decision=decision)
 
 
-def _first(live: Live, lives: Mapping[str, Live]) -> str:
+def _first(live: RunningTask, lives: Mapping[str, RunningTask]) -> str:
     """The task from which an agent was sent that runs here, over however many others."""
     while (above := lives.get(live.task.parent or "")) is not None:
         live = above

@@ -73,7 +73,7 @@ async def _run(order: WorkOrder, caller: Caller) -> int:
     async with GenCode.open(order.cwd, settings=settings, asker=QuestionDesk(here=False)) as gen:
         job = await gen.take_on(order.handover)
         if order.handover.bound and not order.handover.background:
-            job.let_go()
+            job.background_signal()
         _listen(gen, caller.line, bound=order.handover.bound)
         caller.answer({"task": job.id})
         try:

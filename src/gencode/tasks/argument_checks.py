@@ -20,40 +20,40 @@ MESSAGE = "message to a task"
 LONGEST = 200
 
 
-def a_text(what: str, said: object) -> str:
+def checked_text(what: str, said: object) -> str:
     """A text, as it was said."""
     if not isinstance(said, str):
         raise UserMistake(f"The {what} is a text, not {shown(said)}.")
     return said
 
 
-def a_truth(name: str, said: object) -> bool:
+def checked_bool(name: str, said: object) -> bool:
     """Yes or no, as it was said."""
     if not isinstance(said, bool):
         raise UserMistake(f"{name} is True or False, not {shown(said)}.")
     return said
 
 
-def a_message(said: object) -> UserMessage:
+def checked_message(said: object) -> UserMessage:
     """What a person says in a conversation, perhaps with pictures."""
-    return said if isinstance(said, UserMessage) else UserMessage(a_text("prompt", said))
+    return said if isinstance(said, UserMessage) else UserMessage(checked_text("prompt", said))
 
 
-def arguments_of_a_call(said: object) -> dict[str, Any]:
+def checked_arguments(said: object) -> dict[str, Any]:
     """What a tool is called with."""
     if not isinstance(said, dict):
         raise UserMistake(f"The arguments of a call are a dictionary, not {shown(said)}.")
     return cast("dict[str, Any]", said)
 
 
-def a_number_of_a_fact(said: object) -> int:
+def checked_event_number(said: object) -> int:
     """The number of a fact, or 0 for before the first."""
     if not isinstance(said, int) or isinstance(said, bool) or said < 0:
         raise UserMistake(f"A fact has a whole number from 0 on, not {shown(said)}.")
     return said
 
 
-def a_budget(said: object) -> Budget:
+def checked_budget(said: object) -> Budget:
     """A budget, which may be said as a dictionary; its amounts are any."""
     if isinstance(said, Mapping):
         named = cast("Mapping[Any, Any]", said)
@@ -68,7 +68,7 @@ def a_budget(said: object) -> Budget:
     return said
 
 
-def check_opening(cwd: object, model: object, settings: object, store: object, asker: object) -> None:
+def check_open_arguments(cwd: object, model: object, settings: object, store: object, asker: object) -> None:
     """UserMistake for what no GenCode can be opened with."""
     named = model is None or isinstance(model, str)
     _refuse_unless("cwd is the path of a folder", cwd, isinstance(cwd, str | os.PathLike))
@@ -80,7 +80,7 @@ def check_opening(cwd: object, model: object, settings: object, store: object, a
     _refuse_unless("asker is somebody who has ask(question)", asker, asker is None or _can(asker, "ask"))
 
 
-def own_tools(said: object) -> tuple[Tool, ...]:
+def checked_tools(said: object) -> tuple[Tool, ...]:
     """The tools that a program brings along."""
     given = tuple(cast("Iterable[object]", said)) if isinstance(said, Iterable) else (said,)
     for each in given:

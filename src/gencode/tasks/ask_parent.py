@@ -21,12 +21,12 @@ from gencode.core.messages import AssistantMessage, ToolCall, unanswered
 from gencode.core.questions import (
     LEFT_EMPTY,
     Answer,
+    AnswerTimeout,
     Asker,
     Inquiry,
-    NobodyThere,
-    Patience,
+    InquiryResult,
+    NobodyAvailable,
     Question,
-    Reply,
     TimedAsker,
     silence,
 )
@@ -36,13 +36,13 @@ from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
 from gencode.journal.store import Store, TaskQuery
 from gencode.sessions.caller import Caller
-from gencode.tasks.control import Reach
+from gencode.tasks.control import TaskControl
 from gencode.tasks.deadline import remaining
 from gencode.tasks.delivery import AgentInbox, as_sent, undelivered
-from gencode.tasks.resume_messages import tools_of
-from gencode.tasks.running_task import Job, Live
+from gencode.tasks.resume_messages import last_tools
+from gencode.tasks.running_task import LocalTask, RunningTask
 from gencode.tasks.supervisor import Supervisor
-from gencode.tasks.watch import Watch, facts_of
+from gencode.tasks.watch import TaskWatcher, readable_events
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ LOOK_SECONDS = 0.5
 """So often is looked whether the agent that was asked may still answer."""
 
 
-class Parent(Struct, frozen=True):
+class ParentAgent(Struct, frozen=True):
     """The agent that is asked first; one that `waits` for its child has to be let go to read the question."""
 
     task: str
@@ -69,7 +69,7 @@ class Parent(Struct, frozen=True):
     waits: bool
 
 
-class AskedParent(Struct, frozen=True):
+class ParentQuestion(Struct, frozen=True):
     """A question to a parent: the task that asks, the number of the message, the last event before it."""
 
     child: str
@@ -78,7 +78,7 @@ class AskedParent(Struct, frozen=True):
     before: int
 
 
-class AskParent:
+class QuestionRouter:
     """Carries what an agent wants to know to whoever can answer it.
 
     A parent has `parent_seconds` for that, and then a person `person_seconds`.
@@ -88,20 +88,20 @@ class AskParent:
         self,
         store: Store,
         supervisor: Supervisor,
-        watch: Watch,
+        watch: TaskWatcher,
         parent_seconds: float,
         person_seconds: float,
     ) -> None:
         self._store = store
         self._supervisor = supervisor
         self._watch = watch
-        self._reach = Reach(store, supervisor, watch)
+        self._reach = TaskControl(store, supervisor, watch)
         self._parent_seconds = parent_seconds
         self._person_seconds = person_seconds
 
     async def ask(
         self, caller: Caller, inbox: AgentInbox, inquiries: Sequence[Inquiry], call: ToolCall
-    ) -> Reply:
+    ) -> InquiryResult:
         """The answers, from the parent if it gives them in time, else from a person."""
         job = self._supervisor.local(caller.task or "")
         alone = job is not None and job.seat.gate.approvals.unattended
@@ -114,33 +114,33 @@ class AskParent:
                 else nullcontext()
             ):
                 if await self._answered_by(job, parent, inbox, inquiries):
-                    return Reply(by=f"The agent {parent.agent}", later=True)
-        nobody = Reply(by=SILENCE if parent else NOBODY, silent=True)
+                    return InquiryResult(by=f"The agent {parent.agent}", later=True)
+        nobody = InquiryResult(by=SILENCE if parent else NOBODY, silent=True)
         if caller.session.asker is None or alone:
             return nobody
         question = Question(
             *(caller.task or "", caller.lineage[-1], call, ASKING, caller.lineage),
             inquiries=tuple(inquiries),
             waited=waited,
-            patience=Patience(self._person_seconds, self._share(job, SHARE_OF_PERSON)),
+            patience=AnswerTimeout(self._person_seconds, self._share(job, SHARE_OF_PERSON)),
         )
         try:
             answer = await _asked(caller.session.asker, question)
-        except NobodyThere:
+        except NobodyAvailable:
             return nobody
         words = tuple(each.strip() for each in answer.words)
         if any(words):
-            return Reply(by=PERSON, words=words)
-        return Reply(
+            return InquiryResult(by=PERSON, words=words)
+        return InquiryResult(
             by=answer.why or (LEFT_EMPTY if words else UNDECIDED), silent=answer.by is not DecidedBy.USER
         )
 
-    def _share(self, asks: Live | None, share: float) -> float | None:
+    def _share(self, asks: RunningTask | None, share: float) -> float | None:
         """So much of the seconds until an agent ends; None where it has no limit."""
         left = remaining(asks, self._supervisor.find)
         return None if left is None else left * share
 
-    async def _parent(self, job: Job) -> Parent | None:
+    async def _parent(self, job: LocalTask) -> ParentAgent | None:
         """The parent of a task, if it is at work, here or elsewhere, and can answer."""
         parent_id = job.task.parent
         if parent_id is None or job.task.imported:  # what a file says of its parent gives no rights
@@ -148,22 +148,22 @@ class AskParent:
         here = self._supervisor.local(parent_id)
         if here is not None:
             waits = job.sent_back is not None
-            return Parent(here.id, here.seat.agent, waits) if ANSWERS_WITH in here.seat.toolbox else None
+            return ParentAgent(here.id, here.seat.agent, waits) if ANSWERS_WITH in here.seat.toolbox else None
         try:
             found = await self._at_work(parent_id)
-            events, _ = await facts_of(self._store, parent_id)
+            events, _ = await readable_events(self._store, parent_id)
         except StoreTrouble as trouble:
             log.warning("task %s cannot be asked: %s", parent_id, trouble)
             return None
-        if found is None or ANSWERS_WITH not in tools_of(events):
+        if found is None or ANSWERS_WITH not in last_tools(events):
             return None
         open_calls = {each.id for each in unanswered(transcript_of(events))}
-        return Parent(
+        return ParentAgent(
             found.id, found.agent, not job.task.terms.background and job.task.created.call in open_calls
         )
 
     async def _answered_by(
-        self, job: Job, parent: Parent, inbox: AgentInbox, inquiries: Sequence[Inquiry]
+        self, job: LocalTask, parent: ParentAgent, inbox: AgentInbox, inquiries: Sequence[Inquiry]
     ) -> bool:
         """Whether the parent answers with a message; one that waits for this agent is let go to read it."""
         known = [each.number for each in await self._store.waiting(job.id)]
@@ -172,13 +172,13 @@ class AskParent:
         seconds = self._parent_seconds if share is None else min(self._parent_seconds, share)
         try:
             found = await self._store.task(parent.task)
-            number = await self._reach.post(parent.task, asked_words(job, inquiries, seconds), job.id)
+            number = await self._reach.post(parent.task, question_message(job, inquiries, seconds), job.id)
         except UserMistake as mistake:
             log.info("task %s is not asked: %s", parent.task, mistake)
             return False
         if parent.waits:
-            await self._supervisor.send_back(job)
-        asked = AskedParent(job.id, parent.task, number, found.seq if found else 0)
+            await self._supervisor.move_to_background(job)
+        asked = ParentQuestion(job.id, parent.task, number, found.seq if found else 0)
         until = time.monotonic() + seconds
         last = False
         while True:
@@ -193,9 +193,9 @@ class AskParent:
                 for letter in await self._store.waiting(job.id):  # it may have said so just before its end
                     inbox.put(letter)
 
-    async def _comes(self, inbox: AgentInbox, asked: AskedParent, after: int, until: float) -> bool:
+    async def _comes(self, inbox: AgentInbox, asked: ParentQuestion, after: int, until: float) -> bool:
         """Wait for a letter of the one that was asked; False when it leaves it, or its time is up."""
-        letter = asyncio.ensure_future(inbox.letter_from(asked.parent, after))
+        letter = asyncio.ensure_future(inbox.wait_for_letter(asked.parent, after))
         gone = asyncio.ensure_future(self._left(asked))
         try:
             left = max(until - time.monotonic(), 0)
@@ -206,7 +206,7 @@ class AskParent:
             gone.cancel()
             await asyncio.gather(letter, gone, return_exceptions=True)
 
-    async def _left(self, asked: AskedParent) -> None:
+    async def _left(self, asked: ParentQuestion) -> None:
         """Wait until who was asked is not at work any more, or has nothing left to say to it.
 
         One whose process dies is not at work.
@@ -221,9 +221,9 @@ class AskParent:
             except StoreTrouble as trouble:
                 log.warning("it is not known whether task %s is at work: %s", asked.parent, trouble)
 
-    async def _leaves(self, parent: Task, asked: AskedParent) -> bool:
+    async def _leaves(self, parent: Task, asked: ParentQuestion) -> bool:
         """Whether who has heard a question is done, and waits for nobody but those that ask."""
-        events, _ = await facts_of(self._store, asked.parent, asked.before)
+        events, _ = await readable_events(self._store, asked.parent, asked.before)
         said = [each.fact.message for each in events if isinstance(each.fact, MessageAdded)]
         reply = said[-1] if said else None
         if not isinstance(reply, AssistantMessage) or reply.calls or reply.partial:
@@ -236,7 +236,7 @@ class AskParent:
 
     async def _asks(self, task: str) -> bool:
         """Whether an agent waits for an answer itself."""
-        events, _ = await facts_of(self._store, task)
+        events, _ = await readable_events(self._store, task)
         return any(each.name == ASKS_WITH for each in unanswered(transcript_of(events)))
 
     async def _at_work(self, task: str) -> Task | None:
@@ -273,7 +273,7 @@ async def _asked(asker: Asker, question: Question) -> Answer:
         return silence(seconds or 0.0)
 
 
-def asked_words(job: Job, inquiries: Sequence[Inquiry], seconds: float) -> str:
+def question_message(job: LocalTask, inquiries: Sequence[Inquiry], seconds: float) -> str:
     """The questions as the parent reads them."""
     lines: list[str] = []
     for number, each in enumerate(inquiries, start=1):

@@ -18,8 +18,8 @@ from gencode.core.messages import AssistantMessage, Image, Message, ToolMessage,
 from gencode.core.outcome import Outcome
 from gencode.core.task import Task, whole_transcript
 from gencode.journal.store import Store
-from gencode.tasks.records import Family, Records
-from gencode.tasks.watch import facts_of
+from gencode.tasks.records import ChildrenOf, TaskRecords
+from gencode.tasks.watch import readable_events
 
 LONGEST = 200
 BEFORE = 60
@@ -74,7 +74,7 @@ class _Step(Struct, frozen=True):
 class _Run:
     """A task and everything below it, with names for what is called differently in every run."""
 
-    def __init__(self, root: Task, family: Family) -> None:
+    def __init__(self, root: Task, family: ChildrenOf) -> None:
         self.root = root
         self.below: dict[str, list[Task]] = {}
         """The tasks that each one sent, in the order in which it did."""
@@ -109,12 +109,12 @@ class _Run:
         return {name: self.anyones(text) for name, text in told.items()}
 
 
-async def compare(records: Records, store: Store, one: Task, other: Task) -> Comparison:
+async def compare(records: TaskRecords, store: Store, one: Task, other: Task) -> Comparison:
     """Two runs side by side, and whatever they sent, one by one."""
     left, right = [_Run(each, await records.below([each])) for each in (one, other)]
 
     async def compared(task: Task, beside: Task) -> Comparison:
-        said = [(await facts_of(store, each.id))[0] for each in (task, beside)]
+        said = [(await readable_events(store, each.id))[0] for each in (task, beside)]
         outcomes = [await records.outcome_of(each) for each in (task, beside)]
         steps = left.steps(whole_transcript(said[0])), right.steps(whole_transcript(said[1]))
         return _comparison(*steps, left.ended(outcomes[0]), right.ended(outcomes[1]))
@@ -134,7 +134,7 @@ async def compare(records: Records, store: Store, one: Task, other: Task) -> Com
     return replace(whole, below=tuple(below))
 
 
-def _in_order(task: Task, family: Family) -> list[Task]:
+def _in_order(task: Task, family: ChildrenOf) -> list[Task]:
     places = {child: place for place, child in enumerate(task.evidence.children)}
     return sorted(
         family.get(task.id, ()),

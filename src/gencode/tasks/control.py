@@ -6,53 +6,55 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from gencode.agent.ports import Verb
+from gencode.agent.ports import StopAction
 from gencode.core.errors import Conflict, Fenced, UserMistake
 from gencode.core.events import TaskStarted
-from gencode.core.reasons import STOP_UNANSWERED, Cause, EndReason
+from gencode.core.reasons import STOP_UNANSWERED, EndReason, StopCause
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.owner import fate
-from gencode.journal.store import Store, TaskQuery, Wish
+from gencode.journal.store import Store, TaskQuery, TaskSignal
 from gencode.tasks import one_task_process
 from gencode.tasks.crash_recovery import close_task, stop_anywhere
-from gencode.tasks.queue_position import places
+from gencode.tasks.queue_position import queue_positions
 from gencode.tasks.supervisor import REPORT_SECONDS, Supervisor
-from gencode.tasks.watch import LOOK_SECONDS, Watch
+from gencode.tasks.watch import LOOK_SECONDS, TaskWatcher
 
 STOP_SECONDS = 3.0
 """So long the process that runs a task has to stop it."""
 LET_GO_SECONDS = 20.0
 """So long it has to send it to the background, and another process to begin: nobody is cut off meanwhile."""
 HEARD_SECONDS = 0.25
-SENT_BACK = Cause(EndReason.BACKGROUNDED, "it was sent to the background")
+SENT_BACK = StopCause(EndReason.BACKGROUNDED, "it was sent to the background")
 MOST_LIVES = 10
 """So often an agent begins before only its sender and a person can let it go on: two that write to each other
 would wake each other for ever."""
 
 
-class Stops(Struct, frozen=True):
+class StopResult(Struct, frozen=True):
     """What a stop came to: the task as it is now, and everything that it hit."""
 
     task: Task
     hit: tuple[Task, ...] = ()
 
 
-class Reach:
+class TaskControl:
     """Acts on tasks by what the journal knows of them. A task of a dead process ends when it is looked at."""
 
-    def __init__(self, store: Store, supervisor: Supervisor, watch: Watch) -> None:
+    def __init__(self, store: Store, supervisor: Supervisor, watch: TaskWatcher) -> None:
         self._store = store
         self._supervisor = supervisor
         self._watch = watch
 
-    async def strike(self, task: str, verb: Verb, why: Cause, message: str = "") -> Stops:
+    async def strike(self, task: str, verb: StopAction, why: StopCause, message: str = "") -> StopResult:
         """Do one of the verbs that cut or end; only a task that is interrupted can be told a message."""
         if verb == "interrupt":
             return await self.interrupt(task, why, message)
         return await self.stop(task, why, tree=verb == "tree", report=verb == "keep")
 
-    async def stop(self, task: str, why: Cause, *, tree: bool = False, report: bool = False) -> Stops:
+    async def stop(
+        self, task: str, why: StopCause, *, tree: bool = False, report: bool = False
+    ) -> StopResult:
         """Stop a task and the work it waits for; with `tree` also what it sent to the background.
 
         With `report` it says in one last turn what it has found. What has ended is freed where a process has
@@ -64,14 +66,14 @@ class Reach:
         # All are asked before any is waited for, from the top, so that no end below wakes anybody above.
         for each in (task, *below) if below and not report else ():
             if each in running and self._supervisor.find(each) is None:
-                await self._store.ask(each, Wish.STOP)
+                await self._store.ask(each, TaskSignal.STOP)
         if task in running:
             await self._stopped(task, why, report=report)
         else:
             await self._free(task)
         await asyncio.gather(*(self._stopped(each, why, report=False) for each in below))
         now = [await self._watch.task(each.id) for each in family]
-        return Stops(now[0], tuple(each for each in now if each.id in running and each.status.ended))
+        return StopResult(now[0], tuple(each for each in now if each.id in running and each.status.ended))
 
     async def _free(self, task: str) -> None:
         """Take a task at rest from a process that hangs or is suspended, so that others can go on with it."""
@@ -82,7 +84,7 @@ class Reach:
                         await self._store.take(task, self._supervisor.owner, held.owner)
                     )
 
-    async def hits(self, task: str, verb: Verb) -> list[Task]:
+    async def hits(self, task: str, verb: StopAction) -> list[Task]:
         """What a verb would hit at this moment, the task itself first; nothing of it when that has ended.
 
         Below it, that is what somebody waits for; with `tree` also what was sent to the background, and with
@@ -103,15 +105,15 @@ class Reach:
         """What is at work in the process of a task and ends with that, because nobody else needs it."""
         owners = {held.task: held.owner for held in await self._store.owned()}
         owner = owners.get(task.id, "")
-        if owner == owners.get(task.parent or "") or not one_task_process.is_bound(owner):
+        if owner == owners.get(task.parent or "") or not one_task_process.is_bound_process(owner):
             return []
         return [each for each, whose in owners.items() if whose == owner]
 
     async def place(self, task: str) -> int | None:
         """The place of a task that waits for its turn; None for any other, and where there is no line."""
-        return (await places(self._store, [task], self._supervisor.slots.caps)).get(task)
+        return (await queue_positions(self._store, [task], self._supervisor.slots.caps)).get(task)
 
-    async def interrupt(self, task: str, why: Cause, message: str = "") -> Stops:
+    async def interrupt(self, task: str, why: StopCause, message: str = "") -> StopResult:
         """Cut what a task does at this moment, and what it waits for; it goes on, with what is said to it.
 
         A conversation's turn is over; what it sent to the background goes on in both cases.
@@ -123,13 +125,13 @@ class Reach:
             job.interrupt(why)
             if job.task.conversation:
                 await job.wait(STOP_SECONDS)
-        elif hit and await self._store.ask(task, Wish.INTERRUPT):
+        elif hit and await self._store.ask(task, TaskSignal.INTERRUPT):
             await self._watch.until(task, lambda now: now.seq > hit[0].seq, STOP_SECONDS)
         now = await self._watch.task(task)
         if now.status is Status.PENDING or _ended_by_itself(now):
-            return Stops(now)
+            return StopResult(now)
         below = await asyncio.gather(*(self._watch.ended(each.id, STOP_SECONDS) for each in hit[1:]))
-        return Stops(now, (*hit[:1], *(each for each in below if not _ended_by_itself(each))))
+        return StopResult(now, (*hit[:1], *(each for each in below if not _ended_by_itself(each))))
 
     async def send(self, task: str, text: str, sender: str = "user") -> Task:
         """Say something to a task, whoever runs it; it hears that before its next reply. The task as it is.
@@ -149,21 +151,21 @@ class Reach:
                 job.seat.inbox.put(letter)
         return number
 
-    async def may_be_roused(self, task: Task) -> bool:
+    async def may_be_woken(self, task: Task) -> bool:
         """Whether an agent that has ended goes on for one that did not send it: nobody has stopped it."""
         if task.status is Status.CANCELLED or task.imported:
             return False
         events = await self._store.events(task.id)
         return sum(isinstance(event.fact, TaskStarted) for event in events) < MOST_LIVES
 
-    async def send_back(self, task: str) -> Task:
+    async def move_to_background(self, task: str) -> Task:
         """Send a task that somebody waits for to the background; UserMistake when nobody lets go of it."""
         found = await self._watch.task(task)
         if found.status.ended:
             raise Conflict(f"Task {task} has already ended as {found.status}.")
         if found.conversation:
             raise UserMistake(f"{task} is a conversation; only the work of an agent goes to the background.")
-        if found.terms.background or not await self._store.ask(task, Wish.BACKGROUND):
+        if found.terms.background or not await self._store.ask(task, TaskSignal.BACKGROUND):
             return await self._watch.task(task)
         found = await self._watch.until(task, lambda now: now.terms.background, LET_GO_SECONDS)
         if not found.terms.background and not found.status.ended:
@@ -182,13 +184,13 @@ class Reach:
                 await self._store.changes.after(seen, LOOK_SECONDS)
         return task
 
-    async def _stopped(self, task: str, why: Cause, *, report: bool) -> None:
+    async def _stopped(self, task: str, why: StopCause, *, report: bool) -> None:
         """Stop one task: here, or by asking its process, or in the place of one that does not answer."""
         job = self._supervisor.find(task)
         if report and (local := self._supervisor.local(task)) is not None:
             local.report(why)
         elif report:
-            await self._store.ask(task, Wish.REPORT)
+            await self._store.ask(task, TaskSignal.REPORT)
         if job is not None:
             await job.wait(REPORT_SECONDS if report else 0)
             await job.halt(why)

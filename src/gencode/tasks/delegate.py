@@ -8,30 +8,30 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from gencode.agent.ports import Sent, Struck, Verb
-from gencode.core.errors import StoreAway, ToolError, UserMistake
+from gencode.agent.ports import ControlResult, StartedTask, StopAction
+from gencode.core.errors import StoreUnavailable, ToolError, UserMistake
 from gencode.core.ids import clean_id
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
-from gencode.core.questions import Hearing, Inquiry, Reply
+from gencode.core.questions import Hearing, Inquiry, InquiryResult
 from gencode.core.quoting import disarmed, quoted
-from gencode.core.reasons import PARENT_STOPPED, Cause, EndReason, stop_cause
+from gencode.core.reasons import PARENT_STOPPED, EndReason, StopCause, stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
 from gencode.journal.store import Store, TaskQuery
 from gencode.sessions.caller import Caller
-from gencode.tasks.control import Reach
+from gencode.tasks.control import TaskControl
 from gencode.tasks.deadline import ended_in_queue, report_by
 from gencode.tasks.delivery import AgentInbox
-from gencode.tasks.messages import Kept
-from gencode.tasks.output_recovery import make_whole
+from gencode.tasks.messages import MessageKept
+from gencode.tasks.output_recovery import restore_output_file
 from gencode.tasks.plan import TaskPlanner
-from gencode.tasks.running_task import Live
-from gencode.tasks.seat_builder import Seating
+from gencode.tasks.running_task import RunningTask
+from gencode.tasks.seat_builder import SeatBuilder
 from gencode.tasks.supervisor import Supervisor
-from gencode.tasks.task_schema import formed
-from gencode.tasks.watch import Watch, as_awaited, facts_of
+from gencode.tasks.task_schema import with_checked_schema
+from gencode.tasks.watch import TaskWatcher, readable_events, with_woken_as_pending
 
 if TYPE_CHECKING:
     from gencode.tasks.start import TaskStarter
@@ -46,7 +46,7 @@ class Inquirer(Protocol):
 
     async def ask(
         self, caller: Caller, inbox: AgentInbox, inquiries: Sequence[Inquiry], call: ToolCall
-    ) -> Reply:
+    ) -> InquiryResult:
         """The answers, and who gave them."""
         ...
 
@@ -56,21 +56,21 @@ class Delegation(Struct, frozen=True, eq=False):
 
     store: Store
     supervisor: Supervisor
-    seating: Seating
+    seating: SeatBuilder
     planner: TaskPlanner
-    watch: Watch
-    reach: Reach
+    watch: TaskWatcher
+    reach: TaskControl
     inquirer: Inquirer
     rouse: Rouse
     outputs: Path
 
-    async def strike(self, task: str, verb: Verb, why: Cause) -> Struck:
+    async def strike(self, task: str, verb: StopAction, why: StopCause) -> ControlResult:
         """Interrupt or stop a task, and the work it waits for."""
         hit = (await self.reach.strike(task, verb, why)).hit
         over = {task, *(each.id for each in hit)}
         left = [each for each in await self.reach.hits(task, "tree") if each.id not in over]
         outcome = await self.look(task, 0)
-        return Struck(outcome, tuple(map(as_sent, hit)), tuple(map(as_sent, left)))
+        return ControlResult(outcome, tuple(map(as_sent, hit)), tuple(map(as_sent, left)))
 
     async def look(self, task: str, seconds: float) -> Outcome:
         """The outcome of a task, after at most so many seconds of waiting for its end."""
@@ -78,10 +78,10 @@ class Delegation(Struct, frozen=True, eq=False):
             await job.wait(seconds)
             return self.watch.outcome(job.task)
         found = await self.watch.ended(task, seconds)
-        await make_whole(self.store, self.outputs, found)
+        await restore_output_file(self.store, self.outputs, found)
         return self.watch.outcome(found)
 
-    async def hits(self, task: str, verb: Verb) -> list[Sent]:
+    async def hits(self, task: str, verb: StopAction) -> list[StartedTask]:
         """What a verb would affect at this moment, the task itself first."""
         return [as_sent(each) for each in await self.reach.hits(task, verb)]
 
@@ -105,7 +105,7 @@ class AgentDelegate:
         self._caller = caller
         self._inbox = inbox
         self._find = delegation.supervisor.find
-        self._children: dict[str, Live | Sent] = {}
+        self._children: dict[str, RunningTask | StartedTask] = {}
         """What was started in this run; of what has ended only how it did."""
 
     @property
@@ -136,12 +136,12 @@ class AgentDelegate:
             self._inbox.cut_off(call, job)
             raise
 
-    async def _answered(self, job: Live) -> Outcome:
+    async def _answered(self, job: RunningTask) -> Outcome:
         """The outcome of an agent that was waited for; as it was, where the database did not come back."""
         try:
             await job.ended()
             return self._outcome(job)
-        except StoreAway:
+        except StoreUnavailable:
             if not job.elsewhere:
                 raise
             return self._outcome(job)
@@ -154,7 +154,7 @@ class AgentDelegate:
         name = _id(task)
         if seconds > 0:
             ended = asyncio.ensure_future(self._delegation.look(name, seconds))
-            speaks = asyncio.ensure_future(self._inbox.letter_from(name, 0))
+            speaks = asyncio.ensure_future(self._inbox.wait_for_letter(name, 0))
             try:
                 await asyncio.wait([ended, speaks], return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -166,15 +166,15 @@ class AgentDelegate:
             outcome = replace(outcome, queue_position=place)
         return replace(outcome, background=True) if self._inbox.is_later(outcome.agent_id) else outcome
 
-    async def strike(self, task: str, verb: Verb) -> Struck:
+    async def strike(self, task: str, verb: StopAction) -> ControlResult:
         """Interrupt or stop a task in the background, and the work it waits for."""
         agent = self._caller.lineage[-1]
         why = stop_cause(f"the agent {agent} stopped it")
         if verb == "interrupt":
-            why = Cause(EndReason.INTERRUPTED, f"the agent {agent} interrupted it")
+            why = StopCause(EndReason.INTERRUPTED, f"the agent {agent} interrupted it")
         return await self._delegation.strike(_id(task), verb, why)
 
-    async def hits(self, task: str, verb: Verb) -> Sequence[Sent]:
+    async def hits(self, task: str, verb: StopAction) -> Sequence[StartedTask]:
         """What a verb would affect at this moment, the task itself first."""
         return await self._delegation.hits(_id(task), verb)
 
@@ -208,9 +208,11 @@ class AgentDelegate:
             await self._starter.settled(found.id)  # somebody else may be waking it at this moment
             now = await self._delegation.watch.task(found.id)
             if now.status.ended and await self._delegation.store.waiting(found.id):
-                if isinstance(refused, Kept):
+                if isinstance(refused, MessageKept):
                     raise
-                raise Kept(f"{refused} The message is kept, and heard when the task goes on.") from None
+                raise MessageKept(
+                    f"{refused} The message is kept, and heard when the task goes on."
+                ) from None
             return self._delegation.watch.outcome(now), "heard" if now.status.ended else "soon"
 
     async def rouse(self, found: Task) -> Task:
@@ -228,7 +230,7 @@ class AgentDelegate:
         """
         own = await self._delegation.known(self._task)
         beside = found.parent is not None and found.parent == own.parent
-        if not (beside and await self._delegation.reach.may_be_roused(found)):
+        if not (beside and await self._delegation.reach.may_be_woken(found)):
             return None
         sender = self._delegation.supervisor.local(found.parent or "")
         if sender is not None and not sender.over and isinstance(sender.seat.delegate, AgentDelegate):
@@ -236,14 +238,14 @@ class AgentDelegate:
         above = await self._delegation.watch.task(found.parent or "")
         return self._delegation.rouse if above.status.ended else None
 
-    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> Reply:
+    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
         """Ask whoever can answer; the agent above first, then a person, and in the end nobody."""
         return await self._delegation.inquirer.ask(self._caller, self._inbox, inquiries, call)
 
     async def own(self) -> Sequence[Outcome]:
         """The tasks that this agent has sent in all its runs, oldest first."""
         store = self._delegation.store
-        found = await as_awaited(store, await store.tasks(TaskQuery(parent=self._task)))
+        found = await with_woken_as_pending(store, await store.tasks(TaskQuery(parent=self._task)))
         return [self._delegation.watch.outcome(child) for child in found]
 
     async def replay(self, task: str) -> Outcome:
@@ -252,14 +254,14 @@ class AgentDelegate:
         if wanted != own and wanted not in [child.agent_id for child in await self.own()]:
             raise UserMistake(f"There is no task {wanted} of yours.")
         found = await self._delegation.known(wanted)
-        events, _ = await facts_of(self._delegation.store, wanted)
+        events, _ = await readable_events(self._delegation.store, wanted)
         transcript: list[dict[str, Any]] = [to_builtins(message) for message in whole_transcript(events)]
         return replace(self._delegation.watch.outcome(found), transcript=transcript)
 
-    def sent(self) -> Sequence[Sent]:
+    def sent(self) -> Sequence[StartedTask]:
         """The tasks that were sent in this run, in the order they were launched."""
         children = self._children.values()
-        return [child if isinstance(child, Sent) else as_sent(child.task) for child in children]
+        return [child if isinstance(child, StartedTask) else as_sent(child.task) for child in children]
 
     def agents(self) -> Sequence[tuple[str, str]]:
         """Name and description of every agent that may be sent."""
@@ -269,7 +271,7 @@ class AgentDelegate:
         """How much of its result an agent hands to another agent's context."""
         return self._delegation.seating.result_cap(agent)
 
-    def _look_after(self, job: Live) -> None:
+    def _look_after(self, job: RunningTask) -> None:
         def ended(_: object) -> None:
             if self._children.get(job.id) is job:
                 self._children[job.id] = as_sent(job.task)
@@ -279,18 +281,18 @@ class AgentDelegate:
         if job.work is not None:
             job.work.add_done_callback(ended)
 
-    def _outcome(self, job: Live) -> Outcome:
+    def _outcome(self, job: RunningTask) -> Outcome:
         return self._delegation.watch.outcome(job.task)
 
-    async def _sent(self, request: TaskRequest, call: ToolCall) -> Live:
-        return await self._starter.start(await self._delegation.planner.new(request, self._here(), call))
+    async def _sent(self, request: TaskRequest, call: ToolCall) -> RunningTask:
+        return await self._starter.start(await self._delegation.planner.plan_new(request, self._here(), call))
 
     def _here(self) -> Caller:
         """The agent as a caller, and when what it starts in the background has to end with it."""
         live = self._find(self._task)
         return self._caller.ending(live.deadline.of_background if live is not None else None)
 
-    async def _resumed(self, request: TaskRequest) -> Live:
+    async def _resumed(self, request: TaskRequest) -> RunningTask:
         if request.isolation:
             raise UserMistake(
                 "An agent that goes on does so in the process of its sender; leave isolation out."
@@ -300,15 +302,15 @@ class AgentDelegate:
             raise UserMistake(f"Task {task.id} was sent by somebody else; only its sender can go on with it.")
         if self._delegation.seating.find(request.agent).name != task.agent:  # the gate has judged this one
             raise UserMistake(f"Task {task.id} belongs to {task.agent}; name that as subagent_type.")
-        request = await formed(request)
-        await self._delegation.watch.check_rests(task)
-        plan = await self._delegation.planner.resumed_child(task, request, self._here())
+        request = await with_checked_schema(request)
+        await self._delegation.watch.check_not_woken(task)
+        plan = await self._delegation.planner.plan_child_resume(task, request, self._here())
         return await self._starter.start(plan)
 
 
-def as_sent(task: Task) -> Sent:
+def as_sent(task: Task) -> StartedTask:
     """A task as its caller sees it."""
-    return Sent(task.id, task.agent, task.status, task.end.error, task.terms.background)
+    return StartedTask(task.id, task.agent, task.status, task.end.error, task.terms.background)
 
 
 def _id(text: str) -> str:

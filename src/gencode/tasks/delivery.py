@@ -44,9 +44,9 @@ from gencode.core.task import (
     was_given,
 )
 from gencode.files.file_versions import changed_under
-from gencode.journal.store import Letter, Store, TaskQuery
-from gencode.tasks.running_task import Job, Live
-from gencode.tasks.spawned_agents import LONGEST_LABEL, TELL_THE_USER, posted
+from gencode.journal.store import PostedMessage, Store, TaskQuery
+from gencode.tasks.running_task import LocalTask, RunningTask
+from gencode.tasks.spawned_agents import LONGEST_LABEL, TELL_THE_USER, spawned_result
 from gencode.tasks.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _no_limit() -> float | None:
     return None
 
 
-class Commands(Struct, frozen=True):
+class BackgroundCommands(Struct, frozen=True):
     """The background commands of one agent: those that run or ran in this process, by their ids.
 
     An agent that has answered waits `seconds` for them, and no longer than it may still work (`remaining`).
@@ -168,16 +168,16 @@ class AgentInbox:
         earlier: Sequence[Task] = (),
         outputs: Path | None = None,
         stale: Callable[[], Sequence[str]] = tuple,
-        commands: Commands | None = None,
+        commands: BackgroundCommands | None = None,
     ) -> None:
         self._record = record
         self._outputs = outputs
         self._cap = cap
         self._stale = stale
-        self._commands = commands or Commands()
-        self._letters: dict[int, Letter] = {}
+        self._commands = commands or BackgroundCommands()
+        self._letters: dict[int, PostedMessage] = {}
         self._news = asyncio.Event()
-        self._jobs: dict[str, Live] = {}
+        self._jobs: dict[str, RunningTask] = {}
         self._read: tuple[str, ...] = ()
         self._given: set[str] = set()
         """The receipts in the journal, as far as it was read."""
@@ -195,13 +195,13 @@ class AgentInbox:
         ended, running = self._untold_commands()
         return bool(ended or (running and self._commands.seconds > 0))
 
-    def put(self, letter: Letter) -> None:
+    def put(self, letter: PostedMessage) -> None:
         """Something was said to the agent; it hears it before its next reply, and only once."""
         if letter.number > self._record.task.delivered.mailed:
             self._letters[letter.number] = letter
             self._news.set()
 
-    def expect(self, job: Live) -> None:
+    def expect(self, job: RunningTask) -> None:
         """A task went to the background; its result will come here, and what it came to before as well."""
         self._earlier.pop(job.id, None)
         self._jobs[job.id] = job
@@ -209,7 +209,7 @@ class AgentInbox:
             job.work.add_done_callback(lambda _: self._news.set())
         self._news.set()  # somebody else may have woken it while the agent waits for others
 
-    def cut_off(self, call: ToolCall, job: Live) -> None:
+    def cut_off(self, call: ToolCall, job: RunningTask) -> None:
         """A task that was waited for was to end with its sender; one that came to its own end is heard of.
 
         Of one that was stopped the sender reads what it said until then, and by which id it goes on.
@@ -244,7 +244,7 @@ class AgentInbox:
         numbers = (number for number, letter in self._letters.items() if letter.sender == sender)
         return min((number for number in numbers if number > after), default=None)
 
-    async def letter_from(self, sender: str, after: int) -> None:
+    async def wait_for_letter(self, sender: str, after: int) -> None:
         """Wait until there is such a letter."""
         while self.next_from(sender, after) is None:
             self._news.clear()
@@ -295,11 +295,11 @@ class AgentInbox:
     def _text(self, task: Task, cap: int) -> str:
         file = str(output_file(self._outputs, task.id)) if self._outputs else f"gen task output {task.id}"
         if task.created.spawned:
-            return posted(task, cap, file)
+            return spawned_result(task, cap, file)
         job = self._jobs.get(task.id)
         newest = job.task if job else self._earlier[task.id]
         last = newest.end.at == task.end.at
-        return announced(task, cap, "" if last else file)
+        return result_text(task, cap, "" if last else file)
 
     async def more(self) -> bool:
         """Wait until there is something to take; False when nothing is out any more."""
@@ -339,7 +339,7 @@ class AgentInbox:
         earlier = [end for task in self._earlier.values() for end in self._untold(task)]
         return [*earlier, *(end for job in self._jobs.values() for end in self._untold_of(job))]
 
-    def _untold_of(self, job: Live) -> list[Task]:
+    def _untold_of(self, job: RunningTask) -> list[Task]:
         """What a task that is expected has come to so far: it is told, whoever waited for it before."""
         if not job.over and not job.task.past:
             return []
@@ -367,7 +367,7 @@ class AgentInbox:
         return task in self._given or receipt(task, ended_at) in self._given
 
 
-def announced(task: Task, cap: int, rest: str = "") -> str:
+def result_text(task: Task, cap: int, rest: str = "") -> str:
     """One result as the parent's model reads it; `rest` says where a long one is, if not in TaskOutput."""
     outcome = outcome_of(task)
     title = f" ({disarmed_line(task.created.description, LONGEST_LABEL)})" if task.created.description else ""
@@ -414,11 +414,11 @@ class Delivery:
         return len(ended)
 
 
-def _has_sent(job: Job) -> bool:
+def _has_sent(job: LocalTask) -> bool:
     return isinstance(job.seat.inbox, AgentInbox) and job.seat.inbox.has_sent
 
 
-def _deliver(parent: Job, task: Task) -> None:
+def _deliver(parent: LocalTask, task: Task) -> None:
     """Let an agent have an end that it was not told, if that is told by itself."""
     [known], inbox = as_sent(parent.task, [task]), parent.seat.inbox
     if isinstance(inbox, AgentInbox) and undelivered(parent.task, known):

@@ -14,9 +14,9 @@ from gencode.permissions.calls import SPAWN_TOOLS, CallFacts, Source, agent_of
 from gencode.permissions.chain import Chain
 from gencode.permissions.decision import KNOWN_TOOLS, check_tool
 from gencode.permissions.explanation import Explanation, explain, told
-from gencode.sessions.caller import Caller, link_of
-from gencode.tasks.argument_checks import a_text, arguments_of_a_call
-from gencode.tasks.seat_builder import Seating
+from gencode.sessions.caller import Caller, chain_link
+from gencode.tasks.argument_checks import checked_arguments, checked_text
+from gencode.tasks.seat_builder import SeatBuilder
 
 _CANONICAL = {same_name(name): name for name in KNOWN_TOOLS}
 _EFFECTS: dict[str, Effect] = {
@@ -26,13 +26,13 @@ _EFFECTS: dict[str, Effect] = {
 }
 
 
-class Foresight:
+class CallExplainer:
     """Explains calls in the surroundings of one session. A person is taken to be there to be asked.
 
     `outside` are the tools of servers that the agent in question gets.
     """
 
-    def __init__(self, seating: Seating, toolbox: Toolbox, outside: Sequence[Tool] = ()) -> None:
+    def __init__(self, seating: SeatBuilder, toolbox: Toolbox, outside: Sequence[Tool] = ()) -> None:
         self._seating = seating
         self._toolbox = toolbox
         self._outside = {tool.name: tool for tool in outside}
@@ -47,8 +47,8 @@ class Foresight:
         background: bool = False,
     ) -> Explanation:
         """The decision for a call of whoever sits at `caller`, or of an agent that is sent from there."""
-        tool, arguments = a_text("tool", tool), arguments_of_a_call(arguments)
-        chain = caller.chain if agent is None else caller.chain.below(link_of(agent))
+        tool, arguments = checked_text("tool", tool), checked_arguments(arguments)
+        chain = caller.chain if agent is None else caller.chain.below(chain_link(agent))
         if same_name(tool) == "bash" and not isinstance(arguments.get("command"), str):
             raise UserMistake('Bash needs the field "command" with a text: --input \'{"command": "…"}\'.')
         call = self._facts(tool, arguments, caller, chain, agent, background=background)

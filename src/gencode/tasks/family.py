@@ -8,27 +8,27 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gencode.agent.prompt import kin_words
-from gencode.agent.seat import Seat
+from gencode.agent.seat import RunSetup
 from gencode.core.errors import GenCodeError, Stopped
 from gencode.core.ids import clean_id
 from gencode.core.outcome import output_file
 from gencode.core.task import Task
-from gencode.journal.event_bus import Bus
-from gencode.journal.store import Store, TaskQuery, Wish
+from gencode.journal.event_bus import EventBus
+from gencode.journal.store import Store, TaskQuery, TaskSignal
 from gencode.tasks.crash_recovery import close_if_orphan
 from gencode.tasks.delivery import AgentInbox
 from gencode.tasks.relatives import TaskTree
-from gencode.tasks.remote_task import Followed
-from gencode.tasks.running_task import GRACE_SECONDS, Job
+from gencode.tasks.remote_task import FollowedTask
+from gencode.tasks.running_task import GRACE_SECONDS, LocalTask
 from gencode.tasks.supervisor import Supervisor
 from gencode.tasks.watch import LOOK_SECONDS
 
 
-class Family:
+class TaskFamily:
     """Learns the relatives of tasks that go on, and expects what they still have out."""
 
     def __init__(
-        self, store: Store, bus: Bus, supervisor: Supervisor, tree: TaskTree, outputs: Path | None
+        self, store: Store, bus: EventBus, supervisor: Supervisor, tree: TaskTree, outputs: Path | None
     ) -> None:
         self._store = store
         self._bus = bus
@@ -66,7 +66,7 @@ class Family:
             if self._tree.relation(task.id, target) == "foreign":
                 await self.learn(task)
 
-    def introduced(self, seat: Seat, task: Task) -> Seat:
+    def introduced(self, seat: RunSetup, task: Task) -> RunSetup:
         """A seat whose agent is told who it is and who sent it, if it may write to others."""
         if task.parent is None or not seat.gate.may_write:
             return seat
@@ -77,7 +77,7 @@ class Family:
         above = await self._store.task(sender)
         self._tree.learn(sender, above.parent if above else None, above.agent if above else "")
 
-    def take_up(self, children: Sequence[Task], inbox: AgentInbox, seat: Seat) -> None:
+    def take_up(self, children: Sequence[Task], inbox: AgentInbox, seat: RunSetup) -> None:
         """Expect what earlier turns sent and still runs here, and hand out the files of it all."""
         for child in children:
             if not child.terms.background:
@@ -87,18 +87,18 @@ class Family:
             if job := self._supervisor.find(child.id):
                 inbox.expect(job)
 
-    def rejoin(self, sender: Task, children: Sequence[Task], job: Job) -> None:
+    def rejoin(self, sender: Task, children: Sequence[Task], job: LocalTask) -> None:
         """Follow the agents that a task waited for when it was cut and that are still at work elsewhere."""
         for child in children:
             if child.id not in sender.delivered.left or child.status.ended or self._supervisor.find(child.id):
                 continue
-            remote = Rejoined(child, job.stop.branch(), self._store, self._bus)
+            remote = RejoinedTask(child, job.stop.branch(), self._store, self._bus)
             self._supervisor.watch(remote, lambda remote=remote: remote.follow(self._supervisor.owner))
             if isinstance(job.seat.inbox, AgentInbox):
                 job.seat.inbox.expect(remote)
 
 
-class Rejoined(Followed):
+class RejoinedTask(FollowedTask):
     """A task whose sender died and goes on here. Who runs it is known from the journal alone."""
 
     @property
@@ -112,7 +112,7 @@ class Rejoined(Followed):
             with self.stop.interrupts():
                 await self._to_its_end(owner)
         except Stopped:
-            await self._store.ask(self.id, Wish.STOP)
+            await self._store.ask(self.id, TaskSignal.STOP)
             with suppress(TimeoutError):
                 async with asyncio.timeout(GRACE_SECONDS):
                     await self._to_its_end(owner)

@@ -19,7 +19,7 @@ from gencode.journal.handover import Handover
 from gencode.journal.store import Store
 from gencode.permissions.chain import narrowed, narrower
 from gencode.sessions.caller import Caller
-from gencode.tasks.resume_messages import told_place
+from gencode.tasks.resume_messages import place_notice
 
 AFTERWARDS = "this is a copy that begins before they were answered"
 LATER = (
@@ -28,7 +28,7 @@ LATER = (
 )
 
 
-At = int | None
+EventNumber = int | None
 """The number of a fact; None: the last one."""
 
 
@@ -38,7 +38,7 @@ class Fork(Struct, frozen=True):
     `budget` bounds the fork itself, perhaps with nothing; None: what is asked for it, else that of the task.
     """
 
-    at: At = None
+    at: EventNumber = None
     budget: Budget | None = None
 
     def bounding(self, request: TaskRequest, task: Task) -> TaskRequest:
@@ -47,7 +47,7 @@ class Fork(Struct, frozen=True):
         return replace(request, budget=asked if self.budget is None else self.budget)
 
 
-class Whereabouts(Struct, frozen=True):
+class ForkPlace(Struct, frozen=True):
     """Where a fork belongs: in which folder, with which model, below which policies."""
 
     cwd: str
@@ -55,7 +55,7 @@ class Whereabouts(Struct, frozen=True):
     policies: tuple[Policy, ...]
 
 
-def point_of(task: Task, events: Sequence[Event], fork: Fork) -> ForkPoint:
+def fork_point(task: Task, events: Sequence[Event], fork: Fork) -> ForkPoint:
     """Where a fork begins, by number; UserMistake for a fact that is not there."""
     last = events[-1].seq or 0
     at = last if fork.at is None else fork.at
@@ -64,21 +64,21 @@ def point_of(task: Task, events: Sequence[Event], fork: Fork) -> ForkPoint:
     return ForkPoint(at, away=isinstance(_place_at(events, at), WorkerCopy))
 
 
-def forked(
+def fork_facts(
     task: Task, events: Sequence[Event], fork: Fork, request: TaskRequest, place: Caller, *, tree: bool
 ) -> tuple[TaskCreated, tuple[DurableFact, ...]]:
     """The first fact of a fork in this process, and what it remembers; it may have a worktree of its own."""
-    point, here = point_of(task, events, fork), place.workspace
+    point, here = fork_point(task, events, fork), place.workspace
     cwd, policies = str(here.cwd), place.policies
     began_here = task.clone is not None and here.clone == task.clone
     if here.copied is not None and not began_here:
         # Also in a clone it belongs to its folder, where nothing of the clone counts.
         cwd, policies = task.cwd, _at_home(task, place.chain[0])
-    where = Whereabouts(cwd, place.model.asked, policies)
-    return born(task, request, where), (memory(task.id, events, point, here, tree=tree),)
+    where = ForkPlace(cwd, place.model.asked, policies)
+    return fork_created(task, request, where), (forked_memory(task.id, events, point, here, tree=tree),)
 
 
-def born(task: Task, request: TaskRequest, where: Whereabouts) -> TaskCreated:
+def fork_created(task: Task, request: TaskRequest, where: ForkPlace) -> TaskCreated:
     """The first fact of a fork; the budget of the request, and the form of the result, are its own."""
     return TaskCreated(
         agent=task.agent,
@@ -118,7 +118,7 @@ def _at_home(task: Task, clone: Policy) -> tuple[Policy, ...]:
     return (replace(first, mode=narrower(first.mode, clone.mode)), *links)
 
 
-async def check_begun(store: Store, task: Task) -> None:
+async def check_fork_begun(store: Store, task: Task) -> None:
     """UserMistake for a fork that ended before it began, unless what it is to remember is written down."""
     source = task.created.forked
     if not source or not task.status.ended or task.run.started_at is not None:
@@ -130,7 +130,7 @@ async def check_begun(store: Store, task: Task) -> None:
         )
 
 
-def memory(
+def forked_memory(
     task: str, events: Sequence[Event], point: ForkPoint, here: Workspace | None, *, tree: bool = False
 ) -> TaskForked:
     """What a fork remembers. In a folder `here` that is no copy made for it, it hears how that is.
@@ -141,13 +141,13 @@ def memory(
     if cut := unanswered(said):
         said.append(interrupted(cut, AFTERWARDS))
     if here is not None:
-        said += [] if tree else told_place(_place_at(events, point.at), here)
+        said += [] if tree else place_notice(_place_at(events, point.at), here)
         if _worked_later(events, point.at):
             said.append(UserMessage(LATER.format(task=task, at=point.at), sender="system"))
     return TaskForked(task, point.at, tuple(said))
 
 
-async def remembered(
+async def remembered_facts(
     store: Store, created: TaskCreated, handover: Handover, *, lodged: bool
 ) -> tuple[DurableFact, ...]:
     """What a fork remembers that another process handed over; it may be `lodged` in a copy made for it."""
@@ -158,7 +158,7 @@ async def remembered(
         raise UserMistake(f"The task {created.forked} that it is a fork of was deleted meanwhile.")
     cwd = Path(created.cwd)
     here = None if lodged else Workspace(cwd, cwd, Path.home())
-    return (memory(created.forked, events, handover.fork, here, tree=bool(created.worktree)),)
+    return (forked_memory(created.forked, events, handover.fork, here, tree=bool(created.worktree)),)
 
 
 def _place_at(events: Sequence[Event], at: int) -> TaskPlace | None:

@@ -8,22 +8,22 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome
-from gencode.core.reasons import Cause, EndReason
+from gencode.core.reasons import EndReason, StopCause
 from gencode.core.spec import Isolation, TaskRequest
 from gencode.core.task import Task
-from gencode.journal.event_bus import Bus
-from gencode.journal.store import Archive
-from gencode.tasks.actions import StruckTask, Verbs
-from gencode.tasks.argument_checks import a_budget, a_number_of_a_fact, a_text, a_truth
-from gencode.tasks.running_task import Live
+from gencode.journal.event_bus import EventBus
+from gencode.journal.store import JournalReader
+from gencode.tasks.actions import StruckTask, TaskActions
+from gencode.tasks.argument_checks import checked_bool, checked_budget, checked_event_number, checked_text
+from gencode.tasks.running_task import RunningTask
 
 Amounts = Mapping[str, float | None]
 """A budget as a dictionary."""
 _ISOLATIONS = get_args(Isolation)
-NOT_HEARD = Cause(EndReason.CALLER_GONE, "nobody listened any more")
+NOT_HEARD = StopCause(EndReason.CALLER_GONE, "nobody listened any more")
 
 
-class Words(TypedDict, total=False):
+class TaskOptions(TypedDict, total=False):
     """What a program may say about a task beside its prompt."""
 
     description: str
@@ -35,27 +35,27 @@ class Words(TypedDict, total=False):
     here: bool
 
 
-def request(agent: str, prompt: str, words: Words, *, background: bool) -> TaskRequest:
+def task_request(agent: str, prompt: str, options: TaskOptions, *, background: bool) -> TaskRequest:
     """A program's words as a request; UserMistake names a word that means nothing here."""
-    if unknown := words.keys() - Words.__annotations__:
-        known = ", ".join(Words.__annotations__)
+    if unknown := options.keys() - TaskOptions.__annotations__:
+        known = ", ".join(TaskOptions.__annotations__)
         raise UserMistake(f"A task has no {', '.join(sorted(unknown))}; what may be said is: {known}.")
-    told: dict[str, Any] = {"agent": agent, "prompt": prompt, "background": background, **words}
+    told: dict[str, Any] = {"agent": agent, "prompt": prompt, "background": background, **options}
     for name in ("agent", "prompt", "description", "model"):
-        a_text(f"{name} of a task", told.get(name, ""))
+        checked_text(f"{name} of a task", told.get(name, ""))
     for name in ("background", "here"):
-        a_truth(name, told.get(name, False))
-    isolation = str(words.get("isolation", ""))
+        checked_bool(name, told.get(name, False))
+    isolation = str(options.get("isolation", ""))
     if isolation not in _ISOLATIONS:
         raise UserMistake(
             f"The isolation {isolation!r} does not exist; say 'process' or 'worktree', or leave it out."
         )
-    budget: Any = words.get("budget")
-    told["budget"] = NO_BUDGET if budget is None else a_budget(budget)
+    budget: Any = options.get("budget")
+    told["budget"] = NO_BUDGET if budget is None else checked_budget(budget)
     return TaskRequest(**told)
 
 
-class Asking:
+class ConversationTurn:
     """One turn of the main conversation: an async iterator over its events and those of its agents.
 
     Leaving the iteration early stops the turn.
@@ -63,16 +63,16 @@ class Asking:
 
     def __init__(
         self,
-        bus: Bus,
-        begin: Callable[[], Awaitable[Live]],
-        outcome: Callable[[Live], Awaitable[Outcome]],
+        bus: EventBus,
+        begin: Callable[[], Awaitable[RunningTask]],
+        outcome: Callable[[RunningTask], Awaitable[Outcome]],
     ) -> None:
         self._bus = bus
         self._begin = begin
         self._outcome = outcome
-        self._job: Live | None = None
+        self._job: RunningTask | None = None
 
-    async def start(self) -> Live:
+    async def start(self) -> RunningTask:
         """Begin, if it has not begun, and give the live task."""
         if self._job is None:
             self._job = await self._begin()
@@ -101,11 +101,11 @@ class Handle:
 
     def __init__(
         self,
-        live: Live,
-        bus: Bus,
-        archive: Archive,
+        live: RunningTask,
+        bus: EventBus,
+        archive: JournalReader,
         outcome_of: Callable[[Task], Awaitable[Outcome]],
-        verbs: Verbs,
+        verbs: TaskActions,
     ) -> None:
         self._live = live
         self._verbs = verbs
@@ -120,7 +120,7 @@ class Handle:
 
     async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
         """Everything that happens to the task, from the fact after this number until it has ended."""
-        after = a_number_of_a_fact(after)
+        after = checked_event_number(after)
         listener = self._bus.listen()
         if self._live.work is not None:
             self._live.work.add_done_callback(lambda _: listener.close())

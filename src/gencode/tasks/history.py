@@ -9,15 +9,15 @@ from gencode.core.events import Event
 from gencode.core.outcome import Outcome
 from gencode.core.task import Task, replay
 from gencode.journal.store import Store
-from gencode.tasks.argument_checks import TASK, a_text
-from gencode.tasks.records import Records
-from gencode.tasks.watch import facts_of
+from gencode.tasks.argument_checks import TASK, checked_text
+from gencode.tasks.records import TaskRecords
+from gencode.tasks.watch import readable_events
 
 if TYPE_CHECKING:
     from gencode.tasks.compare_runs import Comparison
 
 
-class Played(Struct, frozen=True):
+class ReplayedTasks(Struct, frozen=True):
     """Tasks played again: their facts in the order in which they happened.
 
     `different` are the tasks whose facts do not tell the stored state, `problems` why some cannot be read.
@@ -33,22 +33,22 @@ class Played(Struct, frozen=True):
         return not self.different
 
 
-class Replay(Played, frozen=True, kw_only=True):
+class Replay(ReplayedTasks, frozen=True, kw_only=True):
     """A task and everything below it, played again from the journal."""
 
     task: Outcome
 
 
-class History:
+class TaskHistory:
     """Reads what was; nothing is asked of a model, and nothing is written."""
 
-    def __init__(self, records: Records, store: Store) -> None:
+    def __init__(self, records: TaskRecords, store: Store) -> None:
         self._records = records
         self._store = store
 
     async def journal(self, task: str) -> tuple[list[Event], str]:
         """The facts of a task as far as they can be read, and what is wrong with the next one."""
-        events, problem = await facts_of(self._store, a_text(TASK, task))
+        events, problem = await readable_events(self._store, checked_text(TASK, task))
         return events, str(problem or "")
 
     async def replay(self, task: str) -> Replay:
@@ -66,7 +66,7 @@ class History:
         one, beside = await self._records.find(task), await self._records.find(other)
         return await compare(self._records, self._store, one, beside)
 
-    async def played(self, tasks: Sequence[Task]) -> Played:
+    async def played(self, tasks: Sequence[Task]) -> ReplayedTasks:
         """The facts of these tasks, and whether they tell the stored state."""
         events: list[Event] = []
         different: list[str] = []
@@ -77,7 +77,7 @@ class History:
             problems += [problem] if problem else []
             if problem or replay(facts) != await self._store.task(each):
                 different.append(each)
-        return Played(tuple(sorted(events, key=_when)), tuple(different), tuple(problems))
+        return ReplayedTasks(tuple(sorted(events, key=_when)), tuple(different), tuple(problems))
 
 
 def _when(event: Event) -> tuple[str, str, int]:

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Sequence
 
 from gencode.agent.recorder import Recorder
-from gencode.agent.seat import Seat
+from gencode.agent.seat import RunSetup
 from gencode.core.messages import Message
 from gencode.files.file_memory import last_known, recall
 
 
-async def know_again(seat: Seat, record: Recorder, transcript: Sequence[Message]) -> None:
+async def restore_known_files(seat: RunSetup, record: Recorder, transcript: Sequence[Message]) -> None:
     """Let an agent read the outputs of its earlier runs, and change the files it knew if they are the same.
 
     What came from a file may claim to know anything, and knows nothing.
@@ -22,7 +22,7 @@ async def know_again(seat: Seat, record: Recorder, transcript: Sequence[Message]
         await recall_files(seat, transcript)
 
 
-async def recall_files(seat: Seat, transcript: Sequence[Message]) -> None:
+async def recall_files(seat: RunSetup, transcript: Sequence[Message]) -> None:
     """Let an agent know the files that calls in its transcript let it know."""
     if known := last_known(transcript):
         await asyncio.to_thread(recall, seat.seen, known, seat.workspace)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agent.seat import Ending
+from gencode.agent.seat import LoopResult
 from gencode.core.changes import MOST_TASKS, Changes, NamedTask, WorktreeChanges, WorktreeInUse
 from gencode.core.errors import GenCodeError
 from gencode.core.events import ChangesMoved
@@ -23,8 +23,8 @@ from gencode.core.task import Task
 from gencode.journal.owner import new_owner
 from gencode.journal.store import Store, TaskQuery
 from gencode.tasks.liveness import is_abandoned
-from gencode.tasks.running_task import GRACE_SECONDS, Job, Live
-from gencode.tasks.task_folders import Summary, Workplace
+from gencode.tasks.running_task import GRACE_SECONDS, LocalTask, RunningTask
+from gencode.tasks.task_folders import FolderSummary, TaskFolder
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,9 @@ class _Left(Struct):
 
 
 @asynccontextmanager
-async def leaving(store: Store, lives: Iterable[Live], job: Job, ending: Ending) -> AsyncGenerator[Ending]:
+async def leaving(
+    store: Store, lives: Iterable[RunningTask], job: LocalTask, ending: LoopResult
+) -> AsyncGenerator[LoopResult]:
     """How a job ended, with what it changed in a worktree; until that is written, nobody else ends there."""
     own = job.workplace
     if own is None and not _in_worktree(job):
@@ -67,7 +69,7 @@ async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
     return doing.result()
 
 
-async def _left(store: Store, lives: Iterable[Live], job: Job, doors: AsyncExitStack) -> _Left:
+async def _left(store: Store, lives: Iterable[RunningTask], job: LocalTask, doors: AsyncExitStack) -> _Left:
     left, hosts = _Left(), await _hosts(store, job)
     if hosts:
         await _below_ended(lives, job)
@@ -82,23 +84,23 @@ async def _left(store: Store, lives: Iterable[Live], job: Job, doors: AsyncExitS
 
 
 async def _left_one(
-    store: Store, job: Job, host: Task, path: Path, left: _Left, doors: AsyncExitStack
+    store: Store, job: LocalTask, host: Task, path: Path, left: _Left, doors: AsyncExitStack
 ) -> bool:
     """Leave one worktree; whether nobody else is in it, so that those around it are to be left as well."""
-    from gencode.workspaces.worktrees.worktree_lock import alone
+    from gencode.workspaces.worktrees.worktree import alone
 
     tree = await doors.enter_async_context(alone(path))
     others = await at_work(store, path, job.id)
     own = job.workplace if host.id == job.id else None
     if others:
         if host.id not in {each.id for each in others}:
-            some, more = names_of(others[:MOST_TASKS]), max(0, len(others) - MOST_TASKS)
+            some, more = named_tasks(others[:MOST_TASKS]), max(0, len(others) - MOST_TASKS)
             left.changes.append(WorktreeInUse(some, host.id, own=own is not None, more=more))
         return False
     if own is not None:
         _add(left, await own.summary())
     elif tree is not None:
-        found = await Workplace(tree).summary()
+        found = await TaskFolder(tree).summary()
         seen = found.changes if isinstance(found.changes, WorktreeChanges) else WorktreeChanges("unknown")
         left.hosts[host.id] = seen
         _add(left, replace(found, changes=replace(seen, host=host.id)))
@@ -128,14 +130,14 @@ def is_used(path: Path, places: Iterable[Path]) -> bool:
     return any(each.is_relative_to(path) for each in places)
 
 
-def _in_worktree(job: Job) -> bool:
+def _in_worktree(job: LocalTask) -> bool:
     """Whether a job works in a worktree that was made for another."""
     from gencode.workspaces.worktrees.worktree import path_around
 
     return path_around(job.seat.workspace.cwd) is not None
 
 
-async def _hosts(store: Store, job: Job) -> list[tuple[Task, Path]]:
+async def _hosts(store: Store, job: LocalTask) -> list[tuple[Task, Path]]:
     """The worktrees that a job works in, each with the task it was made for: the innermost first."""
     line = await _line(store, job.task, {})
     found = [
@@ -160,7 +162,7 @@ async def _line(store: Store, task: Task, known: dict[str, Task]) -> list[Task]:
     return list(line.values())
 
 
-async def _below_ended(lives: Iterable[Live], job: Job) -> None:
+async def _below_ended(lives: Iterable[RunningTask], job: LocalTask) -> None:
     """Let those end first that were stopped with a job, so that it can tell what they changed."""
     here = {live.id: live for live in lives}
     stopped = [live for live in here.values() if live.stop.stopped and _is_below(live, job.id, here)]
@@ -168,7 +170,7 @@ async def _below_ended(lives: Iterable[Live], job: Job) -> None:
         await asyncio.wait(working, timeout=GRACE_SECONDS)
 
 
-def _is_below(live: Live, above: str, here: dict[str, Live]) -> bool:
+def _is_below(live: RunningTask, above: str, here: dict[str, RunningTask]) -> bool:
     seen: set[str] = set()
     task = live.task
     while task.parent and task.id not in seen:
@@ -193,11 +195,11 @@ async def _noted(store: Store, host: str, changes: WorktreeChanges) -> None:
         log.info("what became of the worktree of task %s was not noted: %s", host, trouble)
 
 
-def names_of(tasks: Sequence[Task]) -> tuple[NamedTask, ...]:
+def named_tasks(tasks: Sequence[Task]) -> tuple[NamedTask, ...]:
     """Tasks as sentences name them."""
     return tuple(NamedTask(each.id, each.agent) for each in tasks)
 
 
-def _add(left: _Left, found: Summary) -> None:
+def _add(left: _Left, found: FolderSummary) -> None:
     left.changes += [found.changes] if found.changes is not None else []
     left.warnings += found.notes

@@ -6,16 +6,16 @@ from typing import Protocol
 from gencode.core.errors import UserMistake
 from gencode.core.task import Task
 from gencode.journal.store import Store
-from gencode.tasks.control import Reach
+from gencode.tasks.control import TaskControl
 from gencode.tasks.liveness import is_abandoned
-from gencode.tasks.other_process import Apart
-from gencode.tasks.watch import LOOK_SECONDS, Watch
+from gencode.tasks.other_process import OtherProcesses
+from gencode.tasks.watch import LOOK_SECONDS, TaskWatcher
 
 PATIENCE = 60.0
 """So many seconds somebody who has taken a task may need to go on with it."""
 
 
-class Kept(UserMistake):
+class MessageKept(UserMistake):
     """What was said is kept, but who should hear it does not go on with it now."""
 
 
@@ -25,10 +25,12 @@ class Wake(Protocol):
     async def __call__(self, task: str, prompt: str, *, here: bool) -> None: ...
 
 
-class Words:
+class MessageSender:
     """Says something to tasks and wakes those that have ended."""
 
-    def __init__(self, apart: Apart, store: Store, reach: Reach, watch: Watch, wake: Wake) -> None:
+    def __init__(
+        self, apart: OtherProcesses, store: Store, reach: TaskControl, watch: TaskWatcher, wake: Wake
+    ) -> None:
         self._apart = apart
         self._store = store
         self._reach = reach
@@ -63,7 +65,7 @@ class Words:
                     return now, False
                 if not lost or time.monotonic() > until:
                     if posted:
-                        raise Kept(f"{refused} What was said to task {found.id} is kept.") from None
+                        raise MessageKept(f"{refused} What was said to task {found.id} is kept.") from None
                     raise
             found = now
             await self._store.changes.after(seen, LOOK_SECONDS)

@@ -22,7 +22,7 @@ def runs_one_task(owner: str) -> bool:
     return bool(_words(owner))
 
 
-def is_bound(owner: str) -> bool:
+def is_bound_process(owner: str) -> bool:
     """Whether it is one that ends with its task, whatever else is at work in it."""
     return BOUND in _words(owner)
 

@@ -13,7 +13,7 @@ from gencode.journal.store import Store
 log = logging.getLogger(__name__)
 
 
-async def make_whole(store: Store, outputs: Path | None, task: Task) -> None:
+async def restore_output_file(store: Store, outputs: Path | None, task: Task) -> None:
     """See to it that the file of a background task that has ended says so; the journal is the truth."""
     if outputs is None or not task.terms.background or not task.status.ended:
         return

@@ -5,7 +5,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agent.limits import Limits
+from gencode.agent.limits import RunLimits
 from gencode.agent.models import Model, elsewhere
 from gencode.agent.output_schema_notice import Form
 from gencode.budgets.limits import NO_BUDGET, check_budget, tightest
@@ -18,7 +18,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.handover import Handover
 from gencode.journal.store import Store
-from gencode.sessions.caller import Caller, link_of
+from gencode.sessions.caller import Caller, chain_link
 from gencode.tasks.deadline import (
     Find,
     TimeLimit,
@@ -28,13 +28,14 @@ from gencode.tasks.deadline import (
     seconds_left,
     time_limits,
 )
-from gencode.tasks.fork import Fork, Whereabouts, born, check_begun, forked, remembered
-from gencode.tasks.resume import EarlierPlaces
-from gencode.tasks.resume_messages import busy
-from gencode.tasks.seat_builder import Seating
+from gencode.tasks.fork import Fork, ForkPlace, check_fork_begun, fork_created, fork_facts, remembered_facts
+from gencode.tasks.resume import CallerFactory
+from gencode.tasks.resume_messages import busy_error
+from gencode.tasks.seat_builder import SeatBuilder
 from gencode.tasks.spawned_agents import spawned
-from gencode.tasks.task_folders import Workplace, Workplaces, had_own, in_worktree
-from gencode.tasks.task_schema import checked_of, formed_for
+from gencode.tasks.task_folders import TaskFolder, TaskFolders, has_own_folder, in_worktree
+from gencode.tasks.task_queries import current_budget
+from gencode.tasks.task_schema import checked_agent_schema, with_agent_schema
 
 NOTHING_SAID = "The prompt is empty; say what the agent should do."
 NOTHING_ASKED = "The prompt is empty; say what you want to know or have done."
@@ -84,11 +85,11 @@ class TaskPlan(Struct, frozen=True, eq=False, kw_only=True):
     agent: AgentSpec
     place: Caller
     run: NewTask | EarlierTask
-    limits: Limits = Limits()
+    limits: RunLimits = RunLimits()
     time: TimeLimits = TimeLimits()
     images: tuple[Image, ...] = ()
     isolated: bool = False
-    workplace: Workplace | None = None
+    workplace: TaskFolder | None = None
     """The worktree or the copy it works in, once there is one."""
 
     @property
@@ -113,7 +114,7 @@ class TaskPlan(Struct, frozen=True, eq=False, kw_only=True):
         """With the model as the agent's file sets it, so that those it starts have the same settings."""
         return replace(self, place=replace(self.place, model=self.place.model.for_agent(self.agent)))
 
-    def working_in(self, workplace: Workplace) -> "TaskPlan":
+    def working_in(self, workplace: TaskFolder) -> "TaskPlan":
         """The same in a worktree or a copy."""
         workspace = workplace.workspace.as_clone(self.task.clone)
         return replace(self, workplace=workplace, place=replace(self.place, workspace=workspace))
@@ -130,7 +131,7 @@ class DetachedPlan(Struct, frozen=True, eq=False):
     turns: int | None = None
 
 
-class SessionLimits(Protocol):
+class TaskSettings(Protocol):
     """What bounds each task of a session beside its own limits."""
 
     @property
@@ -150,21 +151,21 @@ class TaskPlanner:
     def __init__(
         self,
         store: Store,
-        seating: Seating,
-        workplaces: Workplaces,
-        places: EarlierPlaces,
+        seating: SeatBuilder,
+        folders: TaskFolders,
+        callers: CallerFactory,
         find: Find,
-        limits: SessionLimits,
+        limits: TaskSettings,
     ) -> None:
         """`find` gives the running task of an id, `limits` what bounds every task here."""
         self._store = store
         self._seating = seating
-        self._workplaces = workplaces
-        self.places = places
+        self._folders = folders
+        self.callers = callers
         self._find = find
         self._limits = limits
 
-    async def new(
+    async def plan_new(
         self,
         request: TaskRequest,
         caller: Caller,
@@ -178,10 +179,10 @@ class TaskPlanner:
         check_budget(request.budget)
         isolation = request.isolation or spec.isolation
         background = request.background or spec.background
-        with elsewhere(far=isolation == "process" and self.places.far):
+        with elsewhere(far=isolation == "process" and self.callers.far):
             model = self._seating.model(request.model, spec, caller.model)
         grant = caller.grant(spec)
-        place = caller.below(spec, model, background=background, link=link_of(spec, grant))
+        place = caller.below(spec, model, background=background, link=chain_link(spec, grant))
         budget = tightest(request.budget, self._seating.budget_of(spec, model))
         turns = (request if caller.task is None else request.within(spec)).max_turns or spec.max_turns
         created = TaskCreated(
@@ -210,24 +211,24 @@ class TaskPlanner:
             agent=spec,
             place=place,
             run=NewTask(created, reusable=reusable, worktree=tree),
-            limits=Limits(turns),
+            limits=RunLimits(turns),
             time=self._time(place, budget.seconds, seconds, waited=not background),
             isolated=isolation == "process",
         )
 
-    async def conversation(
+    async def plan_turn(
         self,
         spec: AgentSpec,
         said: UserMessage,
         caller: Caller,
-        limits: Limits,
+        limits: RunLimits,
         time: TimeLimits,
         budget: Budget,
         session: Task | None,
         named: str = "",
     ) -> TaskPlan:
         """A turn of a conversation; a new one gets the id it is `named` by, if that is free."""
-        spec = replace(spec, output_schema=await checked_of(spec))
+        spec = replace(spec, output_schema=await checked_agent_schema(spec))
         if session is not None:
             run = EarlierTask(session, said.text, said.notice, budget=budget)
         elif not said.text.strip():
@@ -247,28 +248,28 @@ class TaskPlanner:
         place = caller.leading(spec)
         return TaskPlan(agent=spec, place=place, run=run, limits=limits, time=time, images=said.images)
 
-    async def resumed(
+    async def plan_resume(
         self, task: Task, request: TaskRequest, seconds: float | None, account: str
     ) -> TaskPlan:
         """An earlier task of an agent, resumed by a person where it was; a session's `account` may pay."""
         if request.isolation:
             raise UserMistake(f"Task {task.id} is resumed in this process; leave isolation out.")
-        place = await self.places.of(task, request.model, here=request.here)
+        place = await self.callers.for_task(task, request.model, here=request.here)
         place = replace(place, background=request.background, account=account)
         return await self._resumed(task, request, place, seconds)
 
-    async def resumed_child(self, task: Task, request: TaskRequest, caller: Caller) -> TaskPlan:
+    async def plan_child_resume(self, task: Task, request: TaskRequest, caller: Caller) -> TaskPlan:
         """An earlier subagent of a caller, resumed by that."""
-        spec = self.places.agent_of(task)
+        spec = self.callers.agent_of(task)
         model = self._seating.model(request.model or task.created.asked_model, spec, caller.model)
-        link = link_of(spec, task.created.grant)
+        link = chain_link(spec, task.created.grant)
         place = caller.below(spec, model, background=request.background, link=link)
         return await self._resumed(task, request.within(spec), replace(place, depth=task.created.depth), None)
 
-    async def taken_over(self, task: Task, handover: Handover) -> TaskPlan:
+    async def plan_takeover(self, task: Task, handover: Handover) -> TaskPlan:
         """A task in the place of a process that died with it; who waits for it goes on waiting."""
         background = task.terms.background or not handover.bound
-        place = replace(await self.places.of(task, handover.model), background=background, account="")
+        place = replace(await self.callers.for_task(task, handover.model), background=background, account="")
         request = TaskRequest("", "", max_turns=handover.max_turns, background=background)
         return await self._resumed(task, request, place, handover.seconds, takes_over=True)
 
@@ -285,12 +286,13 @@ class TaskPlanner:
 
         Without a prompt it goes on with the messages that wait for it.
         """
-        await check_begun(self._store, task)
+        await check_fork_begun(self._store, task)
         check_turns(request.max_turns)
         check_budget(request.budget)
-        spec = self.places.agent_of(task)
+        spec = self.callers.agent_of(task)
         named = None if request.budget == NO_BUDGET else request.budget
-        left = seconds_left(task, named or task.terms.budget, over=takes_over)
+        budget = named or await current_budget(self._store, task)
+        left = seconds_left(task, budget, over=takes_over)
         return TaskPlan(
             agent=spec,
             place=replace(place, workspace=place.workspace.as_clone(task.clone)),
@@ -303,25 +305,26 @@ class TaskPlanner:
                 takes_over=takes_over,
                 schema=request.output_schema,
             ),
-            limits=Limits(request.max_turns or task.created.max_turns or spec.max_turns),
+            limits=RunLimits(request.max_turns or task.created.max_turns or spec.max_turns),
             time=self._time(place, left, seconds, waited=not request.background),
         )
 
-    async def resumed_detached(
+    async def plan_detached_resume(
         self, task: Task, request: TaskRequest, seconds: float | None, account: str
     ) -> DetachedPlan:
         """An earlier task, resumed in a process that outlives this one."""
         if task.conversation:
             raise UserMistake(f"{task.id} is a conversation; resume it here: gen -p --session {task.id}")
         if not task.status.ended:
-            raise busy(task.id, waits=task.status is Status.PENDING)
-        await check_begun(self._store, task)
-        place = await self.places.for_process(task, request.model, here=request.here)
+            raise busy_error(task.id, waits=task.status is Status.PENDING)
+        await check_fork_begun(self._store, task)
+        place = await self.callers.for_detached(task, request.model, here=request.here)
         run = EarlierTask(task, request.prompt, schema=request.output_schema)
-        most = self._time(place, seconds_left(task, task.terms.budget), seconds, waited=False).most
+        left = seconds_left(task, await current_budget(self._store, task))
+        most = self._time(place, left, seconds, waited=False).most
         return DetachedPlan(run, place.model, place.workspace, most, account, request.max_turns)
 
-    async def forked(
+    async def plan_fork(
         self, task: Task, fork: Fork, request: TaskRequest, seconds: float | None, account: str
     ) -> TaskPlan:
         """A new task that begins with what an earlier one had said and heard, at the place of that one."""
@@ -329,22 +332,22 @@ class TaskPlanner:
             raise UserMistake(f"A fork of task {task.id} begins in this process; leave isolation out.")
         check_prompt(request.prompt)
         check_turns(request.max_turns)
-        place = await self.places.of(task, request.model, here=request.here, verb="fork")
+        place = await self.callers.for_task(task, request.model, here=request.here, verb="fork")
         place = replace(place, background=request.background, account=account)
         place = replace(place, workspace=place.workspace.as_clone(task.clone))
-        spec, events = self.places.agent_of(task), await self._store.events(task.id)
+        spec, events = self.callers.agent_of(task), await self._store.events(task.id)
         tree = in_worktree(spec, request.isolation, task)
-        created, memory = forked(task, events, fork, request, place, tree=tree)
+        created, memory = fork_facts(task, events, fork, request, place, tree=tree)
         check_budget(created.budget)
         return TaskPlan(
             agent=spec,
             place=place,
             run=NewTask(created, memory=memory, worktree=tree, copies=task),
-            limits=Limits(created.max_turns),
+            limits=RunLimits(created.max_turns),
             time=self._time(place, created.budget.seconds, seconds, waited=False),
         )
 
-    async def forked_detached(
+    async def plan_detached_fork(
         self, task: Task, point: ForkPoint, request: TaskRequest, seconds: float | None
     ) -> DetachedPlan:
         """A fork in a process that outlives this one, or on a worker that can have its folder.
@@ -353,30 +356,30 @@ class TaskPlanner:
         """
         check_prompt(request.prompt)
         check_turns(request.max_turns)
-        if self.places.is_far(task):
-            place, policies = self.places.far_fork(task, request.model)
-            tree = request.isolation == "worktree" or had_own(task)
+        if self.callers.is_far(task):
+            place, policies = self.callers.for_remote_fork(task, request.model)
+            tree = request.isolation == "worktree" or has_own_folder(task)
         else:
-            place = await self.places.for_process(task, request.model, here=request.here)
-            policies, tree = place.policies, in_worktree(self.places.agent_of(task), request.isolation, task)
-        created = born(task, request, Whereabouts(task.cwd, place.model.asked, policies))
+            place = await self.callers.for_detached(task, request.model, here=request.here)
+            policies, tree = place.policies, in_worktree(self.callers.agent_of(task), request.isolation, task)
+        created = fork_created(task, request, ForkPlace(task.cwd, place.model.asked, policies))
         run = NewTask(created, fork=point, worktree=tree, copies=task)
         most = self._time(place, created.budget.seconds, seconds, waited=False).most
-        return DetachedPlan(run, place.model, self.places.here.workspace, most)
+        return DetachedPlan(run, place.model, self.callers.person.workspace, most)
 
-    async def received(self, created: TaskCreated, handover: Handover) -> TaskPlan:
+    async def plan_received(self, created: TaskCreated, handover: Handover) -> TaskPlan:
         """A new task that another process asked for, and that it may have written down."""
-        spec = self.places.agent_of(created)
-        workplace = self._workplaces.handed(created, handover.task)
-        memory = await remembered(
+        spec = self.callers.agent_of(created)
+        workplace = self._folders.received(created, handover.task)
+        memory = await remembered_facts(
             self._store, created, handover, lodged=workplace is not None and not created.worktree
         )
-        place = self.places.received(created, handover)
+        place = self.callers.for_received(created, handover)
         plan = TaskPlan(
             agent=spec,
             place=replace(place, workspace=place.workspace.as_clone(created.clone)),
             run=NewTask(created, memory=memory, received=handover),
-            limits=Limits(created.max_turns),
+            limits=RunLimits(created.max_turns),
             time=handed_limits(created, handover, self._limits.task_seconds),
         )
         return plan if workplace is None else plan.working_in(workplace)
@@ -390,7 +393,7 @@ class TaskPlanner:
                 there = ", ".join(caller.sends) or "none"
                 raise UserMistake(f"{spec.name} cannot be started from here; available agents: {there}.")
         spec = spawned(spec) if request.spawned else spec
-        return spec, await formed_for(request, spec)
+        return spec, await with_agent_schema(request, spec)
 
     def _time(self, place: Caller, left: float | None, seconds: float | None, *, waited: bool) -> TimeLimits:
         """What bounds the time of a run: so much is `left` of its budget. Its parent may wait for it."""

@@ -36,14 +36,14 @@ class WorkOrder(Struct, frozen=True):
     flags: dict[str, Any] = {}
 
 
-class Begun(Struct, frozen=True, omit_defaults=True):
+class StartReply(Struct, frozen=True, omit_defaults=True):
     """What a worker answers: the id of its task, or a sentence that says why there is none."""
 
     task: str = ""
     mistake: str = ""
 
 
-class Worker:
+class TaskProcess:
     """A process that runs one task."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", task: str) -> None:
@@ -76,16 +76,16 @@ class ProcessEngine:
         self._cwd = cwd
         self._flags = dict(flags)
 
-    async def start(self, handover: Handover) -> Worker:
+    async def start(self, handover: Handover) -> TaskProcess:
         """Start a process for a task; UserMistake says why it could not even begin."""
         order = WorkOrder(handover, self._folder(handover), {**self._flags, "model": handover.model})
         process = await asyncio.to_thread(self._spawn, bound=handover.bound)
-        begun = Begun()
+        begun = StartReply()
         try:
             async with asyncio.timeout(START_SECONDS):
                 begun = await asyncio.to_thread(_told, process, msgspec.json.encode(order))
         except TimeoutError:
-            begun = Begun(mistake=f"it did not begin within {START_SECONDS:.0f} s")
+            begun = StartReply(mistake=f"it did not begin within {START_SECONDS:.0f} s")
         finally:
             if not begun.task:
                 _kill(process)
@@ -96,7 +96,7 @@ class ProcessEngine:
             raise UserMistake(begun.mistake or f"The process for the task ended at once; see {self._log()}.")
         if not handover.bound:
             process.returncode = 0  # it goes on without us, so that nobody here has to wait for it
-        return Worker(process, begun.task)
+        return TaskProcess(process, begun.task)
 
     def _folder(self, handover: Handover) -> str:
         return handover.created.cwd if handover.created else str(self._cwd)
@@ -125,17 +125,17 @@ class ProcessEngine:
             raise UserMistake(f"No process can be started for the task: {why}.") from None
 
 
-def _told(process: "subprocess.Popen[bytes]", order: bytes) -> Begun:
+def _told(process: "subprocess.Popen[bytes]", order: bytes) -> StartReply:
     """Hand the order over and wait for the answer; an empty one when the process ended before it."""
     if process.stdin is None or process.stdout is None:
-        return Begun()
+        return StartReply()
     with suppress(BrokenPipeError):
         process.stdin.write(order + b"\n")
         process.stdin.flush()
     try:
-        return msgspec.json.decode(process.stdout.readline(), type=Begun)
+        return msgspec.json.decode(process.stdout.readline(), type=StartReply)
     except msgspec.MsgspecError:
-        return Begun()
+        return StartReply()
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:

@@ -2,14 +2,14 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from gencode.agent.work_queue import Caps, Standing, caps_of, order_of_starts
+from gencode.agent.work_queue import Caps, QueueEntry, caps_of, order_of_starts
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.owner import QUEUE
 from gencode.journal.store import Store, TaskQuery
 
 
-async def places(store: Store, waiting: Collection[str], caps: Mapping[str, int]) -> dict[str, int]:
+async def queue_positions(store: Store, waiting: Collection[str], caps: Mapping[str, int]) -> dict[str, int]:
     """The places of tasks that wait for their turn in the queue of the process that will run them.
 
     Those that any worker may take have none: it goes by who is free and what fits. `caps` are the reader's;
@@ -47,14 +47,14 @@ async def _begun(
     return last
 
 
-def _in_line(queue: Sequence[Task], begun: Mapping[str, str], caps: Mapping[str, int]) -> list[Standing]:
+def _in_line(queue: Sequence[Task], begun: Mapping[str, str], caps: Mapping[str, int]) -> list[QueueEntry]:
     """Who waits, by the turns of their parents: a parent's is over when one of its own begins."""
     came: dict[str, str] = {}
     for task in queue:
         came.setdefault(task.parent or "", _came(task))
     turns = {parent: max(first, begun.get(parent, "")) for parent, first in came.items()}
     line = [
-        Standing(task.id, task.parent or "", _caps_of(task, caps), number)
+        QueueEntry(task.id, task.parent or "", _caps_of(task, caps), number)
         for number, task in enumerate(queue)
     ]
     return sorted(line, key=lambda each: turns[each.parent])
@@ -67,7 +67,7 @@ def _at_work(running: Sequence[Task], queue: Sequence[Task], caps: Mapping[str, 
     return [_caps_of(task, caps) for task in sorted(working, key=_began)]
 
 
-def as_they_stood(task: Task) -> tuple[bool, str]:
+def restart_order(task: Task) -> tuple[bool, str]:
     """A key that puts tasks that were cut in the order they had: who was at work, and then who waited."""
     waited = task.run.started_at is None or task.run.queued_at > task.run.handed
     return waited, _came(task)

@@ -17,20 +17,20 @@ from gencode.core.outcome import Outcome, outcome_of, output_file
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
 from gencode.journal.store import Ownership, Store, TaskQuery
-from gencode.tasks.argument_checks import TASK, a_text
-from gencode.tasks.liveness import Timing, silent_tasks
-from gencode.tasks.output_recovery import make_whole
-from gencode.tasks.queue_position import places
-from gencode.tasks.watch import as_awaited, facts_of
+from gencode.tasks.argument_checks import TASK, checked_text
+from gencode.tasks.liveness import LivenessTimeouts, silent_tasks
+from gencode.tasks.output_recovery import restore_output_file
+from gencode.tasks.queue_position import queue_positions
+from gencode.tasks.watch import readable_events, with_woken_as_pending
 
 MOST_NAMED = 8
 """So many ids are offered to somebody whose id is not there."""
 
-Family = Mapping[str, Sequence[Task]]
+ChildrenOf = Mapping[str, Sequence[Task]]
 """The children of tasks, by the ids of these."""
 
 
-class Records:
+class TaskRecords:
     """Reads tasks. `outputs` is the folder of output files, `cwd` the one whose tasks are offered.
 
     `caps` say how many agents of a provider or a model are at work at once, `stalled` after how many seconds
@@ -43,7 +43,7 @@ class Records:
         outputs: Path,
         cwd: Path,
         caps: Mapping[str, int] = NO_CAPS,
-        stalled: float = Timing().stalled,
+        stalled: float = LivenessTimeouts().stalled,
     ) -> None:
         self._store = store
         self._outputs = outputs
@@ -56,7 +56,7 @@ class Records:
 
         With `conversation`, conversations are offered when there is none of that id.
         """
-        beginning = clean_id(a_text(TASK, task))
+        beginning = clean_id(checked_text(TASK, task))
         ids = await self._store.ids(beginning) if beginning else []
         if len(ids) > 1 and beginning not in ids:
             raise Conflict(f"{task!r} is the beginning of several ids: {', '.join(ids[:MOST_NAMED])}.")
@@ -69,13 +69,13 @@ class Records:
 
     async def get(self, task: Task) -> Outcome:
         """The outcome of a task, whose output file is made whole first."""
-        await make_whole(self._store, self._outputs, task)
+        await restore_output_file(self._store, self._outputs, task)
         [outcome] = await self.outcomes([task])
         return outcome
 
     async def show(self, task: Task) -> Outcome:
         """One task with its transcript and the gate's decisions."""
-        events, problem = await facts_of(self._store, task.id)
+        events, problem = await readable_events(self._store, task.id)
         if problem:
             warnings = (*task.evidence.warnings, f"{problem} Nothing after it is shown.")
             task = replace(task, evidence=replace(task.evidence, warnings=warnings))
@@ -88,12 +88,12 @@ class Records:
 
     async def sent_by(self, parent: str | None) -> list[Outcome]:
         """The tasks of agents, oldest first; with `parent`, those that it asked for."""
-        above = None if parent is None else a_text(TASK, parent)
+        above = None if parent is None else checked_text(TASK, parent)
         return await self.outcomes(await self._store.tasks(TaskQuery(parent=above, conversations=False)))
 
     async def outcomes(self, tasks: Sequence[Task]) -> list[Outcome]:
         """Folded tasks in their public shape, as others see them now."""
-        told = await self._told(await as_awaited(self._store, tasks))
+        told = await self._told(await with_woken_as_pending(self._store, tasks))
         if all(each.status.ended for each in told):
             return told
         silent = await self.silent()
@@ -110,7 +110,7 @@ class Records:
 
     async def _told(self, tasks: Sequence[Task]) -> list[Outcome]:
         waiting = [task.id for task in tasks if task.status is Status.PENDING]
-        queued = await places(self._store, waiting, self._caps)
+        queued = await queue_positions(self._store, waiting, self._caps)
         below = await self.below(tasks)
         return [self._outcome(task, below, queued) for task in tasks]
 
@@ -119,7 +119,7 @@ class Records:
         [outcome] = await self._told([task])
         return outcome
 
-    def _outcome(self, task: Task, below: Family, queued: Mapping[str, int]) -> Outcome:
+    def _outcome(self, task: Task, below: ChildrenOf, queued: Mapping[str, int]) -> Outcome:
         children = below.get(task.id, ())
         sent = tuple(dict.fromkeys((*task.evidence.children, *(child.id for child in children))))
         tree = task.totals.usage + _usage(children, below, {task.id})
@@ -128,7 +128,7 @@ class Records:
         place = queued.get(task.id)
         return replace(outcome, queue_position=place) if place else outcome
 
-    async def below(self, tasks: Iterable[Task]) -> Family:
+    async def below(self, tasks: Iterable[Task]) -> ChildrenOf:
         """The children of these tasks and of everything below them; each generation is asked for at once."""
         family: dict[str, list[Task]] = {}
         level = [task.id for task in tasks]
@@ -153,7 +153,7 @@ class Records:
         return gone
 
 
-def _usage(tasks: Iterable[Task], below: Family, seen: set[str]) -> Usage:
+def _usage(tasks: Iterable[Task], below: ChildrenOf, seen: set[str]) -> Usage:
     """The usage of these tasks and of everything below them, each counted once."""
     total = Usage()
     for task in tasks:

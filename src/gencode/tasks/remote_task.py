@@ -18,17 +18,17 @@ from gencode.core.events import (
     TaskEnded,
 )
 from gencode.core.messages import AssistantMessage, ToolMessage
-from gencode.core.reasons import CANCELLED, STOP_UNANSWERED, Cause, EndReason
+from gencode.core.reasons import CANCELLED, STOP_UNANSWERED, EndReason, StopCause
 from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
-from gencode.journal.dispatch import Queued
-from gencode.journal.event_bus import Bus
-from gencode.journal.handover import Elsewhere
-from gencode.journal.store import Lease, Store, Wish
+from gencode.journal.dispatch import WorkerTask
+from gencode.journal.event_bus import EventBus
+from gencode.journal.handover import EngineProcess
+from gencode.journal.store import Lease, Store, TaskSignal
 from gencode.tasks.crash_recovery import close_if_orphan, close_unclaimed, stop_anywhere, time_out
 from gencode.tasks.liveness import Liveness
-from gencode.tasks.running_task import GRACE_SECONDS, Live
+from gencode.tasks.running_task import GRACE_SECONDS, RunningTask
 from gencode.tasks.watch import LOOK_SECONDS, QUEUES, WAITS, FindOutlook, WorkerWait, retry
 
 log = logging.getLogger(__name__)
@@ -38,15 +38,15 @@ QUESTION_TOOL = "AskUserQuestion"
 EXIT_SECONDS = 0.01
 """A process that has written its end is gone in a moment, and nothing says when."""
 T = TypeVar("T")
-Begin = Callable[[], Awaitable[Elsewhere]]
+Begin = Callable[[], Awaitable[EngineProcess]]
 """Starts the process that runs a task."""
 
 
-class Followed(Live):
+class FollowedTask(RunningTask):
     """A task that another process runs. What is written there is heard here, too."""
 
     def __init__(
-        self, task: Task, stop: Stop, store: Store, bus: Bus, liveness: Liveness | None = None
+        self, task: Task, stop: Stop, store: Store, bus: EventBus, liveness: Liveness | None = None
     ) -> None:
         super().__init__(stop, liveness=liveness)
         self._task = task
@@ -84,11 +84,11 @@ class Followed(Live):
             self._task = fold(self._task, event)
         self._bus.publish(events)
         if any(isinstance(event.fact, TaskBackgrounded) for event in events):
-            self.send_back()
+            self.move_to_background()
         return events
 
 
-class Unanswered:
+class OpenQuestions:
     """The calls of a task that wait for an answer, as its facts tell: what it wants to know, and may do."""
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class Unanswered:
                 pass
 
 
-class Remote(Followed):
+class RemoteTask(FollowedTask):
     """The sender's end of a task for which a process is started.
 
     While its agent waits for an answer there, others may work in its place here.
@@ -125,7 +125,7 @@ class Remote(Followed):
         stop: Stop,
         begin: Begin,
         store: Store,
-        bus: Bus,
+        bus: EventBus,
         slot: Slot | None = None,
         lease: Lease | None = None,
         liveness: Liveness | None = None,
@@ -137,11 +137,11 @@ class Remote(Followed):
         self._begin = begin
         self._slot = slot
         self._lease = lease
-        self._process: Elsewhere | None = None
-        self._unanswered = Unanswered()
+        self._process: EngineProcess | None = None
+        self._unanswered = OpenQuestions()
         self._returning: asyncio.Task[None] | None = None
         self._waits = WorkerWait(self.tell)
-        self._calling_off: Cause | None = None
+        self._calling_off: StopCause | None = None
 
     @property
     def queued(self) -> bool:
@@ -189,7 +189,7 @@ class Remote(Followed):
         except Stopped as stopped:
             status, why = Status.TIMED_OUT if self.overdue else Status.CANCELLED, stopped.cause
         except UserMistake as mistake:
-            status, why = Status.FAILED, Cause(EndReason.NOT_STARTED, str(mistake))
+            status, why = Status.FAILED, StopCause(EndReason.NOT_STARTED, str(mistake))
         except asyncio.CancelledError:
             pass
         try:
@@ -203,12 +203,12 @@ class Remote(Followed):
         await self._hear()
         return False
 
-    async def _call_off(self, owner: str, why: Cause) -> None:
+    async def _call_off(self, owner: str, why: StopCause) -> None:
         """Stop it wherever it is. One that workers were given and that none is at ends here."""
-        if isinstance(self._process, Queued):
+        if isinstance(self._process, WorkerTask):
             await stop_anywhere(self._store, self.id, owner, why)
         else:
-            await self._store.ask(self.id, Wish.STOP)
+            await self._store.ask(self.id, TaskSignal.STOP)
 
     @property
     def _gone(self) -> bool:
@@ -216,7 +216,7 @@ class Remote(Followed):
 
     @property
     def _outlook(self) -> FindOutlook | None:
-        return self._process.outlook if isinstance(self._process, Queued) else None
+        return self._process.outlook if isinstance(self._process, WorkerTask) else None
 
     async def _followed(self) -> None:
         seen = self._store.changes.count
@@ -234,7 +234,7 @@ class Remote(Followed):
             if why := await self._waits.look(self._outlook, quiet=not events):
                 await close_unclaimed(self._store, self.id, why)
 
-    async def time_out(self, why: Cause) -> None:
+    async def time_out(self, why: StopCause) -> None:
         """End its process, and the task in its place: it gives no sign of life, or takes too long."""
         try:
             await time_out(self._store, self.id, why)
@@ -260,7 +260,7 @@ class Remote(Followed):
     def _comes_home(self) -> bool:
         """Whether what it changed is waited for, however many others are before it; a stop ends that."""
         well = self._task.status is Status.COMPLETED and not self.stop.stopped
-        return well and isinstance(self._process, Queued) and self._process.comes_home()
+        return well and isinstance(self._process, WorkerTask) and self._process.comes_home()
 
     async def _let_go(self, owner: str, patience: float) -> None:
         """Wait for the process and close what it left open: a crash there ends this task, nothing else."""

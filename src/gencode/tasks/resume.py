@@ -10,22 +10,22 @@ from gencode.core.events import TaskCreated
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, Workspace
 from gencode.core.task import Task
-from gencode.journal.dispatch import Dispatching
+from gencode.journal.dispatch import SharedJournal
 from gencode.journal.handover import Handover
 from gencode.journal.store import Store
 from gencode.permissions.chain import Chain, ChainLink, Root, narrowed, rebuilt
-from gencode.sessions.caller import Caller, link_of
+from gencode.sessions.caller import Caller, chain_link
 from gencode.sessions.session import Session
 from gencode.tasks.fork import kept_policies
-from gencode.tasks.other_process import Apart
+from gencode.tasks.other_process import OtherProcesses
 from gencode.tasks.resume_messages import is_here
-from gencode.tasks.seat_builder import Seating
+from gencode.tasks.seat_builder import SeatBuilder
 from gencode.tasks.spawned_agents import spawned
-from gencode.tasks.task_folders import Workplaces
+from gencode.tasks.task_folders import TaskFolders
 
 if TYPE_CHECKING:
-    from gencode.journal.folder_snapshot import Parcel
-    from gencode.workspaces.transfer.clones import Clone
+    from gencode.journal.folder_snapshot import FolderSnapshot
+    from gencode.workspaces.transfer.checkout import Clone
 
 IN_CLONE = (
     "{cwd} is a clone of the repository of {folder}; in it, task {task} can only run in your own process: "
@@ -33,7 +33,7 @@ IN_CLONE = (
 )
 
 
-class EarlierPlaces:
+class CallerFactory:
     """Finds the places of earlier tasks: the same folder, depth, model and permissions.
 
     Permissions that were named for this session take the place of the stored ones; without them, today's
@@ -44,21 +44,21 @@ class EarlierPlaces:
         self,
         store: Store,
         models: ModelRegistry,
-        seating: Seating,
+        seating: SeatBuilder,
         session: Session,
-        workplaces: Workplaces,
-        processes: Apart,
+        folders: TaskFolders,
+        processes: OtherProcesses,
     ) -> None:
         self._store = store
         self._models = models
         self._seating = seating
         self._session = session
-        self._workplaces = workplaces
+        self._folders = folders
         self._processes = processes
         self._root = session.root if session.own_policy else None
 
     @property
-    def here(self) -> Caller:
+    def person(self) -> Caller:
         """Where the person sits."""
         return self._session.caller()
 
@@ -84,43 +84,43 @@ class EarlierPlaces:
             spec = replace(spec, tools=kept)  # what its file gained meanwhile is for new tasks
         return spawned(spec) if created.spawned else spec
 
-    def received(self, created: TaskCreated, handover: Handover) -> Caller:
+    def for_received(self, created: TaskCreated, handover: Handover) -> Caller:
         """The place of a new task that another process prepared."""
-        spec, here = self.agent_of(created), self.here
+        spec, here = self.agent_of(created), self.person
         model = replace(
             here.model, asked=created.asked_model, effort=handover.effort, warnings=handover.warnings
         )
         place = _place(created.depth, here, model, _chain(created, spec, here.chain, None), spec)
         return replace(place, background=created.background, account=handover.account)
 
-    def far_fork(self, task: Task, asked: str) -> tuple[Caller, tuple[Policy, ...]]:
+    def for_remote_fork(self, task: Task, asked: str) -> tuple[Caller, tuple[Policy, ...]]:
         """Who asks for a fork of a task whose folder is not here, and the policies of that fork."""
         if self._root is not None:
             raise UserMistake(
                 f"The folder {task.cwd} of task {task.id} is not on this machine, so a fork has the "
                 "permissions of that task; leave --permission-mode, --allow, --ask and --deny out."
             )
-        here = self.here
+        here = self.person
         model = self._model(task, asked, here.model)
         return replace(here, model=model), kept_policies(task, here.chain[0])
 
-    async def for_process(self, task: Task, asked: str, *, here: bool) -> Caller:
+    async def for_detached(self, task: Task, asked: str, *, here: bool) -> Caller:
         """The place of a task that goes on in another process, which has its folder."""
         if self.is_far(task):
-            sits = self.here
+            sits = self.person
             return replace(sits, model=self._model(task, asked, sits.model))
-        place = await self.of(task, asked, here=here, apart=True)
+        place = await self.for_task(task, asked, here=here, apart=True)
         place.stop.fall()
         return place
 
-    async def of(
+    async def for_task(
         self, task: Task, asked: str, *, here: bool = False, apart: bool = False, verb: str = "resume"
     ) -> Caller:
         """Where a task goes on in this process, or in one `apart` on this machine: in its folder.
 
         A clone of that counts where its folder is not on this machine, or where it is to be `here`.
         """
-        sits = self.here
+        sits = self.person
         clone = await self._clone(task, sits.workspace, named=here, verb=verb)
         if clone is not None and apart:
             raise UserMistake(IN_CLONE.format(task=task.id, cwd=sits.workspace.cwd, folder=task.cwd))
@@ -128,19 +128,19 @@ class EarlierPlaces:
         model = self._model(task, asked, sits.model)
         if clone is None:
             return _place(task.created.depth, sits, model, _chain(task, spec, sits.chain, self._root), spec)
-        copied = clone.copied(self._workplaces.home)
+        copied = clone.copied(self._folders.home)
         sits = replace(sits, workspace=replace(sits.workspace, copied=copied))
         return _place(task.created.depth, sits, model, _chain_in_clone(task, spec, sits.chain), spec)
 
     async def _clone(self, task: Task, here: Workspace, *, named: bool, verb: str) -> "Clone | None":
         """The clone that a task goes on in; None for its own folder, UserMistake for any other one."""
-        if task.id in self._workplaces.given or task.imported or not task.cwd:
+        if task.id in self._folders.prepared or task.imported or not task.cwd:
             return None
         if task.cwd == str(here.cwd):
             return None
         if is_here(task.cwd) and not named:
             raise UserMistake(_elsewhere(task, verb, far=self.is_far(task)))
-        from gencode.workspaces.transfer.clones import NoClone, clone_at
+        from gencode.workspaces.transfer.checkout import NoClone, clone_at
 
         try:
             return await clone_at(here.cwd, task.cwd, await self._sent_with(task))
@@ -148,9 +148,9 @@ class EarlierPlaces:
             words = _elsewhere(task, verb, far=self.is_far(task))
             raise UserMistake(f"{words} {why}".rstrip()) from None
 
-    async def _sent_with(self, task: Task) -> "Parcel | None":
+    async def _sent_with(self, task: Task) -> "FolderSnapshot | None":
         """How the folder of a task was that went to another machine, or of the one that it is a fork of."""
-        if not isinstance(self._store, Dispatching):
+        if not isinstance(self._store, SharedJournal):
             return None
         for name in filter(None, (task.id, task.created.forked)):
             if found := await self._store.parcels.returned(name):
@@ -203,7 +203,7 @@ def _chain(task: Task | TaskCreated, spec: AgentSpec, today: Chain, root: Root |
     created = task.created if isinstance(task, Task) else task
     foreign = isinstance(task, Task) and task.imported
     if foreign or len(created.policies) < 2:
-        return today.below(link_of(spec))
+        return today.below(chain_link(spec))
     if root is not None:
         return rebuilt(created.policies, created.grant, root, follows=spec.mode is None)
     first, *links = created.policies
@@ -217,7 +217,7 @@ def _chain_in_clone(task: Task, spec: AgentSpec, today: Chain) -> Chain:
     nothing that the other one refuses.
     """
     if len(task.created.policies) < 2:
-        return today.below(link_of(spec))
+        return today.below(chain_link(spec))
     for policy in task.created.policies:
         today = today.below(ChainLink(policy.owner, policy.mode, policy.rules))
     return today

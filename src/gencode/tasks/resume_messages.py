@@ -13,8 +13,8 @@ from gencode.core.reasons import EndReason
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
-from gencode.journal.store import Letter
-from gencode.tasks.task_folders import Workplace
+from gencode.journal.store import PostedMessage
+from gencode.tasks.task_folders import TaskFolder
 
 _CUT = {
     Status.CANCELLED: "You were stopped",
@@ -31,7 +31,7 @@ _TO_ITSELF = {
 """Why it ended, as its own agent is told it."""
 
 
-def busy(task: str, *, waits: bool) -> Conflict:
+def busy_error(task: str, *, waits: bool) -> Conflict:
     """Why nobody goes on with a task now: somebody is at it, or it `waits` for its turn."""
     does = "waits for its turn; say more to it, wait for it" if waits else "is running; wait for it"
     return Conflict(f"Task {task} {does} or stop it first.")
@@ -42,7 +42,7 @@ def is_here(folder: str) -> bool:
     return bool(folder) and Path(folder).is_dir()
 
 
-def told_first(task: Task) -> list[UserMessage]:
+def ended_notice(task: Task) -> list[UserMessage]:
     """What an agent hears before anything else when its last run did not end by itself."""
     if task.status not in _CUT:
         return []
@@ -53,7 +53,7 @@ def told_first(task: Task) -> list[UserMessage]:
     return [UserMessage(text, sender="system", notice=notice)]
 
 
-def told_last(transcript: Sequence[Message]) -> list[UserMessage]:
+def trailing_notices(transcript: Sequence[Message]) -> list[UserMessage]:
     """What an agent was told by nobody in particular, after all that it said itself and that others said."""
     found: list[UserMessage] = []
     for message in reversed(transcript):
@@ -63,37 +63,37 @@ def told_last(transcript: Sequence[Message]) -> list[UserMessage]:
     return found
 
 
-def has_heard(events: Sequence[Event]) -> bool:
+def has_messages(events: Sequence[Event]) -> bool:
     """Whether an agent was told anything in a run of its own; a copy may remember what another one heard."""
     return any(isinstance(event.fact, MessageAdded) for event in events)
 
 
-def has_open_words(task: Task, events: Sequence[Event]) -> bool:
+def has_unanswered_messages(task: Task, events: Sequence[Event]) -> bool:
     """Whether an agent was told something that it has not answered, and so can go on with nothing new."""
     transcript = transcript_of(events)
     answered = bool(transcript) and not isinstance(transcript[-1], UserMessage)
-    return not task.conversation and not (answered and has_heard(events))
+    return not task.conversation and not (answered and has_messages(events))
 
 
-def words_for(
-    task: Task, said: UserMessage, letters: Sequence[Letter], events: Sequence[Event]
+def resume_messages(
+    task: Task, said: UserMessage, letters: Sequence[PostedMessage], events: Sequence[Event]
 ) -> list[UserMessage]:
     """What a task hears when it goes on: why it had ended, what it is asked, and what came meanwhile.
 
     Why it had ended it hears once, also where that happens again before anybody else has said anything.
     """
     asked = [said] if said.text.strip() else []
-    if not has_heard(events) and task.created.prompt:
+    if not has_messages(events) and task.created.prompt:
         asked = [UserMessage(task.created.prompt), *asked]
     mail = [letter.message for letter in letters]
-    known = [each.notice for each in told_last(transcript_of(events))]
+    known = [each.notice for each in trailing_notices(transcript_of(events))]
     why = (
-        told_first(task) if task.run.started_at else ()
+        ended_notice(task) if task.run.started_at else ()
     )  # else it was stopped before it had begun: no news to it
     return [*(each for each in why if each.notice not in known), *asked, *mail]
 
 
-def told_place(earlier: TaskPlace | None, here: Workspace) -> list[UserMessage]:
+def place_notice(earlier: TaskPlace | None, here: Workspace) -> list[UserMessage]:
     """What an agent hears that last worked in a copy or a worktree and goes on in the folder itself."""
     if here.copied is not None or earlier is None or isinstance(earlier, FolderPlace):
         return []
@@ -105,27 +105,27 @@ def told_place(earlier: TaskPlace | None, here: Workspace) -> list[UserMessage]:
     return [place_told(text, FolderPlace(str(here.cwd)))]
 
 
-def with_place(
+def with_place_notice(
     task: Task,
     heard: Sequence[UserMessage],
-    workplace: Workplace | None,
+    workplace: TaskFolder | None,
     here: Workspace,
     events: Sequence[Event],
 ) -> list[UserMessage]:
     """What a task hears when it goes on, with where it is; one that was never told so is told all of it."""
-    if workplace is not None and not has_heard(events):
-        return [*heard, *workplace.heard()]
-    place = workplace.heard_anew() if workplace else told_place(task.delivered.place, here)
+    if workplace is not None and not has_messages(events):
+        return [*heard, *workplace.introduction()]
+    place = workplace.change_notice() if workplace else place_notice(task.delivered.place, here)
     return [*place, *heard]
 
 
-def in_line(started: TaskStarted) -> tuple[TaskQueued, tuple[TaskStarted]]:
+def queued_start(started: TaskStarted) -> tuple[TaskQueued, tuple[TaskStarted]]:
     """What is written of a task that has to wait for its turn to go on: at once, and when it is its turn."""
     queued = TaskQueued(started.model, started.budget, started.output_schema)
     return queued, (replace(started, budget=None, output_schema=None),)
 
 
-def tools_of(events: Sequence[Event]) -> tuple[str, ...]:
+def last_tools(events: Sequence[Event]) -> tuple[str, ...]:
     """The tools an agent had when it last began to work."""
     started = (event.fact for event in reversed(events) if isinstance(event.fact, TaskStarted))
     last = next(started, None)

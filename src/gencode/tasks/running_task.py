@@ -3,28 +3,29 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from gencode.agent.recorder import Recorder
-from gencode.agent.seat import Ending, Seat
+from gencode.agent.seat import LoopResult, RunSetup
 from gencode.agent.stop import Stop
 from gencode.core.budget import Budget
 from gencode.core.errors import GenCodeError
 from gencode.core.events import DurableFact, PassingFact
 from gencode.core.messages import FileChange, Message
-from gencode.core.reasons import Cause
+from gencode.core.reasons import StopCause
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.store import Lease
 from gencode.tasks.deadline import Deadline, Find, TimeLimits, worked_seconds
 from gencode.tasks.liveness import Liveness
-from gencode.tasks.task_folders import Workplace
+from gencode.tasks.task_folders import TaskFolder
 
 GRACE_SECONDS = 2.0
 RestsOn = Callable[[], Awaitable[tuple[FileChange, ...] | None]]
 """Finds out what the result of a task rests on; None where that is not known."""
 
 
-class Live(ABC):
+class RunningTask(ABC):
     """One live task, and the branch of the stop tree it hangs from."""
 
     def __init__(
@@ -37,9 +38,9 @@ class Live(ABC):
         """Its signs of life; None of one that others time out when it gives none."""
         self.trouble: GenCodeError | None = None
         self.work: asyncio.Task[None] | None = None
-        self.overdue: Cause | None = None
+        self.overdue: StopCause | None = None
         """Why its time is up, if it is."""
-        self.unwanted = False
+        self.stop_requested = False
         """Whether somebody in another process asked for its end."""
         self.sent_back: asyncio.Future[None] | None = None
         """Done when the task is sent to the background; None while nobody waits who would have to know."""
@@ -79,7 +80,7 @@ class Live(ABC):
         return False
 
     @property
-    def news(self) -> str:
+    def folder_notice(self) -> str:
         """What a person should know of the folder it works in."""
         return ""
 
@@ -100,7 +101,7 @@ class Live(ABC):
     @property
     def stopped_elsewhere(self) -> bool:
         """Whether it has ended because somebody in another process asked for that."""
-        return self.unwanted and self.task.status is Status.CANCELLED
+        return self.stop_requested and self.task.status is Status.CANCELLED
 
     async def wait(self, seconds: float) -> None:
         """Wait for its end, at most so long."""
@@ -115,24 +116,24 @@ class Live(ABC):
             raise self.trouble
         return self.task
 
-    async def in_foreground(self) -> bool:
-        """Wait for its end, or until it is sent to the background; whether it has ended."""
+    async def in_foreground(self, news: "asyncio.Future[Any] | None" = None) -> bool:
+        """Wait until it has ended, is sent to the background, or `news` has come; whether it has ended."""
         if self.work is None:
             return True
-        sent_back = self.let_go()
+        sent_back = self.background_signal()
         try:
-            await asyncio.wait([self.work, sent_back], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([self.work, sent_back, news or sent_back], return_when=asyncio.FIRST_COMPLETED)
         finally:
             sent_back.cancel()
             self.sent_back = None
         return self.work.done()
 
-    def let_go(self) -> "asyncio.Future[None]":
+    def background_signal(self) -> "asyncio.Future[None]":
         """Be ready to be sent to the background; what is given is done when that has happened."""
         self.sent_back = asyncio.get_running_loop().create_future()
         return self.sent_back
 
-    def send_back(self) -> None:
+    def move_to_background(self) -> None:
         """Let whoever waits for it go on without it."""
         if self.sent_back is not None and not self.sent_back.done():
             self.sent_back.set_result(None)
@@ -141,11 +142,11 @@ class Live(ABC):
         """Take it off the stop tree: it has ended."""
         self.stop.fall()
 
-    async def time_out(self, why: Cause) -> None:
+    async def time_out(self, why: StopCause) -> None:
         """End it: it gave no sign of life for too long."""
         await self.halt(why)
 
-    async def halt(self, why: Cause) -> None:
+    async def halt(self, why: StopCause) -> None:
         """Stop the task and wait until it has ended, or has been cut off after the grace time."""
         self.stop.stop(why)
         if self.work is not None:
@@ -156,22 +157,22 @@ class Live(ABC):
                 await asyncio.wait(late, timeout=GRACE_SECONDS)
 
 
-class Job(Live):
+class LocalTask(RunningTask):
     """A task that runs in this process: its seat, its transcript and its pen."""
 
     def __init__(
         self,
-        seat: Seat,
+        seat: RunSetup,
         transcript: list[Message],
         record: Recorder,
         stop: Stop,
-        workplace: Workplace | None = None,
+        workplace: TaskFolder | None = None,
         liveness: Liveness | None = None,
         limits: TimeLimits | None = None,
         *,
         first: tuple[DurableFact, ...] = (),
         rests_on: RestsOn | None = None,
-        ready: Ending | None = None,
+        ready: LoopResult | None = None,
     ) -> None:
         """`first` is written once it is its turn to work; nothing when it works from the start.
 
@@ -214,9 +215,9 @@ class Job(Live):
         return slot is None or slot.held or slot.waits
 
     @property
-    def news(self) -> str:
+    def folder_notice(self) -> str:
         """What a person should know of the folder it works in."""
-        return self.workplace.news if self.workplace is not None else ""
+        return self.workplace.notice if self.workplace is not None else ""
 
     @property
     def unfinished(self) -> Lease | None:
@@ -243,12 +244,12 @@ class Job(Live):
         """Let it be at work for as long as another budget says, with its earlier runs."""
         self.deadline.change_budget(self.task, budget, worked_seconds(self.began), find)
 
-    def report(self, why: Cause) -> None:
+    def report(self, why: StopCause) -> None:
         """Stop the work, and let the agent say in one last turn what it has found."""
         self.reports = True
         self.turns.stop(why)
 
-    def interrupt(self, why: Cause) -> None:
+    def interrupt(self, why: StopCause) -> None:
         """Cut what it does at this moment. An agent goes on from there; a conversation's turn is over.
 
         One that waits for its turn does nothing that could be cut.

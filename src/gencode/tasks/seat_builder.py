@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agent.gate import Approvals, CallingAgent, Gate, Relatives
+from gencode.agent.gate import Approvals, CallingAgent, Gate, RelatedTasks
 from gencode.agent.instructions import no_instructions
-from gencode.agent.limits import Limits
+from gencode.agent.limits import RunLimits
 from gencode.agent.models import Model, ModelRegistry
 from gencode.agent.payer import NO_PRICE
 from gencode.agent.ports import AgentSource
 from gencode.agent.prompt import system_prompt
-from gencode.agent.seat import Seat
-from gencode.agent.toolbox import Absence, Growing, Tool, Toolbox
+from gencode.agent.seat import RunSetup
+from gencode.agent.toolbox import GrowingToolbox, MissingTool, Tool, Toolbox
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskStarted
@@ -25,11 +25,11 @@ from gencode.core.prices import Price
 from gencode.core.rules import SERVERS, Mode, Policy
 from gencode.core.spec import DEEPEST, AgentSpec, ToolChoice, Workspace, earlier_version, same_name
 from gencode.core.task import Task
-from gencode.files.file_versions import Seen
+from gencode.files.file_versions import SeenFiles
 from gencode.permissions.calls import AgentKind
 from gencode.permissions.tool_table import MEMORY_TOOLS
 from gencode.sessions.caller import Caller
-from gencode.tasks.task_schema import schema_of
+from gencode.tasks.task_schema import output_schema_of
 
 if TYPE_CHECKING:
     from gencode.agent.hooks import Hooks
@@ -50,7 +50,7 @@ SKILL = "Skill"
 SKILLS = "Skills, instructions for kinds of work. Load one with the tool Skill before you begin such work:"
 
 
-class Told(Protocol):
+class PreloadedSkills(Protocol):
     """Text for an agent, and what its receipt should warn of."""
 
     @property
@@ -59,14 +59,14 @@ class Told(Protocol):
     def warnings(self) -> tuple[str, ...]: ...
 
 
-class Shelf(Protocol):
+class AgentSkills(Protocol):
     """Skills, as far as a seat has to know of them."""
 
     def skill_lines(self) -> str:
         """Those an agent may choose from, a line each; empty when there are none."""
         ...
 
-    def preloaded(self, names: Sequence[str]) -> Told:
+    def preloaded(self, names: Sequence[str]) -> PreloadedSkills:
         """The text of those that an agent's file wants to have from the start."""
         ...
 
@@ -75,7 +75,7 @@ class Shelf(Protocol):
         ...
 
 
-class Outside(Protocol):
+class ServerTools(Protocol):
     """Tools that come from servers, as far as a seat has to know of them."""
 
     async def ready(self, spec: AgentSpec) -> None:
@@ -94,12 +94,12 @@ class Outside(Protocol):
         """What its receipt should say about servers."""
         ...
 
-    def absent(self, spec: AgentSpec, tool: str) -> Absence | None:
+    def absent(self, spec: AgentSpec, tool: str) -> MissingTool | None:
         """Why a tool is not there now, for whoever calls it; None if no server explains it."""
         ...
 
 
-class Customs(Struct, frozen=True, eq=False):
+class SeatDefaults(Struct, frozen=True, eq=False):
     """What holds for every seat: how deep agents are nested, what models cost, what files say to agents.
 
     `hooks` are those of the settings; `skills` is where skills come from, if there are any. `appended` is
@@ -109,13 +109,13 @@ class Customs(Struct, frozen=True, eq=False):
     depth: int = SHALLOWEST
     price: Callable[[str], Price] = lambda _: Price()
     instructions: Callable[[Workspace, Sequence[Policy]], str] = no_instructions
-    skills: Shelf | None = None
+    skills: AgentSkills | None = None
     hooks: Mapping[str, Any] = {}
-    outside: Outside | None = None
+    outside: ServerTools | None = None
     appended: str = ""
 
 
-def notes_of(spec: AgentSpec, *, plans: bool) -> tuple[str, ...]:
+def memory_tools(spec: AgentSpec, *, plans: bool) -> tuple[str, ...]:
     """The tools that `memory` in an agent's file adds: never more than its other tools may do.
 
     Who has all tools or may write keeps notes; who plans reads them. A list without any of these, or an empty
@@ -139,13 +139,17 @@ def _odd_hooks(spec: AgentSpec) -> Sequence[str]:
     return parse_hooks(spec.hooks, of_agent=True).lost
 
 
-class Seating:
+class SeatBuilder:
     """Knows agents, models and tools, and puts an agent in its place."""
 
     def __init__(
-        self, agents: AgentSource, models: ModelRegistry, toolbox: Toolbox, customs: Customs | None = None
+        self,
+        agents: AgentSource,
+        models: ModelRegistry,
+        toolbox: Toolbox,
+        customs: SeatDefaults | None = None,
     ) -> None:
-        self._customs = customs or Customs()
+        self._customs = customs or SeatDefaults()
         self._agents = agents
         self._models = models
         self._toolbox = toolbox
@@ -206,13 +210,13 @@ class Seating:
         def come() -> list[Tool]:
             return [tool for tool in outside.tools(spec) if tool.effect == "read" or not plans]
 
-        return Growing(own.values(), come, partial(outside.absent, spec))
+        return GrowingToolbox(own.values(), come, partial(outside.absent, spec))
 
     def _own_tools(self, spec: AgentSpec, caller: Caller, *, plans: bool) -> Toolbox:
         deepest, sent = not self.may_send(caller), caller.depth > 0
         choice = spec.tools
         if spec.memory:
-            choice = replace(choice, also=(*choice.also, *notes_of(spec, plans=plans)))
+            choice = replace(choice, also=(*choice.also, *memory_tools(spec, plans=plans)))
         if not sent and choice.allow is None and self._skill_lines():
             choice = replace(choice, also=(*choice.also, SKILL))
         key = (choice, deepest, plans, sent)
@@ -291,9 +295,9 @@ class Seating:
         task: Task,
         toolbox: Toolbox,
         caller: Caller,
-        limits: Limits,
-        relatives: Relatives,
-    ) -> Seat:
+        limits: RunLimits,
+        relatives: RelatedTasks,
+    ) -> RunSetup:
         """Everything the loop needs to run this agent."""
         gate = Gate(
             chain=caller.chain,
@@ -310,15 +314,15 @@ class Seating:
             agents=self,
             relatives=relatives,
         )
-        return Seat(
+        return RunSetup(
             model=caller.model,
             system=task.terms.system,
             gate=gate,
             limits=limits,
             shells=caller.session.shells.all,
-            seen=caller.seen or Seen(caller.session.files, f"the agent {spec.name}, task {task.id}"),
+            seen=caller.seen or SeenFiles(caller.session.files, f"the agent {spec.name}, task {task.id}"),
             price=self._customs.price(caller.model.name),
-            schema=schema_of(task, spec),
+            schema=output_schema_of(task, spec),
             hooks=self._hooks(spec, task, toolbox, caller),
             sent=caller.task is not None,
         )
@@ -332,11 +336,11 @@ class Seating:
         if not self.hooked(spec):
             return None
         from gencode.agent.hook_settings import parse_hooks
-        from gencode.agent.hooks import Around, hooks_for
+        from gencode.agent.hooks import HookContext, hooks_for
 
         own = parse_hooks(spec.hooks, of_agent=True).hooks
         everybodys = parse_hooks(self._customs.hooks, of_agent=False).hooks
-        around = Around(task.id, spec.name, caller.workspace, toolbox, main=task.conversation)
+        around = HookContext(task.id, spec.name, caller.workspace, toolbox, main=task.conversation)
         run = partial(self._enclosed, caller)
         return hooks_for(around, run, (*own, *everybodys))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agent.limits import Limits
+from gencode.agent.limits import RunLimits
 from gencode.agent.models import elsewhere
 from gencode.budgets.ledger import BudgetSpent
 from gencode.budgets.limits import NO_BUDGET
@@ -17,29 +17,25 @@ from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
 from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, untold_commands
-from gencode.files.file_versions import Seen
+from gencode.files.file_versions import SeenFiles
 from gencode.journal.handover import Handover
-from gencode.journal.store import Store, TaskQuery
+from gencode.journal.store import Store, TaskQuery, TaskSignal
 from gencode.sessions.caller import Approved
 from gencode.sessions.session import Session
-from gencode.tasks.argument_checks import a_budget, a_message
+from gencode.tasks.argument_checks import checked_budget, checked_message
 from gencode.tasks.deadline import TimeLimit, seconds_left, time_limits
 from gencode.tasks.delegate import Delegation
 from gencode.tasks.delivery import worth_a_turn
-from gencode.tasks.fork import Fork, point_of
-from gencode.tasks.messages import Kept, Words
-from gencode.tasks.other_process import Apart, DetachedTask
+from gencode.tasks.fork import Fork, fork_point
+from gencode.tasks.messages import MessageKept, MessageSender
+from gencode.tasks.other_process import DetachedTask, OtherProcesses
 from gencode.tasks.plan import EarlierTask, TaskPlan, check_prompt, check_turns
-from gencode.tasks.records import Records
-from gencode.tasks.running_task import Job, Live
+from gencode.tasks.records import TaskRecords
+from gencode.tasks.running_task import LocalTask, RunningTask
 from gencode.tasks.start import TaskStarter
 from gencode.tasks.task_budgets import TaskBudgets
-from gencode.tasks.task_schema import form_at, formed
+from gencode.tasks.task_schema import output_schema_at, with_checked_schema
 
-SECONDS_ELSEWHERE = (
-    "Task {task} is at work in another process, which counts its seconds. Leave them as they are, or change "
-    "them once it has ended."
-)
 COME_BACK = UserMessage(
     "Work that you sent to the background has ended. Tell the user what came of it.",
     sender="system",
@@ -56,7 +52,7 @@ Prompt = str | UserMessage
 """What a person says, alone or with the pictures that go with it."""
 
 
-class Terms(Struct, frozen=True):
+class SessionLimits(Struct, frozen=True):
     """What bounds everything that is asked for here."""
 
     turns: int | None = None
@@ -66,18 +62,18 @@ class Terms(Struct, frozen=True):
     """What of the budget was said for this very session."""
 
 
-class Work:
+class TaskService:
     """Starts, resumes and forks the tasks of a session, within its terms."""
 
     def __init__(
         self,
         session: Session,
-        terms: Terms,
+        terms: SessionLimits,
         store: Store,
-        records: Records,
+        records: TaskRecords,
         delegation: Delegation,
         starter: TaskStarter,
-        processes: Apart,
+        processes: OtherProcesses,
     ) -> None:
         self._session = session
         self._terms = terms
@@ -89,41 +85,41 @@ class Work:
         self._supervisor = delegation.supervisor
         self._starter = starter
         self._processes = processes
-        self._words = Words(processes, store, delegation.reach, delegation.watch, self._wake)
+        self._words = MessageSender(processes, store, delegation.reach, delegation.watch, self._wake)
         self.rouse = self._words.rouse
         self._budgets = TaskBudgets(store, terms.budget, terms.named)
-        self._led: dict[str, tuple[Seen, Approved]] = {}
+        self._led: dict[str, tuple[SeenFiles, Approved]] = {}
         """What conversations that were led here know of files, and what is approved in each."""
         self._waking = asyncio.Lock()
 
-    async def start(self, request: TaskRequest) -> Live:
+    async def start(self, request: TaskRequest) -> RunningTask:
         """Start one subagent without a main conversation: the settings are its root policy."""
         with elsewhere(far=self._processes.far and request.isolation == "process"):
             caller = replace(self._session.caller().afresh(), account=await self._budgets.opened())
         return await self._starter.start(
-            await self._planner.new(request, caller, seconds=self._terms.seconds)
+            await self._planner.plan_new(request, caller, seconds=self._terms.seconds)
         )
 
-    async def resume(self, task: str, request: TaskRequest) -> Live:
+    async def resume(self, task: str, request: TaskRequest) -> RunningTask:
         """Go on with an earlier task, as it was."""
         found = await self._records.find(task)
         if found.conversation and request.output_schema is not None:
             raise UserMistake(OWN_FORM.format(session=found.id))
         if found.conversation:
             raise UserMistake(f"{found.id} is a conversation; go on with it: gen -p --session {found.id}")
-        await self._watch.check_rests(found)
+        await self._watch.check_not_woken(found)
         return await self._resumed(found, request)
 
-    async def _resumed(self, found: Task, request: TaskRequest) -> Live:
-        request = await formed(request)
+    async def _resumed(self, found: Task, request: TaskRequest) -> RunningTask:
+        request = await with_checked_schema(request)
         if request.budget == NO_BUDGET:
             await self._budgets.check_own(found)
         account = await self._account_above(found)
         async with self._budgets.with_way_out():
             return await self._resume_here(found, request, account)
 
-    async def _resume_here(self, found: Task, request: TaskRequest, account: str) -> Live:
-        plan = await self._planner.resumed(found, request, self._terms.seconds, account)
+    async def _resume_here(self, found: Task, request: TaskRequest, account: str) -> RunningTask:
+        plan = await self._planner.plan_resume(found, request, self._terms.seconds, account)
         return await self._starter.start(plan)
 
     async def _account_above(self, task: Task) -> str:
@@ -140,17 +136,17 @@ class Work:
                 await self._set(top, budget)
         return ""
 
-    async def fork(self, task: str, fork: Fork, request: TaskRequest) -> Job:
+    async def fork(self, task: str, fork: Fork, request: TaskRequest) -> LocalTask:
         """Begin a new task with what an earlier one had said and heard."""
         found = await self._forkable(task)
         _, request = await self._forms(found, fork, request)  # what is not there costs nothing
         request = fork.bounding(request, found)
         account = await self._account_above(found)
         async with self._budgets.with_way_out():
-            plan = await self._planner.forked(found, fork, request, self._terms.seconds, account)
+            plan = await self._planner.plan_fork(found, fork, request, self._terms.seconds, account)
             return await self._starter.start_here(plan)
 
-    async def fork_apart(self, task: str, fork: Fork, request: TaskRequest) -> DetachedTask:
+    async def fork_detached(self, task: str, fork: Fork, request: TaskRequest) -> DetachedTask:
         """The same in a process that outlives this one, or on a worker that can have its folder."""
         found = await self._forkable(task)
         check_prompt(request.prompt)
@@ -160,21 +156,21 @@ class Work:
         if await self._account_above(found):
             budget = await self._budgets.taken_along(budget)
         request = replace(request, background=True, budget=budget)
-        plan = await self._planner.forked_detached(found, point, request, self._terms.seconds)
+        plan = await self._planner.plan_detached_fork(found, point, request, self._terms.seconds)
         return await self._starter.detach(plan)
 
-    async def fork_anywhere(self, task: str, fork: Fork, request: TaskRequest) -> Task:
+    async def fork_in_background(self, task: str, fork: Fork, request: TaskRequest) -> Task:
         """A fork that nobody waits for: here, or on a worker where its folder is not here; as it is then."""
-        if not self._planner.places.is_far(await self._forkable(task)):
+        if not self._planner.callers.is_far(await self._forkable(task)):
             return (await self.fork(task, fork, request)).task
-        begun = await self.fork_apart(task, fork, request)
+        begun = await self.fork_detached(task, fork, request)
         return await self._records.find(begun.id)
 
     async def _forms(self, found: Task, fork: Fork, request: TaskRequest) -> tuple[ForkPoint, TaskRequest]:
         """Where a fork begins, and its request; without a schema it has the one that counted there."""
         events = await self._store.events(found.id)
-        point = point_of(found, events, fork)
-        return point, await formed(request, form_at(events, point.at))
+        point = fork_point(found, events, fork)
+        return point, await with_checked_schema(request, output_schema_at(events, point.at))
 
     async def _forkable(self, task: str) -> Task:
         found = await self._records.find(task)
@@ -190,7 +186,7 @@ class Work:
 
         That is in a process of its own where there can be others, unless it should be `here`.
 
-        The task as it is then, and whether it was woken. What is refused is not kept; `Kept` says that
+        The task as it is then, and whether it was woken. What is refused is not kept; `MessageKept` says that
         somebody was to hear it who ended before, and cannot go on now. Who is woken by somebody else at the
         same moment hears it from there.
         """
@@ -210,28 +206,28 @@ class Work:
         check_turns(request.max_turns)
         with elsewhere(far=self._processes.far):
             if request.resume:
-                request = await formed(request)
+                request = await with_checked_schema(request)
                 earlier = await self._records.find(request.resume)
-                await self._watch.check_rests(earlier)
+                await self._watch.check_not_woken(earlier)
                 await self._budgets.check_own(earlier)  # a worker would say so to nobody
                 account = await self._account_above(earlier)
                 seconds = self._terms.seconds
-                plan = await self._planner.resumed_detached(earlier, request, seconds, account)
+                plan = await self._planner.plan_detached_resume(earlier, request, seconds, account)
                 return (await self._starter.detach(plan)).id
             budget = await self._budgets.taken_along(request.budget)
             request = replace(request, budget=budget, background=True)
-            plan = await self._planner.new(request, self._session.caller(), seconds=self._terms.seconds)
+            plan = await self._planner.plan_new(request, self._session.caller(), seconds=self._terms.seconds)
             return (await self._starter.detach(plan.detached)).id
 
-    async def take_on(self, handover: Handover) -> Live:
+    async def take_on(self, handover: Handover) -> RunningTask:
         """Start what another process handed over to this one, or go on where a third one died with it."""
         known = handover.seen or (await self._store.task(handover.task) if handover.task else None)
         # One that was to go on is pending once somebody has written down what it was told.
         told = known is not None and known.status is Status.PENDING and handover.created is None
         if known is not None and (told or known.status is Status.RUNNING):
-            return await self._starter.start(await self._planner.taken_over(known, handover))
+            return await self._starter.start(await self._planner.plan_takeover(known, handover))
         if handover.created is not None:
-            plan = await self._planner.received(handover.created, handover)
+            plan = await self._planner.plan_received(handover.created, handover)
             return await self._starter.start(plan)
         request = TaskRequest(
             *("", handover.prompt),
@@ -240,7 +236,7 @@ class Work:
             background=True,
             output_schema=handover.output_schema,
         )
-        request, found = await formed(request), await self._records.find(handover.task)
+        request, found = await with_checked_schema(request), await self._records.find(handover.task)
         await self._budgets.check_own(found)
         return await self._resume_here(found, request, handover.account)
 
@@ -252,13 +248,13 @@ class Work:
         *,
         named: str = "",
         waits: bool = False,
-    ) -> Job:
+    ) -> LocalTask:
         """Start a turn of a conversation that this agent leads; a new one may be `named` by an id.
 
         With `waits` it ends when its background commands have, or `command_seconds` are over: nobody stays
         who could begin another turn when they do.
         """
-        said = a_message(prompt)
+        said = checked_message(prompt)
         model = self._session.model.current
         if said.images and not model.sees:
             raise UserMistake(BLIND.format(model=model.name))
@@ -266,11 +262,11 @@ class Work:
         budget = await self._budgets.of_conversation(found)
         left = seconds_left(found, budget)
         bounds = time_limits({TimeLimit.BUDGET: left, TimeLimit.RUN: self._terms.seconds})
-        limits = Limits(self._terms.turns or spec.max_turns, commands=None if waits else 0.0)
+        limits = RunLimits(self._terms.turns or spec.max_turns, commands=None if waits else 0.0)
         known = self._led.get(found.id) if found else None
         seen, approved = known or (None, self._session.approved.for_session())
         caller = replace(self._session.leader(spec), seen=seen, approved=approved)
-        plan = await self._planner.conversation(spec, said, caller, limits, bounds, budget, found, named)
+        plan = await self._planner.plan_turn(spec, said, caller, limits, bounds, budget, found, named)
         job = await self._starter.start_here(plan)
         self._budgets.keep(job.id, budget)
         self._led.pop(job.id, None)
@@ -279,10 +275,10 @@ class Work:
             del self._led[next(iter(self._led))]
         return job
 
-    async def hear(self, spec: AgentSpec, session: str, said: UserMessage | None = None) -> Job | None:
+    async def hear(self, spec: AgentSpec, session: str, said: UserMessage | None = None) -> LocalTask | None:
         """Start a turn in which a conversation at rest hears what came back to it, or was `said` to it.
 
-        None when nothing waits that is worth a turn; `Kept` when its budget is spent.
+        None when nothing waits that is worth a turn; `MessageKept` when its budget is spent.
         """
         found = await self._records.find(session)
         children = await self._store.tasks(TaskQuery(parent=found.id))
@@ -293,7 +289,7 @@ class Work:
         try:
             return await self.turn(spec, said or "", found.id)
         except BudgetSpent as spent:
-            raise Kept(f"{spent} What the conversation has not heard yet is kept.") from None
+            raise MessageKept(f"{spent} What the conversation has not heard yet is kept.") from None
 
     def commands_ended(self, task: Task) -> bool:
         """Whether a background command of a task at rest has ended here, of which it was not told."""
@@ -322,17 +318,15 @@ class Work:
             if top.conversation:
                 tops[top.id] = top
         for top in tops.values():
-            elsewhere = not top.status.ended and self._supervisor.local(top.id) is None
-            own = replace(budget, seconds=top.terms.budget.seconds) if elsewhere else budget
-            await self._set(top, own)
-            self._budgets.keep(top.id, own)
+            await self._set(top, budget)
+            self._budgets.keep(top.id, budget)
 
     async def set_budget(self, task: str, budget: Budget | Mapping[str, float | None]) -> Budget:
         """Let a task spend so much from now on, with everything below it and all that it ever spent.
 
         It may be at work, here or in another process. UserMistake when those above it leave less than that.
         """
-        found, budget = await self._records.find(task), a_budget(budget)
+        found, budget = await self._records.find(task), checked_budget(budget)
         if budget.usd is not None and found.run.model:
             self._delegation.seating.check_model(found.run.model)
         if found.conversation:
@@ -341,9 +335,9 @@ class Work:
         return budget
 
     async def _set(self, task: Task, budget: Budget) -> None:
-        """Bound a task in the ledger, which counts at once, and write that into its journal.
+        """Bound a task in the ledger, which applies at once, and write that into its journal.
 
-        The journal of one that another process runs has it when it goes on the next time.
+        A process that runs it elsewhere reads it from the ledger when it is told to.
         """
         job = self._supervisor.local(task.id)
         if job is not None:
@@ -358,9 +352,8 @@ class Work:
         except (StoreTrouble, BudgetSpent):
             raise
         except (UserMistake, Fenced):
-            if budget.seconds != task.terms.budget.seconds:
-                raise UserMistake(SECONDS_ELSEWHERE.format(task=task.id)) from None
             await self._budgets.limit(task, budget)
+            await self._store.ask(task.id, TaskSignal.BUDGET)
 
     async def budget_of(self, session: str | None) -> Budget:
         """What a conversation may spend, by what was said now and before."""

@@ -23,7 +23,7 @@ def spawned(spec: AgentSpec) -> AgentSpec:
     return replace(spec, tools=tools, max_turns=min(spec.max_turns or MOST_TURNS, MOST_TURNS))
 
 
-def posted(task: Task, cap: int, rest: str) -> str:
+def spawned_result(task: Task, cap: int, rest: str) -> str:
     """The result of a spawned task as the system message of its spawner says it; `rest` is where all is."""
     outcome = outcome_of(task)
     label = one_line(task.created.description, LONGEST_LABEL) or task.id

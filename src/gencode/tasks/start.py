@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from gencode.agent.models import Model
 from gencode.agent.output_schema_notice import told_form
-from gencode.agent.payer import CallQueue, Payer
+from gencode.agent.payer import CallBudget, CallQueue
 from gencode.agent.ports import Request
 from gencode.agent.recorder import Recorder
 from gencode.agent.request_images import as_shown
-from gencode.agent.seat import Ending, Seat
+from gencode.agent.seat import LoopResult, RunSetup
 from gencode.agent.toolbox import Toolbox
 from gencode.agent.work_queue import Slot
 from gencode.budgets.limits import NO_BUDGET, limits_of
@@ -26,28 +26,35 @@ from gencode.core.ids import stamp
 from gencode.core.messages import Message, UserMessage
 from gencode.core.reasons import DIED, TAKEN_OVER
 from gencode.core.task import Task, fold, transcript_of, whole_transcript
-from gencode.journal.dispatch import Dispatching
-from gencode.journal.event_bus import Bus
+from gencode.journal.dispatch import SharedJournal
+from gencode.journal.event_bus import EventBus
 from gencode.journal.handover import Handover
 from gencode.journal.store import Lease, Store
 from gencode.sessions.caller import Caller
 from gencode.tasks.crash_recovery import close_if_orphan, interruption
 from gencode.tasks.deadline import remaining, with_time_left
 from gencode.tasks.delegate import AgentDelegate, Delegation
-from gencode.tasks.delivery import AgentInbox, Commands, Delivery, as_sent
-from gencode.tasks.family import Family
-from gencode.tasks.known_files import know_again, recall_files
+from gencode.tasks.delivery import AgentInbox, BackgroundCommands, Delivery, as_sent
+from gencode.tasks.family import TaskFamily
+from gencode.tasks.known_files import recall_files, restore_known_files
 from gencode.tasks.liveness import TaskLiveness, is_abandoned, lease_task, ownership_of
-from gencode.tasks.other_process import Apart, DetachedTask, new_task
+from gencode.tasks.other_process import DetachedTask, OtherProcesses, new_handover
 from gencode.tasks.plan import DetachedPlan, EarlierTask, NewTask, TaskPlan, check_prompt
 from gencode.tasks.relatives import TaskRelatives, TaskTree
-from gencode.tasks.result_cache import NEVER, given_again, inputs_of, recalled, said_again
-from gencode.tasks.resume_messages import busy, has_open_words, in_line, tools_of, with_place, words_for
-from gencode.tasks.running_task import Job, Live, RestsOn
-from gencode.tasks.seat_builder import Seating
-from gencode.tasks.task_folders import Workplaces, kept_if_begun
-from gencode.tasks.task_queries import is_bounded, path_above
-from gencode.tasks.task_schema import schema_of
+from gencode.tasks.result_cache import NEVER, cache_inputs, cached_ending, cached_reply, find_cached
+from gencode.tasks.resume_messages import (
+    busy_error,
+    has_unanswered_messages,
+    last_tools,
+    queued_start,
+    resume_messages,
+    with_place_notice,
+)
+from gencode.tasks.running_task import LocalTask, RestsOn, RunningTask
+from gencode.tasks.seat_builder import SeatBuilder
+from gencode.tasks.task_folders import TaskFolders, discarded_unless_begun
+from gencode.tasks.task_queries import accounts_above, is_bounded
+from gencode.tasks.task_schema import output_schema_of
 from gencode.tasks.watch import LOOK_SECONDS
 
 PATIENCE = 5.0
@@ -60,10 +67,10 @@ class TaskStarter:
     def __init__(
         self,
         store: Store,
-        bus: Bus,
-        seating: Seating,
-        workplaces: Workplaces,
-        processes: Apart,
+        bus: EventBus,
+        seating: SeatBuilder,
+        folders: TaskFolders,
+        processes: OtherProcesses,
         delegation: Delegation,
         outputs: Path | None,
         command_seconds: float,
@@ -73,25 +80,25 @@ class TaskStarter:
         self._bus = bus
         self._supervisor = delegation.supervisor
         self._seating = seating
-        self._workplaces = workplaces
+        self._folders = folders
         self._processes = processes
         self._delegation = delegation
         self._outputs = outputs
         self._command_seconds = command_seconds
         self._tree = TaskTree()
-        self._family = Family(store, bus, self._supervisor, self._tree, outputs)
+        self._family = TaskFamily(store, bus, self._supervisor, self._tree, outputs)
         self._supervisor.chores.append(Delivery(store, self._supervisor).run)
         self._calls = CallQueue(store.ledger, store.changes, self._close_if_dead)
         self._resuming: dict[str, asyncio.Event] = {}
         self._lent: dict[str, asyncio.Event] = {}
 
-    async def start(self, plan: TaskPlan) -> Live:
+    async def start(self, plan: TaskPlan) -> RunningTask:
         """Begin to run a task; UserMistake when it cannot, and then nothing of it stays."""
         if plan.isolated:
             return await self._in_process(plan)
         return await self.start_here(plan)
 
-    async def start_here(self, plan: TaskPlan) -> Job:
+    async def start_here(self, plan: TaskPlan) -> LocalTask:
         """The same for a plan that is certain to run in this process."""
         run = plan.run
         if isinstance(run, EarlierTask):
@@ -99,17 +106,17 @@ class TaskStarter:
                 await self._check_plans_price(plan)
                 if run.task.conversation:
                     return await self._resume(plan, run)
-                async with self._workplaces.entered(run.task):
-                    if workplace := await self._workplaces.again(run.task, plan.place.workspace):
+                async with self._folders.locked(run.task):
+                    if workplace := await self._folders.restored(run.task, plan.place.workspace):
                         plan = plan.working_in(workplace)
                     return await self._resume(plan, run)
         await self._check_plans_price(plan)
         if run.worktree:
-            workplace = await self._workplaces.make(plan.place.workspace, run.copies)
+            workplace = await self._folders.create(plan.place.workspace, run.copies)
             created = replace(run.created, worktree=workplace.path)
             run = replace(run, created=created)
             plan = replace(plan.working_in(workplace), run=run)
-        async with kept_if_begun(plan.workplace):
+        async with discarded_unless_begun(plan.workplace):
             return await self._begin(plan, run)
 
     async def detach(self, plan: DetachedPlan) -> DetachedTask:
@@ -129,16 +136,18 @@ class TaskStarter:
             return await self._processes.detach(handover)
         await self._check_price(plan.model, run.created, run.created.budget, plan.account)
         wanted, far = run.worktree, self._processes.far
-        lent = self._workplaces.lent(run.created, plan.workspace, run.copies, wanted=wanted, far=far)
-        async with lent as (created, news):
-            handover = new_task(created, plan.model, plan.seconds, bound=False)
+        lent = self._folders.for_other_process(
+            run.created, plan.workspace, run.copies, wanted=wanted, far=far
+        )
+        async with lent as (created, notice):
+            handover = new_handover(created, plan.model, plan.seconds, bound=False)
             begun = await self._processes.detach(replace(handover, fork=run.fork))
-            return begun._replace(news=begun.news or news)
+            return begun._replace(folder_notice=begun.folder_notice or notice)
 
     async def _check_plans_price(self, plan: TaskPlan) -> None:
         await self._check_price(plan.place.model, plan.task, plan.budget, plan.place.account)
 
-    async def _in_process(self, plan: TaskPlan) -> Live:
+    async def _in_process(self, plan: TaskPlan) -> RunningTask:
         """Start a new subagent in a process of its own; it spends from the same accounts as here."""
         run, place = plan.run, plan.place
         if isinstance(run, EarlierTask):
@@ -147,7 +156,7 @@ class TaskStarter:
         await self._check_price(place.model, created, plan.budget, place.account)
         slot = self._supervisor.slots.slot("", created.parent or "", place.model.name)
         account = place.account if created.parent is None else ""
-        handover = new_task(created, place.model, plan.time.most, bound=True, account=account)
+        handover = new_handover(created, place.model, plan.time.most, bound=True, account=account)
         timed = partial(with_time_left, plan.time, self._supervisor.find)
         remote = await self._processes.bind(handover, place.stop, slot, timed)
         self._tree.learn(remote.id, created.parent, created.agent)
@@ -159,12 +168,12 @@ class TaskStarter:
         """Refuse a budget of money for a model whose price nobody knows, before anything is spent."""
         if budget.usd is None:
             job = self._supervisor.local(task.parent or "")
-            path = job.record.lease.path if job else await path_above(self._store, task.parent, account)
+            path = job.record.lease.path if job else await accounts_above(self._store, task.parent, account)
             if "usd" not in (await self._store.ledger.left(path) or ()):
                 return
         self._seating.check_model(model.name)
 
-    async def _begin(self, plan: TaskPlan, run: NewTask) -> Job:
+    async def _begin(self, plan: TaskPlan, run: NewTask) -> LocalTask:
         """A new task: its creation, its start and what it is told are written as one, and then heard of.
 
         Where too many agents are at work, only its creation is; the rest is written when it is its turn.
@@ -182,7 +191,7 @@ class TaskStarter:
         if run.reusable:
             shown = as_shown(told, place.model.name)
             request = Request(place.model.name, system, shown, toolbox.schemas())
-            known, began = await recalled(self._store, created, request, place)
+            known, began = await find_cached(self._store, created, request, place)
         slot = None if known else self._slot(created, place)
         at_once = slot is None or slot.try_take()
         written = False
@@ -190,7 +199,7 @@ class TaskStarter:
             named = run.named or (plan.workplace.named if plan.workplace else "")
             # Whoever takes it after us would write it again; and a worktree is made anew with what it is.
             kept = run.memory if not at_once and run.received is None and not named else ()
-            whole = (*then, said_again(known)) if known else then
+            whole = (*then, cached_reply(known)) if known else then
             facts = whole if at_once else kept
             lease, events = await self._created(replace(run, named=named), facts, place.account)
             written = True
@@ -209,8 +218,8 @@ class TaskStarter:
             told,
             record,
             first=() if at_once else then[len(kept) :],
-            rests_on=partial(inputs_of, self._store, seat, lease.task, began) if began else None,
-            ready=given_again(known) if known else None,
+            rests_on=partial(cache_inputs, self._store, seat, lease.task, began) if began else None,
+            ready=cached_ending(known) if known else None,
         )
         if run.received is not None and run.received.task:
             await self._bring_mail(job)
@@ -226,7 +235,7 @@ class TaskStarter:
         store, owner, created, received = self._store, self._supervisor.owner, run.created, run.received
         if received is not None and received.task:
             instead = received.keeper or None
-            if received.seen is not None and then and isinstance(store, Dispatching):
+            if received.seen is not None and then and isinstance(store, SharedJournal):
                 return await store.begin(received.seen, owner, then, instead)
             lease = await store.take(received.task, owner, instead)
             begun = False
@@ -245,13 +254,13 @@ class TaskStarter:
     async def _close_if_dead(self, task: str) -> None:
         await close_if_orphan(self._store, task, self._supervisor.owner, self._outputs)
 
-    async def _bring_mail(self, job: Job) -> None:
+    async def _bring_mail(self, job: LocalTask) -> None:
         """Hand over what was said to a task while it waited elsewhere, so that its first reply knows that."""
         for letter in await self._store.waiting(job.id):
             if job.seat.inbox is not None:
                 job.seat.inbox.put(letter)
 
-    async def _resume(self, plan: TaskPlan, run: EarlierTask) -> Job:
+    async def _resume(self, plan: TaskPlan, run: EarlierTask) -> LocalTask:
         """Resume a task that can be read as a whole, while it is `_alone`."""
         task = run.task.id
         await close_if_orphan(self._store, task, self._supervisor.owner, self._outputs)
@@ -301,7 +310,7 @@ class TaskStarter:
     def _check_free(self, task: str) -> None:
         live = self._supervisor.find(task)
         if live is not None or task in self._resuming:
-            raise busy(task, waits=live is not None and live.queued)
+            raise busy_error(task, waits=live is not None and live.queued)
 
     async def settled(self, task: str) -> None:
         """Wait until a task that is about to be resumed is, or is not."""
@@ -348,7 +357,7 @@ class TaskStarter:
             finally:
                 await self._store.release(lease)
 
-    async def _taken(self, lease: Lease, plan: TaskPlan, run: EarlierTask) -> Job:
+    async def _taken(self, lease: Lease, plan: TaskPlan, run: EarlierTask) -> LocalTask:
         """An earlier task with something more to do. It keeps the system prompt it had."""
         plan = plan.with_agents_model()
         spec, place = plan.agent, plan.place
@@ -358,7 +367,7 @@ class TaskStarter:
             record = Recorder(self._store, self._bus, lease, self._outputs)
             children = await self._family.learn(lease.state)
             events, before = await self._cut_off(record, children, at_once=not run.takes_over)
-            if not letters and not run.takes_over and not has_open_words(before, events):
+            if not letters and not run.takes_over and not has_unanswered_messages(before, events):
                 check_prompt(run.prompt)
             earlier = transcript_of(events)
             await self._seating.ready(spec)
@@ -366,22 +375,22 @@ class TaskStarter:
             system = "" if lease.state.terms.system else self._seating.system(spec, toolbox, place, "")
             sender = "system" if run.notice else "user"
             said = UserMessage(run.prompt, sender, images=plan.images, notice=run.notice)
-            heard = words_for(before, said, letters, events)
+            heard = resume_messages(before, said, letters, events)
             notes = place.notes(before.delivered.place)
             heard += [note for note in notes if note.notice is not None or note not in earlier]
-            schema = schema_of(lease.state, spec, run.schema)
+            schema = output_schema_of(lease.state, spec, run.schema)
             heard += told_form(schema, earlier)
-            heard = with_place(before, heard, plan.workplace, place.workspace, events)
-            started = self._seating.started(spec, toolbox, place, system, tools_of(events))
+            heard = with_place_notice(before, heard, plan.workplace, place.workspace, events)
+            started = self._seating.started(spec, toolbox, place, system, last_tools(events))
             first = (TaskBackgrounded(),) if run.to_background else ()
             started = replace(started, budget=run.budget, was=lease.state.status)
             started = replace(started, output_schema=run.schema, seconds=plan.time.most)
             slot = self._slot(lease.state, place)
             seat = self._seat(plan, record, toolbox, slot, lease.state.terms.system or system)
             seat = replace(seat, schema=schema)
-            await know_again(seat, record, whole_transcript(events))
+            await restore_known_files(seat, record, whole_transcript(events))
             at_once = slot is None or slot.try_take()
-            begins, later = (started, ()) if at_once else in_line(started)
+            begins, later = (started, ()) if at_once else queued_start(started)
             children_then = as_sent(before, children)
             job = self._job(plan, seat, [*earlier, *heard], record, children_then, first=later)
             async with self._limited(lease.task, run.budget):
@@ -444,7 +453,7 @@ class TaskStarter:
 
     def _seat(
         self, plan: TaskPlan, record: Recorder, toolbox: Toolbox, slot: Slot | None, system: str
-    ) -> Seat:
+    ) -> RunSetup:
         task, place = record.task, plan.place
         self._tree.learn(task.id, task.parent, plan.agent.name)
         shells = place.session.shells.all
@@ -452,21 +461,21 @@ class TaskStarter:
         seat = self._seating.seat(plan.agent, task, toolbox, place, plan.limits, relatives)
         if slot is not None:
             slot.task = task.id
-        payer = Payer(self._store.ledger, self._calls, record.lease.path, record.lease.owner)
+        payer = CallBudget(self._store.ledger, self._calls, record.lease.path, record.lease.owner)
         return self._family.introduced(replace(seat, slot=slot, system=system, payer=payer), task)
 
     def _job(
         self,
         plan: TaskPlan,
-        seat: Seat,
+        seat: RunSetup,
         transcript: Sequence[Message],
         record: Recorder,
         children: Sequence[Task] = (),
         *,
         first: tuple[DurableFact, ...] = (),
         rests_on: RestsOn | None = None,
-        ready: Ending | None = None,
-    ) -> Job:
+        ready: LoopResult | None = None,
+    ) -> LocalTask:
         cwd = seat.workspace.cwd
         waits, task = plan.limits.commands, record.task.id
         inbox = AgentInbox(
@@ -475,7 +484,7 @@ class TaskStarter:
             children,
             self._outputs,
             lambda: seat.seen.stale(cwd),
-            Commands(
+            BackgroundCommands(
                 lambda: seat.shells().of(task),
                 self._command_seconds if waits is None else waits,
                 lambda: remaining(self._supervisor.find(task), self._supervisor.find),
@@ -489,7 +498,7 @@ class TaskStarter:
         self._family.take_up(children, inbox, seat)
         seat = replace(seat, delegate=delegate, inbox=inbox)
         liveness = TaskLiveness(record, self._supervisor.timing)
-        return Job(
+        return LocalTask(
             seat,
             [*transcript],
             record,
@@ -507,6 +516,6 @@ def _first_messages(plan: TaskPlan, created: TaskCreated) -> list[UserMessage]:
     """What a new task is told before anything else."""
     spec = plan.agent
     first = [UserMessage(spec.initial_prompt)] if created.conversation and spec.initial_prompt else []
-    place = plan.workplace.heard() if plan.workplace else ()
+    place = plan.workplace.introduction() if plan.workplace else ()
     said = UserMessage(created.prompt, images=plan.images)
-    return [*first, said, *place, *plan.place.notes(), *told_form(schema_of(created, spec))]
+    return [*first, said, *place, *plan.place.notes(), *told_form(output_schema_of(created, spec))]

@@ -9,13 +9,14 @@ from msgspec.structs import replace
 from gencode.agent.final_answer import BEFORE_THAT, fitting_before, shaped
 from gencode.agent.loop import run, sum_up
 from gencode.agent.plugin_errors import blamed
-from gencode.agent.seat import Ending
+from gencode.agent.seat import LoopResult
 from gencode.agent.stop import Stop
 from gencode.agent.tool_calls import interrupted
-from gencode.agent.work_queue import Slots
+from gencode.agent.work_queue import SlotPool
 from gencode.budgets.ledger import BudgetSpent
 from gencode.core.errors import GenCodeError, ProviderError, Stopped
 from gencode.core.events import (
+    BudgetSet,
     DurableFact,
     MessageAdded,
     QueueMoved,
@@ -24,15 +25,16 @@ from gencode.core.events import (
     TaskStarted,
 )
 from gencode.core.messages import FileChange
-from gencode.core.reasons import CANCELLED, Cause, EndReason, stop_cause
+from gencode.core.reasons import CANCELLED, EndReason, StopCause, stop_cause
 from gencode.core.status import Status
 from gencode.journal.owner import new_owner
-from gencode.journal.store import Store, Wish
+from gencode.journal.store import Store, TaskSignal
 from gencode.tasks.deadline import DeadlineAlarm
 from gencode.tasks.leave_worktree import leaving
-from gencode.tasks.liveness import LeaseRenewal, Timing
+from gencode.tasks.liveness import LeaseRenewal, LivenessTimeouts
 from gencode.tasks.result_warnings import warnings_of
-from gencode.tasks.running_task import GRACE_SECONDS, Job, Live, RestsOn
+from gencode.tasks.running_task import GRACE_SECONDS, LocalTask, RestsOn, RunningTask
+from gencode.tasks.task_queries import current_budget
 
 log = logging.getLogger(__name__)
 
@@ -43,9 +45,9 @@ REPORT_SECONDS = 60.0
 """So long an agent that was stopped may take to say what it has found."""
 
 ELSEWHERE = stop_cause("it was stopped from another process")
-INTERRUPTED = Cause(EndReason.INTERRUPTED, "a person interrupted it")
-LOST = Cause(EndReason.LEASE_LOST, "another process has it now")
-CLOSING = Cause(EndReason.CLOSING, "the program is closing")
+INTERRUPTED = StopCause(EndReason.INTERRUPTED, "a person interrupted it")
+LOST = StopCause(EndReason.LEASE_LOST, "another process has it now")
+CLOSING = StopCause(EndReason.CLOSING, "the program is closing")
 REPORT = (
     "You were stopped: {why}. No tool can be called any more. Say now what you have found and done so far, "
     "and what is still open."
@@ -56,17 +58,19 @@ NO_REPORT = "it was stopped and could not say any more what it had: {why}"
 class Supervisor:
     """Runs jobs side by side in one task group; no job ever raises into its siblings."""
 
-    def __init__(self, journal: Store, slots: Slots | None = None, timing: Timing | None = None) -> None:
+    def __init__(
+        self, journal: Store, slots: SlotPool | None = None, timing: LivenessTimeouts | None = None
+    ) -> None:
         self.owner = new_owner()
-        self.slots = slots or Slots(MOST_AGENTS)
-        self.timing = timing or Timing()
+        self.slots = slots or SlotPool(MOST_AGENTS)
+        self.timing = timing or LivenessTimeouts()
         self._renewal = LeaseRenewal(self._renew, self.timing.lease)
         self._places: dict[str, int] = {}
-        self._missing: set[Job] = set()
+        self._missing: set[LocalTask] = set()
         self.stop = Stop()
         self._journal = journal
-        self._jobs: dict[str, Live] = {}
-        self._local: dict[str, Job] = {}
+        self._jobs: dict[str, RunningTask] = {}
+        self._local: dict[str, LocalTask] = {}
         self._group = asyncio.TaskGroup()
         self._chores: list[asyncio.Task[None]] = []
         self.chores: list[Callable[[], Coroutine[None, None, None]]] = []
@@ -86,19 +90,19 @@ class Supervisor:
             chore.cancel()
         await self._group.__aexit__(None, None, None)
 
-    def __iter__(self) -> Iterator[Live]:
+    def __iter__(self) -> Iterator[RunningTask]:
         return iter(tuple(self._jobs.values()))
 
     def __len__(self) -> int:
         return len(self._jobs)
 
-    def start(self, job: Job) -> Job:
+    def start(self, job: LocalTask) -> LocalTask:
         """Begin to run a job; it ends by itself, by its limits, or by its branch being stopped."""
         self._local[job.id] = job
         self.watch(job, lambda: self._lived(job))
         return job
 
-    def watch(self, live: Live, life: Callable[[], Awaitable[None]]) -> None:
+    def watch(self, live: RunningTask, life: Callable[[], Awaitable[None]]) -> None:
         """Look after a task for as long as its `life` takes, here or in a process of its own."""
         self._jobs[live.id] = live
         live.work = self._group.create_task(self._work(live, life))
@@ -106,7 +110,7 @@ class Supervisor:
             chores = (self._renewal.run(), self._heed(), self._look(), *(each() for each in self.chores))
             self._chores = [self._group.create_task(each) for each in chores]
 
-    def see_to(self, errand: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    def run_aside(self, errand: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Have something done whether or not anybody waits for it; closing cuts it after the grace time."""
         begun = self._group.create_task(errand)
         if self.stop.stopped:
@@ -115,15 +119,15 @@ class Supervisor:
         begun.add_done_callback(self._errands.discard)
         return begun
 
-    def find(self, task: str) -> Live | None:
+    def find(self, task: str) -> RunningTask | None:
         """The live task of this id, if it is looked after here."""
         return self._jobs.get(task)
 
-    def local(self, task: str) -> Job | None:
+    def local(self, task: str) -> LocalTask | None:
         """The live task of this id, if it runs in this process."""
         return self._local.get(task)
 
-    def local_tasks(self) -> list[Job]:
+    def local_tasks(self) -> list[LocalTask]:
         """The live tasks that run in this process."""
         return list(self._local.values())
 
@@ -143,7 +147,7 @@ class Supervisor:
         if late:
             await asyncio.wait(late, timeout=GRACE_SECONDS)
 
-    async def _work(self, live: Live, life: Callable[[], Awaitable[None]]) -> None:
+    async def _work(self, live: RunningTask, life: Callable[[], Awaitable[None]]) -> None:
         try:
             await life()
         except GenCodeError as trouble:
@@ -154,7 +158,7 @@ class Supervisor:
             self._jobs.pop(live.id, None)
             self._local.pop(live.id, None)
 
-    async def _lived(self, job: Job) -> None:
+    async def _lived(self, job: LocalTask) -> None:
         ending = await self._ran(job)
         if ending.status is Status.FAILED and job.reports and job.turns.stopped:
             ending = _without_report(_stopped(job, job.turns.cause or CANCELLED), ending.error or "")
@@ -162,7 +166,7 @@ class Supervisor:
         async with leaving(self._journal, self, job, ending) as ending:
             await self._close(job, ending)
 
-    async def _wait_for_turn(self, job: Job) -> None:
+    async def _wait_for_turn(self, job: LocalTask) -> None:
         """Wait until another agent may be at work, and write that this one is."""
         if job.first:
             if job.seat.slot is not None:
@@ -172,7 +176,7 @@ class Supervisor:
             await job.record.commit(*(_when_handed(each, handed) for each in job.first))
             job.first = ()
 
-    async def _ran(self, job: Job) -> Ending:
+    async def _ran(self, job: LocalTask) -> LoopResult:
         if job.ready is not None:
             return job.ready
         try:
@@ -186,9 +190,9 @@ class Supervisor:
         except Stopped as cut:
             return _stopped(job, cut.cause)
         except BudgetSpent as spent:
-            return Ending(Status.LIMIT_REACHED, EndReason.BUDGET, error=str(spent))
+            return LoopResult(Status.LIMIT_REACHED, EndReason.BUDGET, error=str(spent))
         except ProviderError as error:
-            return Ending(Status.FAILED, EndReason.PROVIDER_ERROR, error=str(error))
+            return LoopResult(Status.FAILED, EndReason.PROVIDER_ERROR, error=str(error))
         except asyncio.CancelledError:
             return _stopped(job, job.stop.cause or CANCELLED)
         except GenCodeError:
@@ -196,12 +200,12 @@ class Supervisor:
         except Exception as bug:
             if words := blamed(bug):  # what a program brought along failed, and says so in its own words
                 log.info("task %s failed: %s", job.id, words, exc_info=bug)
-                return Ending(Status.FAILED, EndReason.EXTENSION_ERROR, error=words)
+                return LoopResult(Status.FAILED, EndReason.EXTENSION_ERROR, error=words)
             log.exception("task %s failed by a bug", job.id)
             fault = f"a fault in GenCode: {type(bug).__name__}; the log has the details"
-            return Ending(Status.FAILED, EndReason.BUG, error=fault)
+            return LoopResult(Status.FAILED, EndReason.BUG, error=fault)
 
-    async def _reported(self, job: Job, why: Cause) -> Ending:
+    async def _reported(self, job: LocalTask, why: StopCause) -> LoopResult:
         """The end of an agent whose turns were stopped: with a last word, where one was asked for."""
         ending = _stopped(job, why)
         if job.reports and not job.first and not job.stop.stopped:
@@ -218,7 +222,7 @@ class Supervisor:
                 return _without_report(ending, str(trouble) or f"it took longer than {REPORT_SECONDS:.0f} s")
         return ending
 
-    async def _close(self, job: Job, ending: Ending) -> None:
+    async def _close(self, job: LocalTask, ending: LoopResult) -> None:
         """Answer the calls that were cut and write the end, in one transaction."""
         facts: list[DurableFact] = []
         if job.record.open_calls:
@@ -255,9 +259,14 @@ class Supervisor:
                 for task, wish in await self._journal.asked(self.owner) if self._jobs else ():
                     live = self.find(task)
                     if (job := self.local(task)) is not None:
+                        await self._take_budget(job)
                         await self._grant(job, wish)
-                    elif live is not None and wish in (Wish.STOP, Wish.REPORT) and not live.stop.stopped:
-                        live.unwanted = True
+                    elif (
+                        live is not None
+                        and wish in (TaskSignal.STOP, TaskSignal.REPORT)
+                        and not live.stop.stopped
+                    ):
+                        live.stop_requested = True
                         self._group.create_task(live.halt(ELSEWHERE))
             except GenCodeError as trouble:
                 log.warning("what others asked for could not be done: %s", trouble)
@@ -286,26 +295,33 @@ class Supervisor:
                 self._jobs[task].tell(QueueMoved(place))
         self._places = places
 
-    async def _grant(self, job: Job, wish: Wish) -> None:
+    async def _grant(self, job: LocalTask, wish: TaskSignal) -> None:
         match wish:
-            case Wish.STOP if not job.stop.stopped:
-                job.unwanted = True
+            case TaskSignal.STOP if not job.stop.stopped:
+                job.stop_requested = True
                 self._group.create_task(job.halt(ELSEWHERE))
-            case Wish.REPORT if not job.turns.stopped:
-                job.unwanted = True
+            case TaskSignal.REPORT if not job.turns.stopped:
+                job.stop_requested = True
                 job.report(ELSEWHERE)
-            case Wish.INTERRUPT if not job.turns.stopped:
+            case TaskSignal.INTERRUPT if not job.turns.stopped:
                 job.interrupt(INTERRUPTED)
-            case Wish.BACKGROUND if job.sent_back is not None and not job.sent_back.done():
-                await self.send_back(job)
+            case TaskSignal.BACKGROUND if job.sent_back is not None and not job.sent_back.done():
+                await self.move_to_background(job)
             case _:
                 pass
 
-    async def send_back(self, job: Job) -> None:
+    async def _take_budget(self, job: LocalTask) -> None:
+        """Give a task the budget that was set in another process; the ledger bounds its calls already."""
+        budget = await current_budget(self._journal, job.task)
+        if budget != job.task.terms.budget:
+            job.change_seconds(budget, self.find)
+            await job.record.commit(BudgetSet(budget))
+
+    async def move_to_background(self, job: LocalTask) -> None:
         """Let whoever waits for a job go on without it; from now on it is one in the background."""
         await job.record.commit(TaskBackgrounded())
         job.seat.gate.approvals.background = True
-        job.send_back()
+        job.move_to_background()
 
     async def _renew(self) -> None:
         """Renew the leases of all live tasks.
@@ -336,7 +352,7 @@ def _when_handed(fact: DurableFact, handed: str) -> DurableFact:
     return replace(fact, handed=handed) if isinstance(fact, TaskStarted) else fact
 
 
-async def _with_answers(job: Job, ending: Ending) -> Ending:
+async def _with_answers(job: LocalTask, ending: LoopResult) -> LoopResult:
     """An end with what was answered before something else came; with a schema, from what fits it on."""
     said = bool(ending.text.strip())
     if job.seat.schema is None:
@@ -354,11 +370,11 @@ async def _with_answers(job: Job, ending: Ending) -> Ending:
     return replace(ending, text=text, output=output, warnings=(*ending.warnings, BEFORE_THAT))
 
 
-def _without_report(ending: Ending, trouble: str) -> Ending:
+def _without_report(ending: LoopResult, trouble: str) -> LoopResult:
     """The end of an agent that was stopped and could not say any more what it has."""
     return replace(ending, warnings=(*ending.warnings, NO_REPORT.format(why=trouble.rstrip("."))))
 
 
-def _stopped(job: Job, why: Cause) -> Ending:
+def _stopped(job: LocalTask, why: StopCause) -> LoopResult:
     """The end of an agent that was stopped, by somebody or because its time was up."""
-    return Ending(Status.TIMED_OUT if job.overdue else Status.CANCELLED, why.reason, error=str(why))
+    return LoopResult(Status.TIMED_OUT if job.overdue else Status.CANCELLED, why.reason, error=str(why))

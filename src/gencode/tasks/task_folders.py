@@ -35,7 +35,7 @@ from gencode.workspaces.restore_worktree import LAST
 if TYPE_CHECKING:
     from gencode.workspaces.restore_worktree import Told
     from gencode.workspaces.worktrees.agent_work import Work
-    from gencode.workspaces.worktrees.leftover import Leftover
+    from gencode.workspaces.worktrees.leftovers import Leftover
     from gencode.workspaces.worktrees.worktree import Worktree
 
 NO_HOME = "A worktree needs a folder of GenCode's own, and there is none here; leave isolation out."
@@ -46,14 +46,14 @@ THERE = (
 )
 
 
-class Summary(Struct, frozen=True):
+class FolderSummary(Struct, frozen=True):
     """What is in a worktree or a copy when its agent ends, and what is worth a warning."""
 
     changes: Changes | None = None
     notes: tuple[str, ...] = ()
 
 
-class Workplace:
+class TaskFolder:
     """The worktree of one agent. One that is `fresh` was made just now; `anew` is told of one that is not
     just the one that the agent had.
     """
@@ -81,14 +81,14 @@ class Workplace:
         """The id that its task should have: the branch and the folder are called like it."""
         return self._tree.name
 
-    def heard(self) -> list[UserMessage]:
+    def introduction(self) -> list[UserMessage]:
         """What an agent should know about its folder before it begins."""
         tree = self._tree
         begun = tree.begun or LAST.format(repository=tree.repository)
         text = THERE.format(cwd=tree.workspace.cwd, branch=tree.branch, begun=begun)
         return [place_told(text, self._place)]
 
-    def heard_anew(self) -> list[UserMessage]:
+    def change_notice(self) -> list[UserMessage]:
         """What an agent should know before it goes on: that it is not in the worktree it had."""
         return [place_told(self._anew.agent, self._place)] if self._anew else []
 
@@ -97,7 +97,7 @@ class Workplace:
         return WorktreePlace(str(self._tree.workspace.cwd), self._tree.branch)
 
     @property
-    def news(self) -> str:
+    def notice(self) -> str:
         """What a person should know when the agent begins; mostly nothing."""
         tree = self._tree
         if self._anew:
@@ -106,7 +106,7 @@ class Workplace:
             return f"It works in a git worktree of its own, {tree.path}, made from {tree.begun}."
         return ""
 
-    async def given_up(self) -> None:
+    async def discard(self) -> None:
         """Remove it, where it was made for an agent that did not begin after all."""
         from gencode.workspaces.worktrees.agent_work import result
 
@@ -114,27 +114,27 @@ class Workplace:
             with suppress(GenCodeError):
                 await result(self._tree)
 
-    async def summary(self) -> Summary:
+    async def summary(self) -> FolderSummary:
         """What the agent changed, committed on its branch, and how that can be taken over."""
         from gencode.workspaces.worktrees.agent_work import result
 
         try:
             work = await result(self._tree)
         except GenCodeError as trouble:
-            return Summary(notes=(f"its worktree {self.path} is kept as it is: {trouble}",))
-        return Summary(changes_of(self._tree, work), (*self._tree.notes, *work.notes))
+            return FolderSummary(notes=(f"its worktree {self.path} is kept as it is: {trouble}",))
+        return FolderSummary(worktree_changes(self._tree, work), (*self._tree.notes, *work.notes))
 
 
-class Workplaces:
+class TaskFolders:
     """Makes worktrees below the folder `home`, for tasks in a journal."""
 
     def __init__(self, home: Path | None, store: Store) -> None:
         self.home = home
         self._store = store
-        self.given: dict[str, Workplace] = {}
+        self.prepared: dict[str, TaskFolder] = {}
         """Those that were prepared for tasks which are about to begin here."""
 
-    async def make(self, workspace: Workspace, source: Task | None = None) -> Workplace:
+    async def create(self, workspace: Workspace, source: Task | None = None) -> TaskFolder:
         """A worktree for a new agent, called as its task will be; UserMistake where there can be none.
 
         That of a fork begins with what the `source` has changed, where that is known.
@@ -147,15 +147,14 @@ class Workplaces:
         while await self._store.ids(name):
             name = new_id()
         if source is None:
-            return Workplace(await make(workspace, self.home, name), fresh=True)
-        from gencode.workspaces.restore_worktree import copied
-        from gencode.workspaces.transfer.latest_work import ground_of
+            return TaskFolder(await make(workspace, self.home, name), fresh=True)
+        from gencode.workspaces.restore_worktree import copied, ground_of
 
         ground = await ground_of(self._store, source)
-        return Workplace(await copied(ground, workspace, self.home, name), fresh=True)
+        return TaskFolder(await copied(ground, workspace, self.home, name), fresh=True)
 
     @asynccontextmanager
-    async def lent(
+    async def for_other_process(
         self,
         created: TaskCreated,
         workspace: Workspace,
@@ -164,33 +163,32 @@ class Workplaces:
         wanted: bool,
         far: bool,
     ) -> AsyncGenerator[tuple[TaskCreated, str]]:
-        """The first fact of a task for another process, with a worktree where one is `wanted`; its news.
+        """The first fact of a task for another process, with a worktree where one is `wanted`; its notice.
 
         A process that may be on a machine that is `far` makes a copy itself.
         """
         if far or not wanted:
             yield replace(created, isolated=wanted), ""
             return
-        workplace = await self.make(workspace, source)
-        async with kept_if_begun(workplace):
-            yield replace(created, worktree=workplace.path), workplace.news
+        workplace = await self.create(workspace, source)
+        async with discarded_unless_begun(workplace):
+            yield replace(created, worktree=workplace.path), workplace.notice
 
-    def handed(self, created: TaskCreated, task: str) -> Workplace | None:
+    def received(self, created: TaskCreated, task: str) -> TaskFolder | None:
         """The worktree that another process has made for a task that begins here, if there is one."""
         if task or not created.worktree:
-            return self.given.get(task)
+            return self.prepared.get(task)
         from gencode.workspaces.worktrees.worktree import tree_there
 
         tree = tree_there(Path(created.worktree))
         if tree is None:
             raise UserMistake(f"The worktree {created.worktree} that was made for the task is gone.")
-        return Workplace(tree)
+        return TaskFolder(tree)
 
     @asynccontextmanager
-    async def entered(self, task: Task) -> AsyncGenerator[None]:
+    async def locked(self, task: Task) -> AsyncGenerator[None]:
         """While nobody who ends in the worktree that a task is about to go on in can remove that."""
-        from gencode.workspaces.worktrees.worktree import path_around
-        from gencode.workspaces.worktrees.worktree_lock import alone
+        from gencode.workspaces.worktrees.worktree import alone, path_around
 
         folder = task.created.worktree or task.cwd
         path = path_around(Path(folder)) if folder else None
@@ -202,24 +200,23 @@ class Workplaces:
                 raise UserMistake(f"The folder {task.cwd} of task {task.id} was a worktree, and is gone.")
             yield
 
-    async def again(self, task: Task, workspace: Workspace) -> Workplace | None:
+    async def restored(self, task: Task, workspace: Workspace) -> TaskFolder | None:
         """The worktree for a task that goes on, if it has one, with its newest work as far as that is known.
 
         One that is gone is made anew.
         """
-        if task.id in self.given or not had_own(task):
-            return self.given.get(task.id)
+        if task.id in self.prepared or not has_own_folder(task):
+            return self.prepared.get(task.id)
         if self.home is None:
             raise UserMistake(NO_HOME)
-        from gencode.workspaces.restore_worktree import stand
-        from gencode.workspaces.transfer.latest_work import ground_of
+        from gencode.workspaces.restore_worktree import ground_of, stand
 
         found = await stand(await ground_of(self._store, task), workspace, self.home)
-        return Workplace(found.tree, fresh=found.fresh, anew=found.told)
+        return TaskFolder(found.tree, fresh=found.fresh, anew=found.told)
 
 
 @asynccontextmanager
-async def kept_if_begun(workplace: Workplace | None) -> AsyncGenerator[None]:
+async def discarded_unless_begun(workplace: TaskFolder | None) -> AsyncGenerator[None]:
     """A worktree that was made for an agent is removed again where it does not begin inside this block."""
     begun = False
     try:
@@ -227,20 +224,20 @@ async def kept_if_begun(workplace: Workplace | None) -> AsyncGenerator[None]:
         begun = True
     finally:
         if workplace is not None and not begun:
-            await workplace.given_up()
+            await workplace.discard()
 
 
 def in_worktree(spec: AgentSpec, asked: str, source: Task | None = None) -> bool:
     """Whether an agent gets a worktree: it was asked for, its file says so, or it copies one who had one."""
-    return (asked or spec.isolation) == "worktree" or (source is not None and had_own(source))
+    return (asked or spec.isolation) == "worktree" or (source is not None and has_own_folder(source))
 
 
-def had_own(task: Task) -> bool:
+def has_own_folder(task: Task) -> bool:
     """Whether a task works in a worktree or a copy of its own, wherever it is run."""
     return bool(task.created.worktree) or task.created.isolated
 
 
-def changes_of(tree: "Worktree", work: "Work") -> WorktreeChanges:
+def worktree_changes(tree: "Worktree", work: "Work") -> WorktreeChanges:
     """What the agents in a worktree have changed."""
     if not work.kept:
         return WorktreeChanges("removed")
@@ -262,7 +259,7 @@ def changes_of(tree: "Worktree", work: "Work") -> WorktreeChanges:
     )
 
 
-async def told_now(task: Task, store: Store | None = None) -> str:
+async def current_result(task: Task, store: Store | None = None) -> str:
     """The result of a task, without the offer of work in its worktree that was taken over since.
 
     With a `store`, it is also known whether those that it sent are still at work there.

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from msgspec.structs import replace
 
 from gencode.budgets.limits import Spent, shares
+from gencode.core.budget import Budget
 from gencode.core.messages import Usage
 from gencode.core.task import Task
 from gencode.journal.store import Store, TaskQuery
@@ -15,8 +16,15 @@ async def spent_by(store: Store, task: str) -> Spent:
     """What a task and everything below it have cost so far."""
     found = await store.task(task)
     if found is None:
-        return total_of(await below(store, task))
-    return replace(total_of([found, *await below(store, task)]), seconds=worked_seconds(found))
+        return total_spent(await below(store, task))
+    return replace(total_spent([found, *await below(store, task)]), seconds=worked_seconds(found))
+
+
+async def current_budget(store: Store, task: Task) -> Budget:
+    """What a task may spend at this moment, in whatever process that was set."""
+    balance = await store.ledger.balance(task.id)
+    own = task.terms.budget
+    return own if balance is None else replace(balance.budget, seconds=balance.seconds(own.seconds))
 
 
 async def is_bounded(store: Store, task: Task) -> bool:
@@ -42,7 +50,7 @@ async def tasks_above(store: Store, task: Task) -> AsyncGenerator[Task, None]:
         parent = found.parent
 
 
-async def path_above(store: Store, parent: str | None, account: str) -> tuple[str, ...]:
+async def accounts_above(store: Store, parent: str | None, account: str) -> tuple[str, ...]:
     """The accounts that pay for work below a task: that one's, those above it, and that of a session."""
     path: list[str] = []
     found = await store.task(parent) if parent is not None else None
@@ -63,7 +71,7 @@ async def below(store: Store, task: str) -> list[Task]:
     return [*family.values()]
 
 
-def total_of(family: Sequence[Task]) -> Spent:
+def total_spent(family: Sequence[Task]) -> Spent:
     """What a task and those below it have cost, of which it is one."""
     usage = sum((each.totals.usage for each in family), start=Usage())
     return Spent(

@@ -10,13 +10,13 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from gencode.agent.stop import Stop
-from gencode.core.errors import Conflict, CorruptFact, GenCodeError, StoreAway, UserMistake
+from gencode.core.errors import Conflict, CorruptFact, GenCodeError, StoreUnavailable, UserMistake
 from gencode.core.events import Event, PassingFact, ProgressMade
 from gencode.core.outcome import Outcome, outcome_of
-from gencode.core.reasons import Cause, EndReason, WaitFor
+from gencode.core.reasons import EndReason, StopCause, WaitFor
 from gencode.core.status import Status
-from gencode.core.task import Task
-from gencode.journal.dispatch import Dispatching, NoWorker, Outlook
+from gencode.core.task import RunEnd, Task, TaskReport
+from gencode.journal.dispatch import MissingWorker, NoWorkerReason, SharedJournal
 from gencode.journal.store import Store, TaskQuery
 from gencode.tasks.crash_recovery import close_if_orphan
 from gencode.tasks.deadline import UnclaimedTimer
@@ -42,9 +42,9 @@ WOKEN = (
     "Task {task} was woken and waits for a worker; say more to it (gen task send {task}), wait for it "
     "(gen task output {task}), or stop it first (gen task stop {task})."
 )
-OUT_OF_TIME = Cause(EndReason.TIME_LIMIT, "it was waited for long enough")
+OUT_OF_TIME = StopCause(EndReason.TIME_LIMIT, "it was waited for long enough")
 
-FindOutlook = Callable[[], Awaitable[Outlook | None]]
+FindOutlook = Callable[[], Awaitable[MissingWorker | None]]
 """Finds out what a task waits for that no worker is at."""
 Tell = Callable[[PassingFact], None]
 """Hears that the database is away."""
@@ -58,13 +58,13 @@ async def retry(
     step: Callable[[], Awaitable[T]], stop: Stop, tell: Tell = tell_nobody, note: str = WAITS
 ) -> T:
     """What a step gives that may be repeated: tried again, with longer and longer pauses, while the store is
-    away. StoreAway when it stays away, or what waits is stopped.
+    away. StoreUnavailable when it stays away, or what waits is stopped.
     """
     until, pause = time.monotonic() + AWAY_SECONDS, FIRST_PAUSE
     while True:
         try:
             return await step()
-        except StoreAway:
+        except StoreUnavailable:
             if stop.stopped or time.monotonic() > until:
                 raise
         if pause == FIRST_PAUSE:
@@ -73,7 +73,7 @@ async def retry(
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
-async def facts_of(store: Store, task: str, after: int = 0) -> tuple[list[Event], CorruptFact | None]:
+async def readable_events(store: Store, task: str, after: int = 0) -> tuple[list[Event], CorruptFact | None]:
     """The facts of a task as far as they can be read, and what is wrong with the next one."""
     try:
         return await store.events(task, after), None
@@ -81,19 +81,17 @@ async def facts_of(store: Store, task: str, after: int = 0) -> tuple[list[Event]
         return [event for event in corrupt.before if isinstance(event, Event)], corrupt
 
 
-async def as_awaited(store: Store, tasks: Sequence[Task]) -> list[Task]:
+async def with_woken_as_pending(store: Store, tasks: Sequence[Task]) -> list[Task]:
     """Tasks as others see them: one that was woken waits like a new one, until a worker begins with it.
 
     The journal has its earlier end as the last fact until then, and what it said before is no answer to
     what it is asked now.
     """
     ended = [task.id for task in tasks if task.status.ended and not task.conversation]
-    if not ended or not isinstance(store, Dispatching):
+    if not ended or not isinstance(store, SharedJournal):
         return [*tasks]
     woken = {*ended} - await store.over(ended)
-    waits = partial(
-        replace, status=Status.PENDING, report="", changes=(), output=None, error=None, ended_at=None
-    )
+    waits = partial(replace, status=Status.PENDING, report=TaskReport(), end=RunEnd())
     return [waits(task) if task.id in woken else task for task in tasks]
 
 
@@ -106,8 +104,8 @@ class WorkerWait:
         self._tell = tell
         self._clock = clock
         self._next = clock() + QUIET_SECONDS
-        self._seen: Outlook | None = None
-        self._told: Outlook | None = None
+        self._seen: MissingWorker | None = None
+        self._told: MissingWorker | None = None
         self._timer = UnclaimedTimer(clock)
 
     async def look(self, outlook: FindOutlook | None, *, quiet: bool) -> str:
@@ -130,19 +128,19 @@ class WorkerWait:
             self._timer.pause()
             return ""
         told = replace(seen, unclear=False) if seen else None
-        if seen and seen.reason is not NoWorker.NOT_YET and seen == before and told != self._told:
+        if seen and seen.reason is not NoWorkerReason.NOT_YET and seen == before and told != self._told:
             self._told = told
             self._tell(ProgressMade(f"waits for {_in_full(seen)}", note=True, waits_for=WaitFor.WORKER))
         return seen.end if self._timer.is_over(seen) and seen else ""
 
 
-def _in_full(seen: Outlook) -> str:
+def _in_full(seen: MissingWorker) -> str:
     if seen.most is None:
         return seen.words
     return f"{seen.words}; if none comes within {seen.most:.10g} s, it ends"
 
 
-class Watch:
+class TaskWatcher:
     """Looks at the journal whenever it changes. A task whose process died ends when it is looked at."""
 
     def __init__(self, store: Store, owner: str, outputs: Path | None = None) -> None:
@@ -158,8 +156,8 @@ class Watch:
             found = await self._store.task(task)
         if found is None:
             raise UserMistake(f"There is no task {task}.")
-        [seen] = await as_awaited(self._store, [found])
-        if seen.status.ended and isinstance(self._store, Dispatching):
+        [seen] = await with_woken_as_pending(self._store, [found])
+        if seen.status.ended and isinstance(self._store, SharedJournal):
             # It may have gone on and ended again since it was read, and this would be its earlier end.
             seen = await self._store.task(task) or seen
         return seen
@@ -168,7 +166,7 @@ class Watch:
         """A folded task in its public shape."""
         return outcome_of(task, outputs=self._outputs)
 
-    async def check_rests(self, task: Task) -> None:
+    async def check_not_woken(self, task: Task) -> None:
         """UserMistake for a task that was woken and has not begun: what it was told then must not be lost."""
         if task.status.ended and (await self.task(task.id)).status is Status.PENDING:
             raise Conflict(WOKEN.format(task=task.id))
@@ -213,7 +211,7 @@ class Watch:
         while True:
             seen = self._store.changes.count
             found = await retry(partial(self.task, task), stop, tell)
-            events, problem = await retry(partial(facts_of, self._store, task, after), stop, tell)
+            events, problem = await retry(partial(readable_events, self._store, task, after), stop, tell)
             for event in events:
                 after = event.seq or after
                 yield event

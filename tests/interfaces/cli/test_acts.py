@@ -21,7 +21,7 @@ from gencode.interfaces.chat.slash_commands import (
     ShowView,
     StatusMessage,
     parse_command,
-    run_command,
+    run_slash_command,
 )
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Turns, call, says, scripted
@@ -54,7 +54,7 @@ async def said(chat: ChatSession, text: str) -> None:
 
 
 async def done(chat: ChatSession, text: str, here: str = "") -> CommandResult:
-    return await run_command(chat, parse_command(text), here)
+    return await run_slash_command(chat, parse_command(text), here)
 
 
 async def test_a_conversation_has_a_session_and_a_view(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ async def test_a_verb_that_would_hit_nothing_says_so_and_asks_nothing(tmp_path: 
     async with talking(tmp_path, main=[says("ok")]) as (chat, _):
         await said(chat, "go")
         session = chat.session or ""
-        expected = f"Nothing to stop: {session} has already finished."
+        expected = f"Abort would hit nothing: {session} has ended already."
         assert await done(chat, "/stop") == StatusMessage(expected)
         with pytest.raises(UserMistake, match="There is no task"):
             await done(chat, "/stop-tree 00000000")
@@ -122,7 +122,7 @@ async def test_a_budget_bounds_the_next_turn_and_can_be_taken_away(tmp_path: Pat
         await done(chat, "/budget spawns 1")
         assert chat.gen.work.budget == Budget(spawns=1)
         await said(chat, "again")
-        events, _ = await chat.gen.journal(chat.session or "")
+        events = (await chat.gen.journal(chat.session or "")).events
         assert str(events).count("TaskCreated") == 1
         assert "The budget of 1 agent of the session is spent." in str(events)
         await done(chat, "/budget tokens 5000")
@@ -144,7 +144,7 @@ async def test_the_budget_of_one_agent_is_shown_and_raised_while_it_is_at_rest(t
         shown = await done(chat, f"/budget {task.agent_id} turns 4 spawns 2")
         assert isinstance(shown, Page)
         assert shown.text.endswith("1/4 turns\n" + "░" * 20 + " 0/2 agents")
-        with pytest.raises(UserMistake, match="Unknown budget kind 'agents'"):
+        with pytest.raises(UserMistake, match="A budget has no 'agents'"):
             await done(chat, f"/budget {task.agent_id} agents 4")
 
 
@@ -190,7 +190,7 @@ async def test_another_model_answers_from_the_next_turn_on(tmp_path: Path) -> No
     async with talking(tmp_path, main=[says("ok")]) as (chat, _):
         await said(chat, "go")
         assert await done(chat, "/model offline") == StatusMessage(
-            "Model from the next turn on: offline-search"
+            "From the next turn on offline-search answers."
         )
         await said(chat, "where is the parser?")
         assert chat.main_agent is not None and chat.main_agent.model == "offline-search"

@@ -4,7 +4,7 @@ from gencode.core.messages import ToolCall
 from gencode.core.questions import Answer, Inquiry, Option, Question
 from gencode.core.rules import Action, Decision
 from gencode.interfaces.chat.question_text import (
-    answer_from,
+    answer_from_words,
     call_text,
     choices,
     headline,
@@ -48,6 +48,6 @@ def test_without_a_rule_a_yes_stands_for_one_call() -> None:
 def test_inquiries_are_answered_one_by_one() -> None:
     inquiry = Inquiry("Which?", options=(Option("A", "the first"), Option("B")))
     assert inquiry_choices(inquiry) == [("A", "the first"), ("B", "")]
-    assert answer_from(["A", "my own"]) == Answer(True, words=("A", "my own"))
-    assert answer_from(["A", " "]) == Answer(True, words=("A", ""))
-    assert answer_from(["", " "]) == Answer(False, why="The user left the answer empty")
+    assert answer_from_words(["A", "my own"]) == Answer(True, words=("A", "my own"))
+    assert answer_from_words(["A", " "]) == Answer(True, words=("A", ""))
+    assert answer_from_words(["", " "]) == Answer(False, why="The user left the answer empty")

@@ -131,8 +131,10 @@ async def _live(checked: Checked, site: Served) -> str:
     await site.client.ended(fork.json["agentId"])
     assert (await checked.ask("stop_task", path, json={"how": "tree"})).status == 200
     assert (await checked.ask("interrupt_task", path, json={})).status == 200
-    for name in ("list_tasks", "list_events", "get_usage"):
+    for name in ("list_tasks", "list_states", "list_events", "get_usage"):
         assert (await checked.ask(name)).status == 200
+    assert (await checked.ask("list_times", params={"id": task})).json["tasks"][0]["spans"]
+    assert (await checked.ask("get_task", path, params={"at": 1})).json["turns"] == 0
     assert (await checked.ask("get_usage", params={"task": task})).json["spent"]["turns"] > 2
     assert len((await checked.ask("list_events", params={"after": "0"})).json["events"]) > 10
     return task

@@ -27,7 +27,7 @@ def write(name: str = "new.txt") -> dict[str, object]:
 
 
 async def results(seat: Seat) -> list[str]:
-    events, _ = await seat.chat.gen.journal(seat.chat.session or "")
+    events = (await seat.chat.gen.journal(seat.chat.session or "")).events
     facts = [event.fact for event in events]
     return [
         result.text

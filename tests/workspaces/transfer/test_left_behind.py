@@ -9,14 +9,14 @@ from tests.workspaces.transfer.post import TASK, Office, sent
 from tests.workspaces.worktrees.yard import commit, git, repository
 
 from gencode.core.changes import told
-from gencode.fleet.copied_task import Lodged
-from gencode.tasks.task_folders import Summary
+from gencode.fleet.worker_workspace import Lodged
+from gencode.tasks.task_folders import FolderSummary
 from gencode.workspaces.transfer.worker_copy import Guest
 
 pytestmark = pytest.mark.needs("git")
 
 
-def said(ending: Summary) -> str:
+def said(ending: FolderSummary) -> str:
     return told(ending.changes) if ending.changes else ""
 
 
@@ -53,10 +53,10 @@ async def test_an_agent_hears_that_its_history_stayed_at_home(tmp_path: Path, of
     git(young, "init", "--quiet")
     (young / "a.txt").write_text("a\n")
     async with lodged(young, office, tmp_path / "one") as made:
-        [alone] = made.heard()
+        [alone] = made.introduction()
     commit(young)
     async with lodged(young, office, tmp_path / "two") as made:
-        [whole] = made.heard()
+        [whole] = made.introduction()
     said = "the history did not come along"
     assert (said in alone.text, said in whole.text) == (True, False)
 

@@ -8,11 +8,11 @@ from tests.workspaces.transfer.post import TASK, Office, arrived, sent
 from tests.workspaces.transfer.test_left_behind import said
 from tests.workspaces.worktrees.yard import TEN, git, repository
 
-from gencode.fleet.copied_task import Lodged
+from gencode.fleet.worker_workspace import Lodged
 from gencode.journal.folder_snapshot import MOST_PACK
 from gencode.workspaces.transfer import checkout
 from gencode.workspaces.transfer.apply_changes import Homecoming
-from gencode.workspaces.transfer.large_files import Heavy, leaving_out
+from gencode.workspaces.transfer.excluded_files import Heavy, leaving_out
 from gencode.workspaces.transfer.worker_copy import Guest
 
 pytestmark = pytest.mark.needs("git")
@@ -102,7 +102,7 @@ async def test_the_result_names_what_stayed_and_where_and_who_goes_on_elsewhere_
     assert (f"a copy of {repo} on far" in said(ending), ending.notes) == (True, (stays,))
     again = await Lodged.prepare(guest, office, tmp_path / "other", "near")
     assert sorted(each.name for each in again.workspace.cwd.iterdir()) == [".git", "a.txt", "old.bin"]
-    [told] = again.heard_anew()
+    [told] = again.change_notice()
     assert told.text.endswith("is only where you were then: big.bin.")
     await again.leave(tmp_path / "other")
     same = await Lodged.prepare(guest, office, tmp_path / "home", "far")

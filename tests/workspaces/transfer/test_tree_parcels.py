@@ -10,9 +10,9 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated
 from gencode.core.spec import Workspace
 from gencode.core.task import fold
-from gencode.journal.folder_snapshot import Parcel
+from gencode.journal.folder_snapshot import FolderSnapshot
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.task_folders import Workplaces
+from gencode.tasks.task_folders import TaskFolders
 from gencode.workspaces.transfer.snapshot_builder import SHALLOW, Packer, pack_tree
 from gencode.workspaces.worktrees.agent_work import result
 from gencode.workspaces.worktrees.create import make
@@ -26,7 +26,7 @@ async def worktree(tmp_path: Path) -> tuple[Path, Worktree]:
     return repo, await make(Workspace(repo, repo, tmp_path), tmp_path / "own", "0123abcd")
 
 
-async def packed(repo: Path, tree: Worktree, office: Office, *, with_work: bool = True) -> Parcel:
+async def packed(repo: Path, tree: Worktree, office: Office, *, with_work: bool = True) -> FolderSnapshot:
     parcel = await pack_tree(tree.path, repo, tree.path.parents[2], office, with_work=with_work)
     assert parcel is not None
     return parcel
@@ -115,7 +115,7 @@ async def forked(repo: Path, tree: Worktree) -> Worktree:
     created = TaskCreated(cwd=str(repo), worktree=str(tree.path))
     source = fold(None, Event(tree.name, 1, "2026-01-01T00:00:00Z", created))
     workspace = Workspace(repo, repo, repo.parent)
-    made = await Workplaces(repo.parent / "own", MemoryStore()).make(workspace, source)
+    made = await TaskFolders(repo.parent / "own", MemoryStore()).create(workspace, source)
     found = recorded(Path(made.path))
     assert found is not None
     return found

@@ -15,11 +15,10 @@ from tests.workspaces.worktrees.yard import commit, git, home_of, repository, wo
 from gencode.core.changes import told
 from gencode.core.spec import Workspace
 from gencode.permissions.agent_folders import worktrees_folder
-from gencode.tasks.task_folders import changes_of
+from gencode.tasks.task_folders import worktree_changes
 from gencode.workspaces.worktrees.agent_work import result
 from gencode.workspaces.worktrees.create import make, make_of, source_of
-from gencode.workspaces.worktrees.leftover import Leftover
-from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.worktrees.leftovers import Leftover, leftovers
 from gencode.workspaces.worktrees.worktree import recorded, remove_record, write_record
 
 pytestmark = pytest.mark.needs("git")
@@ -183,7 +182,7 @@ async def test_the_record_of_a_fork_from_before_its_origin_was_noted_is_read_and
     found = recorded(fork.path)
     assert found is not None and (found, found.first) == (fork, begun)
     work = await result(found)
-    lines = told(changes_of(found, work)).splitlines()
+    lines = told(worktree_changes(found, work)).splitlines()
     assert [change.path for change in work.files] == ["two.txt"]
     assert lines[1] == "[It began with the work of task first, which is on its branch as well.]"
     assert "```diff" in lines and f"To take it over: git -C {repo} merge gencode/fork" in lines

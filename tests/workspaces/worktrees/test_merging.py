@@ -10,7 +10,7 @@ from tests.workspaces.worktrees.yard import PERSON, TEN, commit, git, home_of, r
 
 from gencode.core.changes import told
 from gencode.core.spec import Workspace
-from gencode.tasks.task_folders import changes_of
+from gencode.tasks.task_folders import worktree_changes
 from gencode.workspaces.worktrees.agent_work import Work, result
 from gencode.workspaces.worktrees.create import make_of, source_of
 from gencode.workspaces.worktrees.worktree import Worktree
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.needs("git")
 
 
 def said(made: Worktree, done: Work) -> list[str]:
-    return told(changes_of(made, done)).splitlines()
+    return told(worktree_changes(made, done)).splitlines()
 
 
 def merges(repo: Path, done: Work) -> int:

@@ -1,4 +1,4 @@
-"""What can be typed behind a slash in an editor, and what comes of it as text (surfaces, ACP)."""
+"""Slash commands in an editor, with their results as Markdown."""
 
 from collections.abc import Awaitable, Callable, Iterator
 
@@ -12,7 +12,7 @@ from acp.schema import (
 from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.core.visible import visible, visible_line
-from gencode.interfaces.acp.call_display import clipped, fenced
+from gencode.interfaces.acp.tool_call_updates import clipped, fenced
 from gencode.interfaces.chat.chat_session import ChatSession
 from gencode.interfaces.chat.slash_commands import (
     COMMANDS,
@@ -21,47 +21,48 @@ from gencode.interfaces.chat.slash_commands import (
     ShowView,
     StatusMessage,
     parse_command,
-    run_command,
+    run_slash_command,
 )
 from gencode.interfaces.cli.task_transcript import transcript_text
 from gencode.interfaces.render.agent_tree import rows
 from gencode.interfaces.render.number_format import figures, name_of, state
 from gencode.journal.store import TaskQuery
 
-NOT_HERE = {
-    "theme": "The editor has its own colours.",
-    "quit": "Close the session in the editor; what was said is kept.",
-    "new": "Begin a new session in the editor.",
-    "sessions": "The editor lists the sessions of a folder; in a terminal: gen sessions list.",
+BUILT_INTO_EDITOR = {
+    "theme": "Themes belong to the editor; choose one in its settings.",
+    "quit": "Close the session in the editor; the conversation is saved.",
+    "new": "Start a new session in the editor.",
+    "sessions": "Open the list of sessions in the editor, or run: gen sessions list",
 }
-"""The commands that an editor does itself, and what is said to whoever types one."""
-OFFERED = tuple(each for each in COMMANDS if each.name not in NOT_HERE)
-WAYS = {
+"""The commands that an editor has itself, and the reply to a user who types one."""
+OFFERED = tuple(each for each in COMMANDS if each.name not in BUILT_INTO_EDITOR)
+INSTEAD = {
     "edit": "Open the agent's file in the editor: ",
-    "trust": "Trust the folder in a terminal, with: gen trust",
-    "sessions": NOT_HERE["sessions"],
+    "trust": "To trust the folder, run in a terminal: gen trust",
+    "sessions": BUILT_INTO_EDITOR["sessions"],
 }
+"""What to do where the terminal app would open a screen."""
 MOST_AGENTS = 100
 
 
-def available() -> AvailableCommandsUpdate:
-    """The commands, for an editor that completes them."""
+def available_commands() -> AvailableCommandsUpdate:
+    """The commands, for the editor's completion."""
     listed = [
         AvailableCommand(name=each.name, description=each.says, input=_input(each.words)) for each in OFFERED
     ]
     return AvailableCommandsUpdate(session_update="available_commands_update", available_commands=listed)
 
 
-async def perform(chat: ChatSession, text: str, sure: Callable[[str], Awaitable[bool]]) -> str:
-    """Do what was typed; what came of it, as Markdown. `sure` is asked before anything is cut or ended."""
+async def run_command(chat: ChatSession, text: str, sure: Callable[[str], Awaitable[bool]]) -> str:
+    """Run a command; its result as Markdown. `sure` asks the user before anything is stopped."""
     typed = parse_command(text)
-    if typed.name in NOT_HERE:
-        raise UserMistake(NOT_HERE[typed.name])
+    if typed.name in BUILT_INTO_EDITOR:
+        raise UserMistake(BUILT_INTO_EDITOR[typed.name])
     if typed.name == "help":
         return _help()
     if typed.name == "resume":
         await _check_resume(chat, typed.first()[0])
-    result = await run_command(chat, typed, chat.session or "")
+    result = await run_slash_command(chat, typed, chat.session or "")
     match result:
         case Page(title, said):
             return f"**{visible_line(title)}**\n\n{fenced(clipped(visible(said)))}"
@@ -69,7 +70,7 @@ async def perform(chat: ChatSession, text: str, sure: Callable[[str], Awaitable[
             return visible(said) or "Done."
         case ConfirmAction():
             if not await sure(result.text):
-                return "Nothing was done."
+                return "Cancelled."
             await chat.apply_action(result.task, result.verb, result.message)
             return ""
         case ShowView():
@@ -79,7 +80,7 @@ async def perform(chat: ChatSession, text: str, sure: Callable[[str], Awaitable[
 async def _shown(chat: ChatSession, result: ShowView) -> str:
     match result.place:
         case "tree":
-            return fenced("\n".join(_tree(chat)) or "No agent was sent yet.")
+            return fenced("\n".join(_tree(chat)) or "No subagents yet.")
         case "agent":
             return fenced(clipped(visible(await transcript_text(chat.gen, result.what))))
         case "agents":
@@ -87,18 +88,18 @@ async def _shown(chat: ChatSession, result: ShowView) -> str:
             lines = [f"{each.name}: {visible_line(each.description, 120)}" for each in found[:MOST_AGENTS]]
             return fenced("\n".join(lines))
         case "edit":
-            return f"{WAYS['edit']}{visible_line(result.what)}"
+            return f"{INSTEAD['edit']}{visible_line(result.what)}"
         case _:
-            return WAYS.get(result.place, "That needs the terminal app: gen.")
+            return INSTEAD.get(result.place, "This command needs the terminal app: gen")
 
 
 async def _check_resume(chat: ChatSession, task: str) -> None:
-    """Another conversation is another session of the editor."""
+    """UserMistake for another conversation: an editor opens it as a session of its own."""
     if not task or (await chat.gen.find(task)).conversation:
         there = await chat.gen.store.tasks(TaskQuery(parent=chat.session)) if chat.session else []
         ids = ", ".join(each.id for each in there[-10:]) or "none yet"
         raise UserMistake(
-            f"Open another conversation in the editor's list of sessions; agents to resume here: {ids}."
+            f"Open other conversations from the editor's list of sessions. Agents to resume here: {ids}."
         )
 
 

@@ -11,7 +11,7 @@ from gencode.app import AgentEntry, GenCode
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec
 from gencode.permissions.tool_table import MEMORY_TOOLS
-from gencode.tasks.seat_builder import DELEGATES, notes_of
+from gencode.tasks.seat_builder import DELEGATES, memory_tools
 
 
 class Read(Protocol):
@@ -176,7 +176,7 @@ def linted_file(file: Read, toolbox: Toolbox) -> LintedFile:
 def _given(spec: AgentSpec, toolbox: Toolbox) -> list[str]:
     """The tools an agent really gets; those for sending others only when its file names them."""
     plans = spec.mode is Mode.PLAN
-    also = (*spec.tools.also, *notes_of(spec, plans=plans))
+    also = (*spec.tools.also, *memory_tools(spec, plans=plans))
     box = toolbox.chosen(structs.replace(spec.tools, also=also))
     if spec.tools.allow is None:
         box = box.without((*DELEGATES, "SendMessage"))

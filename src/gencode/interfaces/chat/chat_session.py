@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from gencode.agent.ports import StopAction
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import (
     CallDecided,
@@ -39,16 +40,15 @@ from gencode.interfaces.render.agent_view import AgentView, View, fold, seen
 from gencode.interfaces.render.number_format import name_of
 from gencode.interfaces.render.transcript import MOST_KEPT, Transcript, adopt, retold
 from gencode.journal.store import TaskQuery
-from gencode.tasks.control import Verb
 from gencode.tasks.crash_recovery import recover_folder
 from gencode.tasks.liveness import FolderLiveness
-from gencode.tasks.watch import facts_of
+from gencode.tasks.watch import readable_events
 
 if TYPE_CHECKING:
     from gencode.agent.models import Model
     from gencode.app import GenCode
     from gencode.core.spec import AgentSpec
-    from gencode.tasks.running_task import Job
+    from gencode.tasks.running_task import LocalTask
 
 CANNOT_ASK = "it cannot ask you there, so calls that need approval are refused"
 ANSWER_THERE = "answer in that terminal, or here once it appears"
@@ -99,7 +99,7 @@ class ChatSession:
         self._on_event = on_event
         self.notify = on_notice
         self._partial_replies = PartialReplies()
-        self._job: Job | None = None
+        self._job: LocalTask | None = None
         self._seqs: dict[str, int] = {}
         self._background_work: set[asyncio.Task[None]] = set()
         self._turn_lock = asyncio.Lock()
@@ -207,11 +207,11 @@ class ChatSession:
         here = not self.gen.processes.far or self._relays_questions
         return self.gen.settings.background_questions and here
 
-    async def affected_tasks(self, task: str, verb: Verb) -> Sequence[Task]:
+    async def affected_tasks(self, task: str, verb: StopAction) -> Sequence[Task]:
         """What a verb would hit at this moment."""
         return await self.gen.reach.hits((await self.gen.find(task)).id, verb)
 
-    async def apply_action(self, task: str, verb: Verb, message: str = "") -> Sequence[Task]:
+    async def apply_action(self, task: str, verb: StopAction, message: str = "") -> Sequence[Task]:
         """Do one of the verbs that cut or end, and say what it hit and what goes on."""
         found = await self.gen.find(task)
         why = INTERRUPTED if verb == "interrupt" else STOPPED
@@ -240,7 +240,7 @@ class ChatSession:
         if not waited:
             raise UserMistake("No agent is running in the foreground.")
         for each in waited:
-            await self.gen.reach.send_back((await self.gen.find(each)).id)
+            await self.gen.reach.move_to_background((await self.gen.find(each)).id)
 
     def foreground_agents(self) -> list[AgentView]:
         """The agents that the conversation waits for at this moment."""
@@ -283,7 +283,7 @@ class ChatSession:
 
     async def transcript(self, task: str, most: int = MOST_KEPT) -> Transcript:
         """An agent's transcript up to now, with what it is just saying."""
-        events, _ = await self.gen.journal(task)
+        events = (await self.gen.journal(task)).events
         found = retold(task, events, most)
         for child in await self.gen.store.tasks(TaskQuery(parent=task)):
             if child.created.call:
@@ -309,7 +309,7 @@ class ChatSession:
         agents = self.gen.agents
         return agents.main() if self._agent in ("", "main") else agents.find(self._agent)
 
-    async def _begin(self, starting: "Awaitable[Job | None]") -> None:
+    async def _begin(self, starting: "Awaitable[LocalTask | None]") -> None:
         job = await starting
         if job is not None:
             self._job = job
@@ -350,7 +350,7 @@ class ChatSession:
         """The questions that waited already when the conversation was opened."""
         for agent in list(self.view.agents.values()):
             if not agent.status.ended and self.gen.supervisor.find(agent.id) is None:
-                for event in (await self.gen.journal(agent.id))[0]:
+                for event in (await self.gen.journal(agent.id)).events:
                     self.remote_questions.receive(event)
 
     def _after_end(self, task: str) -> None:
@@ -533,7 +533,7 @@ class RemoteTaskWatcher:
         """Take in what was written of a task, and say so when it had ended and goes on."""
         chat = self._chat
         await asyncio.sleep(0)  # what a turn that ended here has said is still queued, and is taken in first
-        written, _ = await facts_of(chat.gen.store, task, chat.last_seq(task))
+        written, _ = await readable_events(chat.gen.store, task, chat.last_seq(task))
         before = chat.view.agents.get(task)
         fresh = [each for each in written if (each.seq or 0) > chat.last_seq(task)]
         if before is not None and before.status.ended and task != chat.session and _has_start(fresh):

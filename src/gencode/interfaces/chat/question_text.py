@@ -145,7 +145,7 @@ def inquiry_choices(inquiry: Inquiry) -> list[tuple[str, str]]:
     return [(visible_line(each.label), visible_line(each.description)) for each in inquiry.options]
 
 
-def answer_from(words: list[str]) -> Answer:
+def answer_from_words(words: list[str]) -> Answer:
     """The answer to all inquiries of a question; for those left empty a default counts where there is one."""
     said = tuple(word.strip() for word in words)
     return Answer(True, words=said) if any(said) else Answer(False, why=LEFT_EMPTY)

@@ -9,6 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gencode.agent.ports import StopAction
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.rules import RuleSource, parse_mode
@@ -26,7 +27,6 @@ from gencode.interfaces.chat.info_pages import (
 )
 from gencode.interfaces.chat.task_controls import budget_usage_page, changed_budget, confirmation_text
 from gencode.interfaces.render.agent_view import View, seen
-from gencode.tasks.control import Verb
 from gencode.tasks.fork import Fork
 from gencode.tasks.task_queries import below, spent_by
 
@@ -48,7 +48,12 @@ KEYS = (
 )
 RESUME_TEXT = "Continue where you left off."
 ViewName = Literal["tree", "agent", "sessions", "agents", "new", "edit", "trust", "theme", "quit", "opened"]
-_VERBS: dict[str, Verb] = {"interrupt": "interrupt", "keep": "keep", "stop": "stop", "stop-tree": "tree"}
+_VERBS: dict[str, StopAction] = {
+    "interrupt": "interrupt",
+    "keep": "keep",
+    "stop": "stop",
+    "stop-tree": "tree",
+}
 _KINDS = ("tokens", "usd", "spawns")
 
 
@@ -189,7 +194,7 @@ class ShowView(Struct, frozen=True):
 class ConfirmAction(Struct, frozen=True):
     """A verb that hits something: what it would hit is shown before it does."""
 
-    verb: Verb
+    verb: StopAction
     task: str
     text: str
     message: str = ""
@@ -204,14 +209,14 @@ class StatusMessage(Struct, frozen=True):
 CommandResult = Page | ShowView | ConfirmAction | StatusMessage
 
 
-async def run_command(chat: ChatSession, typed: ParsedCommand, here: str = "") -> CommandResult:
+async def run_slash_command(chat: ChatSession, typed: ParsedCommand, here: str = "") -> CommandResult:
     """Do what was typed; `here` is the agent that is looked at, for commands that name none."""
     if typed.name in _VERBS:
         return await _verb(chat, typed, here or chat.session or "")
     return await _COMMANDS[typed.name](chat, typed, here)
 
 
-async def request_action(chat: ChatSession, task: str, verb: Verb, message: str = "") -> CommandResult:
+async def request_action(chat: ChatSession, task: str, verb: StopAction, message: str = "") -> CommandResult:
     """A verb at an agent is to be confirmed; one that would hit nothing says so at once."""
     hits = await chat.affected_tasks(task, verb)
     text = confirmation_text(verb, await chat.gen.find(task), hits)
@@ -278,7 +283,7 @@ async def _fork(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandRe
         raise UserMistake("Name an agent and a prompt: /fork ID TEXT (ID@12 forks at event 12)")
     request = TaskRequest("", text, background=True)
     fork = Fork(int(number) if at else None)
-    return ShowView("agent", (await chat.gen.work.fork_anywhere(task, fork, request)).id)
+    return ShowView("agent", (await chat.gen.work.fork_in_background(task, fork, request)).id)
 
 
 async def _sessions(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:

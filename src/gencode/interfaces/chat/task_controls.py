@@ -7,21 +7,21 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agent.ports import StopAction
 from gencode.budgets.limits import Spent, no_budget
 from gencode.core.budget import Budget, amount_of
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
-from gencode.core.reasons import Cause, EndReason, stop_cause
+from gencode.core.reasons import EndReason, StopCause, stop_cause
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.interfaces.chat.notices import task_list
 from gencode.interfaces.render.number_format import Bar, bar_text, bars, plural
-from gencode.tasks.actions import AnyVerb, StruckTask
-from gencode.tasks.control import Verb
+from gencode.tasks.actions import StruckTask, TaskAction
 
 STOPPED = stop_cause("the user stopped it")
-INTERRUPTED = Cause(EndReason.INTERRUPTED, "the user interrupted it")
+INTERRUPTED = StopCause(EndReason.INTERRUPTED, "the user interrupted it")
 _DONE = {
     "interrupt": "Interrupted",
     "keep": "Stopped after a last report",
@@ -34,7 +34,7 @@ KINDS = Budget.__struct_fields__
 class ActionLabel(Struct, frozen=True):
     """One verb: its name, the key that means it in the tree, and what it does."""
 
-    verb: AnyVerb
+    verb: TaskAction
     name: str
     key: str
     says: str
@@ -54,7 +54,7 @@ TASK_ACTIONS = (
 ACTIONS_BY_VERB = {each.verb: each for each in TASK_ACTIONS}
 
 
-def confirmation_text(verb: Verb, task: Task, hit: Sequence[Task]) -> str:
+def confirmation_text(verb: StopAction, task: Task, hit: Sequence[Task]) -> str:
     """What a verb would hit at this moment, before it does."""
     effect = "interrupt" if verb == "interrupt" else "stop"
     if not hit:
@@ -64,7 +64,7 @@ def confirmation_text(verb: Verb, task: Task, hit: Sequence[Task]) -> str:
     return f"This will {effect} {plural(len(hit), 'agent')}{report}: {task_list(hit)}."
 
 
-def action_report(verb: Verb, task: Task, hit: Sequence[Task], behind: Sequence[str] = ()) -> str:
+def action_report(verb: StopAction, task: Task, hit: Sequence[Task], behind: Sequence[str] = ()) -> str:
     """What a verb did hit, and what goes on in the background."""
     if not hit:
         why = "is still waiting in the queue" if task.status is Status.PENDING else "had already finished"

@@ -15,7 +15,7 @@ from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import Event
 from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome, RefusedCall, RunOutcome, StoppedWork
-from gencode.core.reasons import TOLD_TO_END, Cause, EndReason, stop_cause
+from gencode.core.reasons import TOLD_TO_END, EndReason, StopCause, stop_cause
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
@@ -24,7 +24,7 @@ from gencode.interfaces.cli.open_session import telling_of_servers
 from gencode.interfaces.render import plain_text
 from gencode.interfaces.render.agent_view import View
 from gencode.journal.store import Store, TaskQuery
-from gencode.tasks.running_task import Live
+from gencode.tasks.running_task import RunningTask
 from gencode.tasks.supervisor import CLOSING
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ LOOK_SECONDS = 1.0
 SIGNALS = {
     signal.SIGINT: stop_cause("interrupted by the user"),
     signal.SIGTERM: TOLD_TO_END,
-    signal.SIGHUP: Cause(EndReason.CLOSING, "the terminal was closed"),
+    signal.SIGHUP: StopCause(EndReason.CLOSING, "the terminal was closed"),
 }
 
 
@@ -94,7 +94,7 @@ class Signals:
         self.stopping = self.stopping or tell_stopped(self._gen, beside=beside)
         return self.stopping
 
-    def heed_time(self, job: Live) -> None:
+    def heed_time(self, job: RunningTask) -> None:
         """Say what is stopped already when the time of a job is up: what it waits for ends before it does."""
 
         def late() -> None:
@@ -129,10 +129,10 @@ def _leave(number: int, _: object = None) -> None:
 
 async def follow(
     gen: GenCode,
-    start: Callable[[], Awaitable[Live]],
+    start: Callable[[], Awaitable[RunningTask]],
     painter: Painter,
     told: str = "",
-    leave: Callable[[Live], Awaitable[Outcome]] | None = None,
+    leave: Callable[[RunningTask], Awaitable[Outcome]] | None = None,
 ) -> tuple[RunOutcome, int]:
     """Start a job, tell something once it runs, paint it until it has ended; outcome and exit code.
 
@@ -150,7 +150,7 @@ async def follow(
             for problem in gen.servers.problems:
                 plain_text.note(visible_line(f"{problem.rstrip('.')}.", LONGEST_TOLD))
             broken = _tell_servers(gen, {})
-            left = job.let_go() if leave else None
+            left = job.background_signal() if leave else None
             if left is not None:
                 left.add_done_callback(lambda _: listener.close())
             ending = asyncio.create_task(_ended(gen, job))
@@ -226,7 +226,7 @@ def _tell_servers(gen: GenCode, before: Mapping[str, ServerReport]) -> dict[str,
     return {each.name: each for each in gen.servers.troubles()}
 
 
-async def _ended(gen: GenCode, job: Live) -> None:
+async def _ended(gen: GenCode, job: RunningTask) -> None:
     """Wait for the end of a job, and for what goes on in the background without it.
 
     That is what it had sent where another process cut only the job; and where the job came to its own end,
@@ -270,7 +270,7 @@ def tell_stopped(gen: GenCode, *, conversations: bool = False, beside: str = "")
     stopping = Stopping(_work(running, commands))
     if apart:
         telling = _tell_all(gen.store, running, commands, apart, stopping)
-        stopping.looking = gen.supervisor.see_to(telling)
+        stopping.looking = gen.supervisor.run_aside(telling)
     elif running or commands:
         plain_text.note(STOPPING.format(names=full_task_list(running, commands)))
     return stopping
@@ -302,7 +302,7 @@ async def _tell_all(
     plain_text.note(STOPPING.format(names=full_task_list([*known.values()], commands)))
 
 
-async def _outcome(gen: GenCode, job: Live) -> Outcome:
+async def _outcome(gen: GenCode, job: RunningTask) -> Outcome:
     """How a job ended; one whose end could not be written down keeps what it has said."""
     try:
         return await gen.outcome(job)

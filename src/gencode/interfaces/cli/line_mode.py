@@ -29,7 +29,7 @@ from gencode.interfaces.chat.slash_commands import (
     is_command,
     is_known_command,
     parse_command,
-    run_command,
+    run_slash_command,
 )
 from gencode.interfaces.cli.open_session import SCREEN_WAIT, check, opened
 from gencode.interfaces.cli.task_transcript import transcript_text
@@ -65,7 +65,7 @@ async def _run(args: argparse.Namespace) -> int:
     audience = Audience(follows=lambda: lines.session)
     desk = QuestionDesk(lines, audience=audience, always=remember, late=lambda why: lines.tell(Notice(why)))
     async with opened(args, asker=desk) as gen:
-        gen.servers.patience = SCREEN_WAIT
+        gen.servers.wait_at_most(SCREEN_WAIT)
         for line in check(gen, args).splitlines():
             answer(line)
         chat = ChatSession(gen, agent=getattr(args, "agent", ""), on_event=lines.hear, on_notice=lines.tell)
@@ -211,7 +211,7 @@ class Lines(LinePerson):
         if not is_command(text):
             await chat.send(text)
             return
-        await self._show(chat, await run_command(chat, parse_command(text), chat.session or ""))
+        await self._show(chat, await run_slash_command(chat, parse_command(text), chat.session or ""))
 
     async def _meanwhile(self, chat: ChatSession, text: str, waits: "asyncio.Future[str]") -> None:
         """Do a command while a question waits, which is then said again: it may be far above by now."""

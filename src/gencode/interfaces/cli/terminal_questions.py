@@ -14,7 +14,7 @@ from gencode.interfaces.chat.question_text import (
     RUNS_COMMANDS,
     WITH_NETWORK,
     WithdrawnQuestionNotice,
-    answer_from,
+    answer_from_words,
     asker_path,
     call_text,
     deadline_line,
@@ -154,7 +154,7 @@ class LinePerson:
             while self._doubt.about_this():
                 line = await self.line(f"  {AGAIN}")
             words.append(chosen(line, inquiry))
-        return answer_from(words)
+        return answer_from_words(words)
 
 
 class TerminalPerson(LinePerson):

@@ -96,7 +96,7 @@ async def resume_task(site: Site, task: Task, asked: Asked[Nothing, More]) -> Ou
     status=201,
 )
 async def fork_task(site: Site, task: Task, asked: Asked[Nothing, Copy]) -> Outcome:
-    begun = await site.gen.work.fork_anywhere(task.id, Fork(asked.body.at), asked.body.request())
+    begun = await site.gen.work.fork_in_background(task.id, Fork(asked.body.at), asked.body.request())
     return await site.gen.outcome_of(begun)
 
 
@@ -108,7 +108,7 @@ async def fork_task(site: Site, task: Task, asked: Asked[Nothing, Copy]) -> Outc
     answer=Outcome,
 )
 async def send_to_background(site: Site, task: Task, asked: Asked[Nothing, Any]) -> Outcome:
-    return await site.gen.records.get(await site.gen.reach.send_back(task.id))
+    return await site.gen.records.get(await site.gen.reach.move_to_background(task.id))
 
 
 @about_task(

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import suppress
 
 from starlette.responses import Response
@@ -12,9 +12,9 @@ from gencode.core.errors import GenCodeError
 from gencode.interfaces.http.endpoints import refusal
 from gencode.interfaces.http.event_frames import FIRST, Cursor, frame, notice
 from gencode.interfaces.http.guard import Refused
-from gencode.interfaces.http.hub import MOST_CLIENTS, Client, Hub, cursor_of
+from gencode.interfaces.http.hub import MOST_CLIENTS, Client, Hub, cursor_of, state_frame
 from gencode.interfaces.http.protocol import MOST_AT_ONCE, WIRE, Wire
-from gencode.journal.global_log import Chronicle, Found, Mark
+from gencode.journal.global_log import GlobalLog, LogEntry, LogPosition
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +28,16 @@ class EventStream(Response):
     media_type = "text/event-stream"
 
     def __init__(
-        self, hub: Hub, chronicle: Chronicle, after: Cursor | None, task: str, *, brief: bool
+        self,
+        hub: Hub,
+        chronicle: GlobalLog,
+        after: Cursor | None,
+        task: str,
+        *,
+        brief: bool,
+        states: bool,
     ) -> None:
+        """`states` tells the state of a task after its facts, too."""
         super().__init__(headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._hub = hub
@@ -37,6 +45,7 @@ class EventStream(Response):
         self._after = after
         self._task = task
         self._brief = brief
+        self._states = states
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the client is gone, does not keep up, or the server ends."""
@@ -52,7 +61,7 @@ class EventStream(Response):
         if scope["method"] == "HEAD":
             await send({"type": "http.response.body", "body": b""})
             return
-        client = self._hub.join(self._task, brief=self._brief)
+        client = self._hub.join(self._task, brief=self._brief, states=self._states)
         upto = self._hub.mark  # what comes after that waits for the client
         wire: Wire | None = scope.get("state", {}).get(WIRE)
         if wire is not None:
@@ -74,14 +83,14 @@ class EventStream(Response):
             wire.cut()
             await _gone(receive)
 
-    async def _pump(self, client: Client, send: Send, upto: Mark | None, wire: Wire | None) -> None:
+    async def _pump(self, client: Client, send: Send, upto: LogPosition | None, wire: Wire | None) -> None:
         await _body(send, FIRST)
         async for frames in self._missed(upto):
             await _body(send, frames)
         while True:
             await _body(send, await client.more(wire))
 
-    async def _missed(self, upto: Mark | None) -> AsyncGenerator[bytes, None]:
+    async def _missed(self, upto: LogPosition | None) -> AsyncGenerator[bytes, None]:
         """What was written before the client joined and it has not seen, and where that leaves it."""
         last = upto.place if upto else 0
         if self._task:
@@ -89,10 +98,12 @@ class EventStream(Response):
             while found := await self._chronicle.of_task(self._task, seq, last, CHUNK):
                 seq = found[-1].mark.seq
                 yield await self._framed(found)
+            yield await self._framed_states([self._task])
             return
         here = cursor_of(upto)
         mark = upto if self._after is None else await self._place(self._after)
         known = self._after is None or not self._after.task or mark is not None
+        changed: dict[str, None] = {}
         while known and last and (mark is None or mark.place < last):
             found = await self._chronicle.after(mark, last, CHUNK)
             if not found:
@@ -100,9 +111,11 @@ class EventStream(Response):
                 break
             mark = found[-1].mark
             yield await self._framed(found)
+            changed |= dict.fromkeys(each.mark.task for each in found)
+        yield await self._framed_states(changed)
         yield notice("StreamOpened" if known else "StreamReset", {"cursor": str(here)}, here)
 
-    async def _place(self, cursor: Cursor) -> Mark | None:
+    async def _place(self, cursor: Cursor) -> LogPosition | None:
         return await self._chronicle.mark(cursor.task, cursor.seq) if cursor.task else None
 
     async def _check_known(self) -> None:
@@ -111,11 +124,16 @@ class EventStream(Response):
         if mark is not None and not await self._hub.reach(mark.place):
             raise Refused(503, "This server has not read that far yet; come again.")
 
-    async def _framed(self, found: list[Found]) -> bytes:
+    async def _framed(self, found: list[LogEntry]) -> bytes:
         parents = self._hub.parents
         return b"".join(
             [frame(each, await parents.of(each), brief=self._brief) for _, each in found if each is not None]
         )
+
+    async def _framed_states(self, tasks: Iterable[str]) -> bytes:
+        """What these tasks are now, where the client wants that."""
+        states = await self._hub.states.named(tasks) if self._states else ()
+        return b"".join([state_frame(each) for each in states])
 
 
 async def _gone(receive: Receive) -> None:

@@ -14,14 +14,16 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from gencode.core.errors import GenCodeError
+from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import CommandEnded, Event, MessageAdded, TaskEnded
+from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
 from gencode.interfaces.http.event_frames import ALIVE, Cursor, Framed, frame, framed, notice
 from gencode.interfaces.http.protocol import Wire
 from gencode.interfaces.http.task_parents import Parents
-from gencode.journal.event_bus import Bus
-from gencode.journal.global_log import Mark
+from gencode.interfaces.http.task_states import TaskState, TaskStates
+from gencode.journal.event_bus import EventBus
+from gencode.journal.global_log import LogPosition
 from gencode.journal.store import Store
 
 log = logging.getLogger(__name__)
@@ -34,6 +36,8 @@ REST = 3
 """So many times as long as telling everybody kept the processor, nobody is told anything: the more clients
 there are, the more is sent together.
 """
+STATE_SECONDS = 0.1
+"""So often at most the states of tasks are told."""
 ALIVE_SECONDS = 15.0
 REACH_SECONDS = 5.0
 REMEMBERED = 1000
@@ -49,7 +53,7 @@ ALIVE_FRAMED = framed(ALIVE)
 class Piece:
     """Something new, encoded at most once in each length: an event with its parent, or a whole frame."""
 
-    __slots__ = ("_event", "_frames", "_parent", "everybody", "task")
+    __slots__ = ("_event", "_frames", "_parent", "everybody", "is_state", "task")
 
     def __init__(
         self,
@@ -59,8 +63,11 @@ class Piece:
         *,
         made: bytes = b"",
         everybody: bool = False,
+        is_state: bool = False,
     ) -> None:
         self.task = task
+        self.is_state = is_state
+        """Whether only those who want the states of tasks hear it."""
         self.everybody = everybody
         """Whether those who hear of one task hear it, too."""
         self._event = event
@@ -75,11 +82,12 @@ class Piece:
 
 
 class Client:
-    """One open stream: of one task, or of all; `brief` with long texts cut."""
+    """One open stream: of one task, or of all; `brief` with long texts cut, `states` with those of tasks."""
 
-    def __init__(self, task: str, *, brief: bool) -> None:
+    def __init__(self, task: str, *, brief: bool, states: bool = False) -> None:
         self.task = task
         self.brief = brief
+        self.states = states
         self.dropped = asyncio.Event()
         """Set when the client is let go of."""
         self.slow = False
@@ -129,7 +137,7 @@ class Client:
 class Hub:
     """Follows the journal and tells everybody. `run` does so until it is cancelled."""
 
-    def __init__(self, bus: Bus, store: Store, is_here: Callable[[str], bool]) -> None:
+    def __init__(self, bus: EventBus, store: Store, is_here: Callable[[str], bool]) -> None:
         """`is_here` tells whether this process runs a task."""
         self._bus = bus
         self._is_here = is_here
@@ -139,9 +147,10 @@ class Hub:
         self._chronicle = store.chronicle
         self._changes = store.changes
         self.parents = Parents(store)
+        self.states = TaskStates(store)
         self._clients: set[Client] = set()
         self._pending: list[Piece] = []
-        self._recent: deque[Mark] = deque(maxlen=REMEMBERED)
+        self._recent: deque[LogPosition] = deque(maxlen=REMEMBERED)
         self._told: dict[str, int] = {}
         self._announced: dict[str, int] = {}
         self._news = asyncio.Event()
@@ -158,7 +167,7 @@ class Hub:
         return cursor_of(self.mark)
 
     @property
-    def mark(self) -> Mark | None:
+    def mark(self) -> LogPosition | None:
         """The last fact that everybody was told of."""
         return self._recent[-1] if self._recent else None
 
@@ -183,11 +192,12 @@ class Hub:
             group.create_task(self._hear())
             group.create_task(self._watch())
             group.create_task(self._follow())
+            group.create_task(self._tell_states())
 
-    def join(self, task: str = "", *, brief: bool = False) -> Client:
+    def join(self, task: str = "", *, brief: bool = False, states: bool = False) -> Client:
         """A client that hears everything after `mark`; it has to leave."""
         self._flush()
-        client = Client(task, brief=brief)
+        client = Client(task, brief=brief, states=states)
         self._clients.add(client)
         return client
 
@@ -224,7 +234,7 @@ class Hub:
 
     async def pass_on(self, event: Event) -> None:
         """Tell everybody something passing of a task that another process runs."""
-        self._pending.append(Piece(event.task, event, await self.parents.of(event)))
+        await self._take(event)
         self._news.set()
 
     async def _hear(self) -> None:
@@ -237,7 +247,7 @@ class Hub:
                     self._news.set()
                 # What was said before a message that is told already is part of that message.
                 elif self._told.get(event.task, 0) <= self._announced.get(event.task, 0):
-                    self._pending.append(Piece(event.task, event, await self.parents.of(event)))
+                    await self._take(event)
                     self._news.set()
                 if isinstance(event.fact, CommandEnded):
                     self._note(event)
@@ -292,13 +302,31 @@ class Hub:
             if event is not None:
                 if self._is_early(event):
                     return False
-                self._pending.append(Piece(event.task, event, await self.parents.of(event)))
+                await self._take(event)
                 if self._is_here(event.task):
                     self._told[event.task] = mark.seq
                 self._note(event)
             self._recent.append(mark)
         self._forget()
         return len(found) > 1
+
+    async def _take(self, event: Event) -> None:
+        self._pending.append(Piece(event.task, event, await self.parents.of(event)))
+        self.states.hear(event)
+
+    async def _tell_states(self) -> None:
+        """Tell what the tasks are now that have changed, to those who want that."""
+        while True:
+            await asyncio.sleep(STATE_SECONDS)
+            if not any(client.states for client in self._clients):
+                self.states.forget_changes()
+                continue
+            try:
+                for state in await self.states.changed():
+                    self._pending.append(Piece(state.agent_id, None, made=state_frame(state), is_state=True))
+                    self._news.set()
+            except StoreTrouble as trouble:
+                log.warning("the states of tasks could not be read: %s", trouble)
 
     def _is_early(self, event: Event) -> bool:
         """Whether a fact of a task here was read before the bus told of it, and of what came before it."""
@@ -346,18 +374,24 @@ class Hub:
         for piece in pieces:
             if piece.task:
                 by_task[piece.task].append(piece)
-        made: dict[tuple[str, bool], Framed | None] = {}
+        made: dict[tuple[str, bool, bool], Framed | None] = {}
         for client in self._clients:
-            kind = (client.task, client.brief)
+            kind = (client.task, client.brief, client.states)
             if kind not in made:
                 own = [*by_task.get(client.task, ()), *for_all] if client.task else pieces
-                made[kind] = _framed(own, client.brief)
+                wanted = own if client.states else [each for each in own if not each.is_state]
+                made[kind] = _framed(wanted, client.brief)
             if (news := made[kind]) is not None:
                 client.offer(news)
         self._cost += time.thread_time() - began
 
 
-def cursor_of(mark: Mark | None) -> Cursor:
+def state_frame(state: TaskState) -> bytes:
+    """The state of a task as a frame of a stream."""
+    return notice("TaskState", {"task": state.agent_id, "seq": None, "at": stamp(), "state": state})
+
+
+def cursor_of(mark: LogPosition | None) -> Cursor:
     """A place as clients speak of it."""
     return Cursor() if mark is None else Cursor(mark.task, mark.seq)
 

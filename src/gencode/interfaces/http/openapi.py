@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -13,6 +13,7 @@ from gencode.core.address import LONGEST_CHAT
 from gencode.core.events import AnyFact
 from gencode.interfaces.http.endpoints import Endpoint, Nothing, many_valued
 from gencode.interfaces.http.event_stream import EventStream
+from gencode.interfaces.http.task_states import TaskState
 
 _REFERENCE = "#/components/schemas/{name}"
 _SPELLED = ("Created", "StatusChanged", "Progress", "Completed", "Failed", "Cancelled")
@@ -51,13 +52,23 @@ class StreamEvent(Struct, frozen=True):
     at: str
 
 
+class StateEvent(Struct, frozen=True):
+    """The event `TaskState` of a stream with `states=true`: what a task is now."""
+
+    type: Literal["TaskState"]
+    task: str
+    seq: None
+    at: str
+    state: TaskState
+
+
 def event_types() -> list[str]:
     """The names of everything that comes over a stream."""
     facts: tuple[type, ...] = AnyFact.__args__
     told = {fact.__name__ for fact in facts} - {"TaskCreated", "TaskStarted", "TaskEnded"}
     told -= {each.__name__ for each in (events.TextArrived, events.ThinkingArrived, events.ProgressMade)}
     told -= {each.__name__ for each in (events.CallStarted, events.CallFinished, events.ReplyRestarted)}
-    own = {"StreamOpened", "StreamReset", "QuestionsChanged", "ChatMessage"}
+    own = {"StreamOpened", "StreamReset", "TaskState", "QuestionsChanged", "ChatMessage"}
     return sorted({f"SubSession{name}" for name in _SPELLED} | told | own)
 
 
@@ -65,7 +76,7 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """The whole document."""
     answers = [each.answer for each in endpoints if each.answer is not EventStream]
     bodies = [each.body for each in endpoints if each.body is not None]
-    kinds = list(dict.fromkeys([Error, StreamEvent, *answers, *bodies]))
+    kinds = list(dict.fromkeys([Error, StreamEvent, StateEvent, *answers, *bodies]))
     schemas, parts = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
     known = dict(zip(kinds, schemas, strict=True))
     parts["StreamEvent"]["properties"]["type"]["enum"] = event_types()

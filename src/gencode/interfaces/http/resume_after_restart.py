@@ -10,19 +10,19 @@ from gencode.app import GenCode
 from gencode.core.errors import GenCodeError
 from gencode.core.ids import stamp
 from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
-from gencode.core.reasons import Cause, EndReason
+from gencode.core.reasons import EndReason, StopCause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
 from gencode.interfaces.http.leader_lock import turn_at
 from gencode.journal.store import TaskQuery
-from gencode.tasks.queue_position import as_they_stood
-from gencode.tasks.resume_messages import told_last
+from gencode.tasks.queue_position import restart_order
+from gencode.tasks.resume_messages import trailing_notices
 
 log = logging.getLogger(__name__)
 
-SHUT_DOWN = Cause(EndReason.SHUT_DOWN, "the server was shut down; it goes on when one runs again")
-SENDER_GOES_ON = Cause(
+SHUT_DOWN = StopCause(EndReason.SHUT_DOWN, "the server was shut down; it goes on when one runs again")
+SENDER_GOES_ON = StopCause(
     EndReason.PARENT_STOPPED, "the server was shut down; whoever sent it goes on when one runs again"
 )
 GO_ON = UserMessage(
@@ -49,7 +49,7 @@ async def go_on(gen: GenCode, lock: Path) -> list[Task]:
         cut = [task for task in await gen.store.tasks(query) if task.end.reason is EndReason.SHUT_DOWN]
         free = [task for task in cut if not _is_waited_for(task)]
         # In the line they stood in; conversations last, so that they expect what they had sent.
-        free.sort(key=lambda each: (each.conversation, as_they_stood(each)))
+        free.sort(key=lambda each: (each.conversation, restart_order(each)))
         return [task for task in free if await _goes_on(gen, task)]
 
 
@@ -85,5 +85,5 @@ async def _goes_on(gen: GenCode, task: Task) -> bool:
 
 async def _was_told(gen: GenCode, task: Task) -> bool:
     """Whether a task hears of a shutdown anyway, or need not: it had not begun, or has said nothing since."""
-    known = told_last(transcript_of(await gen.store.events(task.id)))
+    known = trailing_notices(transcript_of(await gen.store.events(task.id)))
     return task.run.started_at is None or GO_ON.notice in [each.notice for each in known]

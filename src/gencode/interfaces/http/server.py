@@ -21,6 +21,7 @@ from gencode.interfaces.http.leader_lock import lock_of
 from gencode.interfaces.http.listener import Wish, listening, server_of
 from gencode.interfaces.http.resume_after_restart import go_on, shut_down
 from gencode.interfaces.http.server_state import Site
+from gencode.interfaces.http.task_times import TimesReader
 from gencode.interfaces.http.web_channel import WEB, WebChannel, unreachable
 from gencode.interfaces.render.plain_text import answer, answer_json, note
 from gencode.questions.question_desk import Audience, PendingQuestion, QuestionDesk
@@ -75,7 +76,8 @@ class Serving:
         outbox = gen.secretary.outbox
         outbox.register(WEB, WebChannel(self._hub))
         self._inbox = Inbox(gen, self._hub, chats, outbox)
-        self.site = Site(gen, desk, self._hub, chats, self._inbox)
+        times = TimesReader(gen.store.chronicle)
+        self.site = Site(gen, desk, self._hub, chats, self._inbox, times)
         timing = gen.supervisor.timing
         self._liveness = FolderLiveness(gen.store, gen.workspace.root, timing, self._hub.pass_on)
         self._ended = asyncio.Event()

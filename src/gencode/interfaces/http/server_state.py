@@ -6,6 +6,7 @@ from gencode.app import GenCode
 from gencode.interfaces.http.chat_addresses import Chats
 from gencode.interfaces.http.chat_inbox import Inbox
 from gencode.interfaces.http.hub import Hub
+from gencode.interfaces.http.task_times import TimesReader
 from gencode.questions.question_desk import QuestionDesk
 
 
@@ -18,3 +19,4 @@ class Site:
     hub: Hub
     chats: Chats
     inbox: Inbox
+    times: TimesReader

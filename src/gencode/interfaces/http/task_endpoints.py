@@ -1,13 +1,16 @@
 """Endpoints of the server: tasks as they are and were."""
 
+from collections import defaultdict
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
+from gencode.core.ids import stamp
 from gencode.core.outcome import PAGE, Outcome
-from gencode.core.task import Task
+from gencode.core.task import Task, replay
 from gencode.core.wire import wire
 from gencode.interfaces.http.endpoints import Asked, Nothing, endpoint
 from gencode.interfaces.http.event_frames import Cursor, read_cursor
@@ -15,10 +18,11 @@ from gencode.interfaces.http.event_stream import EventStream
 from gencode.interfaces.http.guard import Refused
 from gencode.interfaces.http.hub import cursor_of
 from gencode.interfaces.http.server_state import Site
-from gencode.interfaces.http.task_lookup import about_task, below, page_of
+from gencode.interfaces.http.task_lookup import about_task, below, page_of, tasks_on
 from gencode.interfaces.http.task_schemas import (
     AllFacts,
     AllWindow,
+    AsOf,
     Compared,
     Excerpt,
     Facts,
@@ -27,16 +31,21 @@ from gencode.interfaces.http.task_schemas import (
     OutputWish,
     Replay,
     Replaying,
+    StateFilter,
+    StatePage,
+    StopAction,
     StreamWish,
     TaskFilter,
     TaskOutput,
     TaskPage,
     TaskTranscript,
-    Verb,
+    TimesFilter,
+    TimesPage,
     Window,
     widened,
 )
-from gencode.journal.global_log import Found
+from gencode.interfaces.http.task_states import as_others_see
+from gencode.journal.global_log import LogEntry
 from gencode.journal.store import TaskQuery
 
 
@@ -58,9 +67,61 @@ async def list_tasks(site: Site, asked: Asked[TaskFilter, Nothing]) -> TaskPage:
     return TaskPage(*await page_of(site, query, wish.limit), cursor)
 
 
-@about_task("GET", "view", "One task; the beginning of its id is enough", answer=Outcome)
-async def get_task(site: Site, task: Task, asked: Asked[Nothing, Nothing]) -> Outcome:
-    return await site.gen.records.get(task)
+@endpoint(
+    "GET /api/states",
+    "view",
+    "The states of tasks, newest first, in the shape of the stream",
+    query=StateFilter,
+    answer=StatePage,
+)
+async def list_states(site: Site, asked: Asked[StateFilter, Nothing]) -> StatePage:
+    wish = asked.query
+    cursor = str(site.hub.cursor)
+    following: str | None = None
+    if wish.id:
+        tasks = [await site.gen.find(each) for each in wish.id]
+    else:
+        cwd = None if wish.all else str(site.gen.workspace.cwd)
+        tasks, following = await tasks_on(site, TaskQuery(cwd=cwd, before=wish.before), wish.limit)
+    seen = zip(tasks, await site.gen.records.outcomes(tasks), strict=True)
+    states = [as_others_see(site.hub.states.of(task), outcome) for task, outcome in seen]
+    return StatePage(states, following, cursor)
+
+
+@endpoint(
+    "GET /api/times",
+    "view",
+    "When tasks were queued, worked, and waited for agents or for a person",
+    query=TimesFilter,
+    answer=TimesPage,
+)
+async def list_times(site: Site, asked: Asked[TimesFilter, Nothing]) -> TimesPage:
+    tasks = [await site.gen.find(each) for each in asked.query.id]
+    sent: defaultdict[str, set[str]] = defaultdict(set)
+    if tasks:
+        for child in await site.gen.store.tasks(TaskQuery(parents=tuple(task.id for task in tasks))):
+            sent[child.parent or ""].add(child.created.call or "")
+    open_since: defaultdict[str, list[str]] = defaultdict(list)
+    for each in site.desk.waiting():
+        open_since[each.question.task].append(stamp(datetime.fromtimestamp(each.since, UTC)))
+    return TimesPage([await site.times.read(task.id, sent[task.id], open_since[task.id]) for task in tasks])
+
+
+@about_task(
+    "GET",
+    "view",
+    "One task, as it is or was after a fact; the beginning of its id is enough",
+    query=AsOf,
+    answer=Outcome,
+)
+async def get_task(site: Site, task: Task, asked: Asked[AsOf, Nothing]) -> Outcome:
+    if asked.query.at is None:
+        return await site.gen.records.get(task)
+    found = await site.gen.store.events(task.id)
+    then = replay(event for event in found if (event.seq or 0) <= asked.query.at)
+    if then is None or then.seq != asked.query.at:
+        raise Refused(404, f"Task {task.id} has no fact {asked.query.at}; its last one is {task.seq}.")
+    return site.gen.watch.outcome(then)
 
 
 @about_task("GET tree", "view", "A task and everything below it", answer=Family)
@@ -130,7 +191,7 @@ async def get_events(site: Site, task: Task, asked: Asked[Window, Nothing]) -> F
 async def replay_task(site: Site, task: Task, asked: Asked[Replaying, Nothing]) -> Replay:
     wish = asked.query
     family, _ = await below(site, task)
-    played = await site.gen.history.played(family)
+    played = await site.gen.history.replayed(family)
     parents = {each.id: each.parent for each in family}
     part = played.events[wish.start : wish.start + wish.limit]
     return Replay(
@@ -148,8 +209,8 @@ async def _compared(site: Site, one: Task, against: str) -> Compared:
     return Compared(other.id, found.same, found)
 
 
-@about_task("GET hits", "view", "What a verb would hit at this moment", query=Verb, answer=Hits)
-async def get_hits(site: Site, task: Task, asked: Asked[Verb, Nothing]) -> Hits:
+@about_task("GET hits", "view", "What a verb would hit at this moment", query=StopAction, answer=Hits)
+async def get_hits(site: Site, task: Task, asked: Asked[StopAction, Nothing]) -> Hits:
     verb = asked.query.verb
     return Hits(await site.gen.hits(task.id, "stop" if verb == "abort" else verb))
 
@@ -163,7 +224,7 @@ async def get_hits(site: Site, task: Task, asked: Asked[Verb, Nothing]) -> Hits:
 )
 async def stream_task(site: Site, task: Task, asked: Asked[StreamWish, Nothing]) -> EventStream:
     after = _begins(asked)
-    return EventStream(site.hub, site.gen.store.chronicle, after, task.id, brief=asked.query.brief)
+    return _stream(site, asked, after, task.id)
 
 
 @endpoint(
@@ -174,7 +235,7 @@ async def stream_task(site: Site, task: Task, asked: Asked[StreamWish, Nothing])
     answer=EventStream,
 )
 async def stream_all(site: Site, asked: Asked[StreamWish, Nothing]) -> EventStream:
-    return EventStream(site.hub, site.gen.store.chronicle, _begins(asked), "", brief=asked.query.brief)
+    return _stream(site, asked, _begins(asked), "")
 
 
 @endpoint(
@@ -198,9 +259,15 @@ async def list_events(site: Site, asked: Asked[AllWindow, Nothing]) -> AllFacts:
     return AllFacts(await _told(site, facts), str(last), len(facts) == wish.limit)
 
 
-async def _told(site: Site, facts: Sequence[Found]) -> list[dict[str, Any]]:
+async def _told(site: Site, facts: Sequence[LogEntry]) -> list[dict[str, Any]]:
     """Facts in the shape of the stream, without those that cannot be read."""
     return [wire(event, await site.hub.parents.of(event)) for _, event in facts if event is not None]
+
+
+def _stream(site: Site, asked: Asked[StreamWish, Nothing], after: Cursor | None, task: str) -> EventStream:
+    wish = asked.query
+    chronicle = site.gen.store.chronicle
+    return EventStream(site.hub, chronicle, after, task, brief=wish.brief, states=wish.states)
 
 
 def _begins(asked: Asked[StreamWish, Nothing]) -> Cursor | None:
@@ -216,6 +283,7 @@ def _cursor(text: str) -> Cursor:
 
 
 ENDPOINTS = (
+    *(list_states, list_times),
     *(list_tasks, get_task, get_tree, get_output, get_transcript, get_events, replay_task, get_hits),
     *(stream_task, stream_all, list_events),
 )

@@ -42,9 +42,15 @@ def about_task(
 
 async def page_of(site: Site, query: TaskQuery, limit: int) -> tuple[list[Outcome], str | None]:
     """The newest tasks that match, newest first, and the one before which the next page begins."""
+    page, following = await tasks_on(site, query, limit)
+    return await site.gen.records.outcomes(page), following
+
+
+async def tasks_on(site: Site, query: TaskQuery, limit: int) -> tuple[list[Task], str | None]:
+    """The same as they were folded."""
     tasks = await site.gen.store.tasks(replace(query, limit=limit + 1))
     page = tasks[::-1][:limit]
-    return await site.gen.records.outcomes(page), page[-1].id if len(tasks) > limit else None
+    return page, page[-1].id if len(tasks) > limit else None
 
 
 async def below(site: Site, root: Task) -> tuple[list[Task], int]:

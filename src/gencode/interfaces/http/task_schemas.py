@@ -11,6 +11,8 @@ from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.interfaces.http.endpoints import Name, Text
+from gencode.interfaces.http.task_states import TaskState
+from gencode.interfaces.http.task_times import TaskTimes
 from gencode.tasks.compare_runs import Comparison
 
 Number = Annotated[int, Meta(ge=0, le=2**53)]
@@ -122,6 +124,41 @@ class TaskPage(Struct, frozen=True):
     tasks: list[Outcome]
     next: str | None
     cursor: str
+
+
+class StateFilter(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which tasks: those with these ids, or those of the server's folder (with `all` of every folder)."""
+
+    id: tuple[Name, ...] = ()
+    all: bool = False
+    before: Name | None = None
+    limit: Limit = 500
+
+
+class StatePage(Struct, frozen=True):
+    """The states of tasks, the newest first; `next` and `cursor` as in a page of tasks."""
+
+    states: list[TaskState]
+    next: str | None
+    cursor: str
+
+
+class TimesFilter(Struct, frozen=True, forbid_unknown_fields=True):
+    """The ids of the tasks."""
+
+    id: tuple[Name, ...] = ()
+
+
+class TimesPage(Struct, frozen=True):
+    """What tasks did when."""
+
+    tasks: list[TaskTimes]
+
+
+class AsOf(Struct, frozen=True, forbid_unknown_fields=True):
+    """After which of its facts a task is shown; without a number, as it is now."""
+
+    at: Annotated[int, Meta(ge=1, le=2**53)] | None = None
 
 
 class Family(Struct, frozen=True):
@@ -242,7 +279,7 @@ class Replay(Struct, frozen=True):
     compared: Compared | None = None
 
 
-class Verb(Struct, frozen=True, forbid_unknown_fields=True):
+class StopAction(Struct, frozen=True, forbid_unknown_fields=True):
     """What would be done; `abort` is `stop`."""
 
     verb: Literal["interrupt", "steer", "keep", "stop", "abort", "tree"] = "stop"
@@ -255,10 +292,11 @@ class Hits(Struct, frozen=True):
 
 
 class StreamWish(Struct, frozen=True, forbid_unknown_fields=True):
-    """After which id the stream begins (the header Last-Event-ID counts more), and whether texts are cut."""
+    """After which id the stream begins (Last-Event-ID wins), whether texts are cut, and states are told."""
 
     after: Name | None = None
     brief: bool = False
+    states: bool = False
 
 
 def widened(kind: type[Kind], outcome: Outcome, **more: Any) -> Kind:

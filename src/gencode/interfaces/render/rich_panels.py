@@ -25,6 +25,7 @@ from gencode.interfaces.render.plain_text import (
     noted,
     receipt_lines,
     seconds,
+    turns,
 )
 
 WIDEST = 100
@@ -134,7 +135,7 @@ class Panels:
                 frame,
                 Text(visible_line(title, 80), "bold"),
                 Text(visible_line(agent.step, 120), "dim"),
-                Text(f"{plural(agent.turns, 'turn')} · {seconds(agent.elapsed(now))}", "dim"),
+                Text(f"{turns(agent.turns)} · {seconds(agent.elapsed(now))}", "dim"),
             )
         return Group(rows) if busy else Text("")
 

@@ -22,6 +22,7 @@ from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import Screen
 
+from gencode.agent.ports import StopAction
 from gencode.core.events import Event
 from gencode.core.questions import Asker
 from gencode.core.rules import Mode
@@ -31,7 +32,12 @@ from gencode.interfaces.chat.info_pages import MODES, next_mode
 from gencode.interfaces.chat.input_completion import Completion, CompletionSources, completions, files_below
 from gencode.interfaces.chat.notices import Notice, report_errors, task_list
 from gencode.interfaces.chat.prompt_history import PromptHistory
-from gencode.interfaces.chat.slash_commands import is_command, parse_command, request_action, run_command
+from gencode.interfaces.chat.slash_commands import (
+    is_command,
+    parse_command,
+    request_action,
+    run_slash_command,
+)
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.log_file import fault_line, log_file
 from gencode.interfaces.render.transcript import Transcript
@@ -45,7 +51,6 @@ from gencode.interfaces.tui.terminal_driver import TerminalDriver
 from gencode.places import workspace_at
 from gencode.questions.question_desk import Audience, PendingQuestion, QuestionDesk
 from gencode.settings import gen_home, remember
-from gencode.tasks.control import Verb
 
 if TYPE_CHECKING:
     from gencode.app import GenCode
@@ -321,7 +326,7 @@ class TerminalApp(GuardedInputApp):
             self.start_action(self.chat.steer(task, text))
 
     async def _run_command(self, chat: ChatSession, text: str, here: str) -> None:
-        await show_result(self, chat, await run_command(chat, parse_command(text), here))
+        await show_result(self, chat, await run_slash_command(chat, parse_command(text), here))
 
     def start_action(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something beside the screen; what goes wrong is told."""
@@ -367,12 +372,12 @@ class TerminalApp(GuardedInputApp):
         self.main.task_id = (self.chat.session if self.chat else None) or ""
         await self.main.load()
 
-    def request_action(self, task: str, verb: Verb) -> None:
+    def request_action(self, task: str, verb: StopAction) -> None:
         """Do a verb once what it hits was seen."""
         if self.chat is not None:
             self.start_action(self._request_action(self.chat, task, verb))
 
-    async def _request_action(self, chat: ChatSession, task: str, verb: Verb) -> None:
+    async def _request_action(self, chat: ChatSession, task: str, verb: StopAction) -> None:
         await show_result(self, chat, await request_action(chat, task, verb))
 
     def interrupt(self) -> None:
@@ -510,7 +515,7 @@ async def _open(args: argparse.Namespace, asker: Asker) -> "AsyncGenerator[GenCo
     """GenCode, loaded only when the first frame is on the screen."""
     opening = await asyncio.to_thread(import_module, "gencode.interfaces.cli.open_session")
     async with opening.opened(args, asker=asker) as gen:
-        gen.servers.patience = opening.SCREEN_WAIT
+        gen.servers.wait_at_most(opening.SCREEN_WAIT)
         yield gen
 
 

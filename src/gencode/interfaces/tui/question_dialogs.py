@@ -341,7 +341,7 @@ class InquiryScreen(QuestionScreen):
             return
         self._words.append(words)
         if len(self._words) == len(self.question.inquiries):
-            self.answer_with(question_text.answer_from(self._words))
+            self.answer_with(question_text.answer_from_words(self._words))
         else:
             self._ask()
 

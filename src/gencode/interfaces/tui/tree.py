@@ -17,7 +17,7 @@ from gencode.interfaces.render.plain_text import seconds
 from gencode.interfaces.tui.agent_panels import drop_unit
 from gencode.interfaces.tui.error_boundary import ErrorBoundary
 from gencode.interfaces.tui.rich_renderer import RichRenderer
-from gencode.tasks.actions import AnyVerb
+from gencode.tasks.actions import TaskAction
 
 BACKGROUND_KEY = "b"
 _MOVES = {"up": -1, "down": 1, "home": -1_000_000, "end": 1_000_000}
@@ -40,10 +40,10 @@ class TreePanel(ErrorBoundary, ScrollView, can_focus=True):
     class ActionChosen(Message):
         """A verb is meant for an agent."""
 
-        def __init__(self, task: str, verb: AnyVerb) -> None:
+        def __init__(self, task: str, verb: TaskAction) -> None:
             super().__init__()
             self.task = task
-            self.verb: AnyVerb = verb
+            self.verb: TaskAction = verb
 
     class BackgroundChosen(Message):
         """An agent is to go to the background."""

@@ -4,9 +4,10 @@ Whether it fits is found out in git's store only, and in a part of it that is go
 as a whole or not at all, to the files as they are, committed or not.
 """
 
+import logging
 import os
 import shlex
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
@@ -14,9 +15,21 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.core.changes import ChangedFile
-from gencode.core.errors import UserMistake
-from gencode.journal.folder_snapshot import Parcels, Returned, checked
+from gencode.core import changes
+from gencode.core.changes import ChangedFile, LostChanges, MergedChanges, Superseded
+from gencode.core.errors import Fenced, UserMistake
+from gencode.core.events import ChangesMoved
+from gencode.core.task import Task
+from gencode.journal.folder_snapshot import (
+    ReturnedChanges,
+    SnapshotStore,
+    as_reason,
+    begins_behind,
+    checked,
+    mark_of,
+)
+from gencode.journal.owner import new_owner
+from gencode.journal.store import Journal
 from gencode.workspaces.transfer.checkout import (
     Checkout,
     apart,
@@ -27,11 +40,12 @@ from gencode.workspaces.transfer.checkout import (
     tree_of,
     unpacked,
 )
-from gencode.workspaces.worktrees.commit_differences import changed_files, diff_text
-from gencode.workspaces.worktrees.create import locked, shown
+from gencode.workspaces.worktrees.compare_commits import Preview, changed_files, diff_text, preview
+from gencode.workspaces.worktrees.create import shown
 from gencode.workspaces.worktrees.git import Git, trouble, unbroken
-from gencode.workspaces.worktrees.merge_preview import Preview, preview
-from gencode.workspaces.worktrees.worktree import BRANCHES, Worktree, checked_name
+from gencode.workspaces.worktrees.worktree import BRANCHES, Worktree, checked_name, locked
+
+log = logging.getLogger(__name__)
 
 MOST_PATCH = 256 << 20
 APPLY_SECONDS = 120.0
@@ -44,6 +58,8 @@ _WHOLLY = (
     *("--ignore-submodules=none", "--submodule=short", "--end-of-options"),
 )
 NOW = "What is in the checkout now"
+TAKEN = frozenset({"applied", "there"})
+"""The states of work that nobody has to take over any more."""
 
 Allowed = Callable[[Path], bool]
 """Whether a file may be written without asking anybody."""
@@ -72,7 +88,7 @@ class Arrival(Struct, frozen=True, rename="camel"):
 class _Home(Struct, frozen=True):
     """The work in git's store, beside the checkout as it is now."""
 
-    work: Returned
+    work: ReturnedChanges
     checkout: Checkout
     now: str
     found: Preview
@@ -82,13 +98,13 @@ class _Home(Struct, frozen=True):
 class Homecoming:
     """Brings work to the checkout around a folder."""
 
-    def __init__(self, folder: Path, parcels: Parcels) -> None:
+    def __init__(self, folder: Path, parcels: SnapshotStore) -> None:
         self._folder = folder
         self._parcels = parcels
         self.news = True
         """Whether what became of the last that was brought is to be told: it was not taken over before."""
 
-    async def look(self, work: Returned, body: bytes) -> Arrival:
+    async def look(self, work: ReturnedChanges, body: bytes) -> Arrival:
         """What would come of it; nothing is changed."""
         checkout = await checkout_at(self._folder)
         async with apart(checkout) as git:
@@ -97,7 +113,7 @@ class Homecoming:
                 return seen
             return replace(seen, branch=await _branch_for(git, work), how=(f"gen task merge {work.task}",))
 
-    async def bring(self, work: Returned, body: bytes, allowed: Allowed | None = None) -> Arrival:
+    async def bring(self, work: ReturnedChanges, body: bytes, allowed: Allowed | None = None) -> Arrival:
         """Apply it where it fits and every file may be written, or else make a branch of it.
 
         One after the other in a checkout: what another one wrote after the look would be overwritten.
@@ -113,18 +129,18 @@ class Homecoming:
                 return arrived
             return await self._on_branch(checkout, work, body, arrived)
 
-    async def take_in(self, work: Returned, body: bytes) -> None:
+    async def take_in(self, work: ReturnedChanges, body: bytes) -> None:
         """Have the work in the repository, on no branch; UserMistake when it is not all there."""
         checkout = await checkout_at(self._folder)
         await self._taken_in(checkout.git, work, body)
 
-    async def put_on_branch(self, work: Returned, body: bytes) -> str:
+    async def put_on_branch(self, work: ReturnedChanges, body: bytes) -> str:
         """Have the work on a branch of its own in the repository; its name."""
         checkout = await checkout_at(self._folder)
         arrived = await self._on_branch(checkout, work, body, Arrival("unknown", str(checkout.top)))
         return arrived.branch
 
-    async def _compared(self, git: Git, checkout: Checkout, work: Returned, body: bytes) -> _Home:
+    async def _compared(self, git: Git, checkout: Checkout, work: ReturnedChanges, body: bytes) -> _Home:
         await self._taken_in(git, work, body)
         tree, _ = await tree_of(git, checkout)
         now = await commit_of(git, tree, [work.parcel.tip], NOW)
@@ -143,7 +159,7 @@ class Homecoming:
             seen = replace(seen, state="there" if found.tree == tree else "fits")
         return _Home(work, checkout, tree, found, seen)
 
-    async def _taken_in(self, git: Git, work: Returned, body: bytes) -> None:
+    async def _taken_in(self, git: Git, work: ReturnedChanges, body: bytes) -> None:
         """Have both commits in the store: the one the task began at, and the one with what it did."""
         parcel = checked(work.parcel)
         checked(replace(parcel, tip=work.commit))
@@ -164,7 +180,9 @@ class Homecoming:
         if not await has(git, parcel.tip) or not await is_whole(git, work.commit):
             raise UserMistake("What came back of the task is not all there.")
 
-    async def _on_branch(self, checkout: Checkout, work: Returned, body: bytes, seen: Arrival) -> Arrival:
+    async def _on_branch(
+        self, checkout: Checkout, work: ReturnedChanges, body: bytes, seen: Arrival
+    ) -> Arrival:
         """A branch of its own in the repository, for a person to merge."""
         git = checkout.git
         await self._taken_in(git, work, body)
@@ -237,7 +255,7 @@ async def _written(git: Git, now: str, wanted: str) -> str:
     return "" if said.ok else str(trouble(said, "It could not be applied"))
 
 
-async def _branch_for(git: Git, work: Returned) -> str:
+async def _branch_for(git: Git, work: ReturnedChanges) -> str:
     """The branch that work can be put on: that of its task, or one of its own where that is in use."""
     branch = BRANCHES + checked_name(work.task)
     about = await git.tell("for-each-ref", "--format=%(objectname) %(worktreepath)", f"refs/heads/{branch}")
@@ -253,9 +271,60 @@ def _why(seen: Arrival) -> str:
     return "whether it can be merged could not be found out"
 
 
-def _how(checkout: Checkout, work: Returned, branch: str) -> tuple[str, ...]:
+def _how(checkout: Checkout, work: ReturnedChanges, branch: str) -> tuple[str, ...]:
     """The commands that take it over, as they are told for worktrees."""
     there, parcel = shlex.quote(str(checkout.top)), work.parcel
     patch = f"git -C {there} diff --binary {parcel.tip[:12]} {branch}"
     by_patch = f"{patch} | git -C {there} apply --3way"
     return (f"git -C {there} merge {branch}", by_patch) if parcel.tip == parcel.head else (by_patch,)
+
+
+def told(arrival: Arrival) -> Iterator[str]:
+    """Where the changes are now, and what to do about those that could not be applied."""
+    match arrival.state:
+        case "applied" | "there" | "offered":
+            yield from changes.told(_moved(arrival)).splitlines()
+        case "fits":
+            yield f"Its changes can be applied in {arrival.checkout} as things are."
+        case _:
+            known = f"A merge would conflict in: {', '.join(arrival.conflicts)}."
+            unknown = "Whether it can be merged could not be found out."
+            yield known if arrival.state == "conflicts" else unknown
+            for command in arrival.how:
+                yield f"To have it on the branch {arrival.branch}, with the commands that merge it: {command}"
+
+
+def _moved(arrival: Arrival) -> MergedChanges:
+    where, why = arrival.checkout, as_reason(arrival.why)
+    match arrival.state:
+        case "applied" | "there":
+            return MergedChanges(arrival.state, where)
+        case _:
+            return MergedChanges("offered", where, arrival.branch, why, arrival.how)
+
+
+async def begins_behind_of(parcels: SnapshotStore, task: Task) -> str:
+    """What a person should know before a task is woken here; mostly nothing."""
+    found = await parcels.returned(task.id) if task.status.ended else None
+    behind = begins_behind(found[0], mark_of(task.cwd)) if found else None
+    return behind.told() if behind is not None else ""
+
+
+async def noted(journal: Journal, task: str, arrival: Arrival) -> None:
+    """Write down what became of the changes of a task; what was taken over is offered no more."""
+    await _record(journal, task, _moved(arrival), "offers" if arrival.state in TAKEN else "")
+
+
+async def not_brought(journal: Journal, task: str, why: str) -> None:
+    """Write down why the changes of a task did not come; they are offered as before."""
+    await _record(journal, task, LostChanges(task, as_reason(why)), "")
+
+
+async def _record(
+    journal: Journal, task: str, change: MergedChanges | LostChanges, supersedes: Superseded
+) -> None:
+    try:
+        lease = await journal.take(task, new_owner())
+        await journal.append(lease, [ChangesMoved(change, supersedes)], last=True)
+    except (UserMistake, Fenced) as busy:
+        log.info("what became of the changes of task %s was not noted: %s", task, busy)
