@@ -30,12 +30,11 @@ from gencode.stores.memory import MemoryStore
 from gencode.stores.open_store import open_store as open_store
 from gencode.stores.sqlite_schema import VERSION
 from gencode.stores.sqlite_schema import migrate as migrate
-from gencode.tasks.actions import StruckTask, TaskAction
 from gencode.tasks.argument_checks import checked_text
 from gencode.tasks.crash_recovery import close_task
 from gencode.tasks.explain_call import CallExplainer
 from gencode.tasks.fork import EventNumber, Fork
-from gencode.tasks.handle import ConversationTurn, Handle, TaskOptions, task_request
+from gencode.tasks.handle import ConversationTurn, Handle, StruckTask, TaskAction, TaskOptions, task_request
 from gencode.tasks.process_engine import WorkOrder as WorkOrder
 from gencode.tasks.running_task import LocalTask, RunningTask
 from gencode.tasks.service import Prompt

@@ -51,17 +51,17 @@ from gencode.settings import (
     server_tables,
 )
 from gencode.stores.open_store import open_store
-from gencode.tasks.actions import TaskActions
 from gencode.tasks.argument_checks import check_open_arguments, checked_tools
 from gencode.tasks.ask_parent import QuestionRouter
 from gencode.tasks.control import TaskControl
 from gencode.tasks.crash_recovery import close_orphans
 from gencode.tasks.delegate import Delegation
+from gencode.tasks.handle import TaskActions
 from gencode.tasks.history import TaskHistory
 from gencode.tasks.liveness import LivenessTimeouts
-from gencode.tasks.other_process import OtherProcesses
 from gencode.tasks.plan import TaskPlanner
 from gencode.tasks.records import TaskRecords
+from gencode.tasks.remote_task import OtherProcesses
 from gencode.tasks.resume import CallerFactory
 from gencode.tasks.seat_builder import SeatBuilder, SeatDefaults
 from gencode.tasks.service import SessionLimits, TaskService

@@ -24,8 +24,7 @@ from gencode.settings import gen_home
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_pool import Connection
 from gencode.tasks import watch
-from gencode.tasks.other_process import CUT_SHORT
-from gencode.tasks.remote_task import RemoteTask
+from gencode.tasks.remote_task import CUT_SHORT, RemoteTask
 from gencode.tasks.running_task import RunningTask
 from gencode.testing import reported
 from tests.fleet.conftest import PATIENT

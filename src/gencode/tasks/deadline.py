@@ -1,9 +1,9 @@
-"""Deadlines: when a task must end, and whose time is up then.
+"""Deadlines: when a task must end, and whose time limit that is.
 
-A run is bounded by its own seconds (of its budget, and what any run may take) and by the deadlines above it:
+A run is limited by its own seconds (of its budget, and what any run may take) and by the deadlines above it:
 a task that is waited for ends a while before its parent, so that the parent can still pass its result on, and
-one in the background ends with those that it belongs to. Seconds are never held in the ledger: they are this
-moment, which can be set or changed at any time.
+a background task ends with those that it belongs to. Seconds are never held in the ledger: they are a moment,
+which can be set or changed at any time.
 """
 
 import asyncio

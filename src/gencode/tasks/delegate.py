@@ -1,4 +1,4 @@
-"""What an agent holds to delegate: it starts subagents, waits for them, writes to them and stops them."""
+"""The delegate of an agent: starts subagents, waits for them, sends them messages and stops them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,17 +21,16 @@ from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
 from gencode.journal.store import Store, TaskQuery
 from gencode.sessions.caller import Caller
-from gencode.tasks.control import TaskControl
+from gencode.tasks.control import MessageKept, TaskControl
+from gencode.tasks.crash_recovery import restore_output_file
 from gencode.tasks.deadline import ended_in_queue, report_by
 from gencode.tasks.delivery import AgentInbox
-from gencode.tasks.messages import MessageKept
-from gencode.tasks.output_recovery import restore_output_file
 from gencode.tasks.plan import TaskPlanner
+from gencode.tasks.queries import readable_events, with_woken_as_pending
 from gencode.tasks.running_task import RunningTask
-from gencode.tasks.seat_builder import SeatBuilder
+from gencode.tasks.seat_builder import SeatBuilder, with_checked_schema
 from gencode.tasks.supervisor import Supervisor
-from gencode.tasks.task_schema import with_checked_schema
-from gencode.tasks.watch import TaskWatcher, readable_events, with_woken_as_pending
+from gencode.tasks.watch import TaskWatcher
 
 if TYPE_CHECKING:
     from gencode.tasks.start import TaskStarter

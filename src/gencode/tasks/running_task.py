@@ -1,4 +1,4 @@
-"""A task that is being worked on, as whoever asked for it holds it: here, or in a process of its own."""
+"""A running task as its parent holds it, and its implementation for tasks of this process."""
 
 import asyncio
 from abc import ABC, abstractmethod

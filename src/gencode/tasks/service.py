@@ -1,4 +1,4 @@
-"""What a person or a program may ask for: new work, more of earlier work, a word to it, and its end."""
+"""The task service: starts, resumes, forks, messages and budgets tasks for a person or a program."""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,18 +23,18 @@ from gencode.journal.store import Store, TaskQuery
 from gencode.sessions.caller import Approved
 from gencode.sessions.session import Session
 from gencode.tasks.argument_checks import checked_budget, checked_message
+from gencode.tasks.control import MessageKept, MessageSender
 from gencode.tasks.deadline import TimeLimit, seconds_left, time_limits
 from gencode.tasks.delegate import Delegation
 from gencode.tasks.delivery import worth_a_turn
 from gencode.tasks.fork import Fork, fork_point
-from gencode.tasks.messages import MessageKept, MessageSender
-from gencode.tasks.other_process import DetachedTask, OtherProcesses
 from gencode.tasks.plan import EarlierTask, TaskPlan, check_prompt, check_turns
 from gencode.tasks.records import TaskRecords
+from gencode.tasks.remote_task import DetachedTask, OtherProcesses
 from gencode.tasks.running_task import LocalTask, RunningTask
+from gencode.tasks.seat_builder import output_schema_at, with_checked_schema
 from gencode.tasks.start import TaskStarter
 from gencode.tasks.task_budgets import TaskBudgets
-from gencode.tasks.task_schema import output_schema_at, with_checked_schema
 
 SECONDS_ELSEWHERE = (
     "Task {task} is at work in another process, which counts its seconds. Leave them as they are, or change "

@@ -1,4 +1,4 @@
-"""Starting tasks: a plan is written down, its agent gets what it needs, and the supervisor runs it."""
+"""Starts tasks: writes a plan down, builds the agent's seat and gives it to the supervisor."""
 
 import asyncio
 import time
@@ -26,6 +26,7 @@ from gencode.core.ids import stamp
 from gencode.core.messages import Message, UserMessage
 from gencode.core.reasons import DIED, TAKEN_OVER
 from gencode.core.task import Task, fold, transcript_of, whole_transcript
+from gencode.files.file_memory import last_known, recall
 from gencode.journal.dispatch import Dispatching
 from gencode.journal.event_bus import Bus
 from gencode.journal.handover import Handover
@@ -35,14 +36,13 @@ from gencode.tasks.crash_recovery import close_if_orphan, interruption
 from gencode.tasks.deadline import remaining, with_time_left
 from gencode.tasks.delegate import AgentDelegate, Delegation
 from gencode.tasks.delivery import AgentInbox, BackgroundCommands, Delivery, as_sent
-from gencode.tasks.family import TaskFamily
-from gencode.tasks.known_files import recall_files, restore_known_files
 from gencode.tasks.liveness import TaskLiveness, is_abandoned, lease_task, ownership_of
-from gencode.tasks.other_process import DetachedTask, OtherProcesses, new_handover
 from gencode.tasks.plan import DetachedPlan, EarlierTask, NewTask, TaskPlan, check_prompt
-from gencode.tasks.relatives import TaskRelatives, TaskTree
+from gencode.tasks.queries import accounts_above, is_bounded
+from gencode.tasks.relatives import TaskFamily, TaskRelatives, TaskTree
+from gencode.tasks.remote_task import DetachedTask, OtherProcesses, new_handover
 from gencode.tasks.result_cache import NEVER, cache_inputs, cached_ending, cached_reply, find_cached
-from gencode.tasks.resume_messages import (
+from gencode.tasks.resume import (
     busy_error,
     has_unanswered_messages,
     last_tools,
@@ -51,10 +51,8 @@ from gencode.tasks.resume_messages import (
     with_place_notice,
 )
 from gencode.tasks.running_task import LocalTask, RestsOn, RunningTask
-from gencode.tasks.seat_builder import SeatBuilder
+from gencode.tasks.seat_builder import SeatBuilder, output_schema_of
 from gencode.tasks.task_folders import TaskFolders, discarded_unless_begun
-from gencode.tasks.task_queries import accounts_above, is_bounded
-from gencode.tasks.task_schema import output_schema_of
 from gencode.tasks.watch import LOOK_SECONDS
 
 PATIENCE = 5.0
@@ -519,3 +517,22 @@ def _first_messages(plan: TaskPlan, created: TaskCreated) -> list[UserMessage]:
     place = plan.workplace.introduction() if plan.workplace else ()
     said = UserMessage(created.prompt, images=plan.images)
     return [*first, said, *place, *plan.place.notes(), *told_form(output_schema_of(created, spec))]
+
+
+async def restore_known_files(seat: Seat, record: Recorder, transcript: Sequence[Message]) -> None:
+    """Let an agent read the outputs of its earlier runs, and change the files it knew if they are the same.
+
+    What came from a file may claim to know anything, and knows nothing.
+    """
+    from gencode.agent.artifacts import files_in
+
+    for file in files_in(record.folder) if record.folder else ():
+        seat.gate.hand_out(file)
+    if not record.task.imported:
+        await recall_files(seat, transcript)
+
+
+async def recall_files(seat: Seat, transcript: Sequence[Message]) -> None:
+    """Let an agent know the files that calls in its transcript let it know."""
+    if known := last_known(transcript):
+        await asyncio.to_thread(recall, seat.seen, known, seat.workspace)

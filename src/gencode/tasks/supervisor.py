@@ -1,4 +1,4 @@
-"""Owns live tasks: the only place that starts work, ends it, and writes down how it ended."""
+"""Supervises running tasks: the only place that starts work, ends it and writes down how it ended."""
 
 import asyncio
 import logging

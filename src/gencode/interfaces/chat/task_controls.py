@@ -17,8 +17,8 @@ from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.interfaces.chat.notices import named
 from gencode.interfaces.render.number_format import Bar, bar_text, bars
-from gencode.tasks.actions import StruckTask, TaskAction
 from gencode.tasks.control import Verb
+from gencode.tasks.handle import StruckTask, TaskAction
 
 STOPPED = stop_cause("a person stopped it")
 INTERRUPTED = Cause(EndReason.INTERRUPTED, "a person interrupted it")

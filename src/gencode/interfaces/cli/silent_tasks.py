@@ -9,7 +9,7 @@ from gencode.core.outcome import Outcome
 from gencode.core.visible import visible_line
 from gencode.interfaces.render.plain_text import seconds
 from gencode.journal.owner import process_of, suspended
-from gencode.tasks.one_task_process import runs_one_task
+from gencode.tasks.process_engine import runs_one_task
 
 
 async def ways_out(gen: GenCode, tasks: Sequence[Outcome]) -> list[str]:

@@ -9,7 +9,7 @@ from gencode.interfaces.chat.task_controls import bounded, bounds_page
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json
-from gencode.tasks.task_queries import spent_by
+from gencode.tasks.queries import spent_by
 
 
 def budget(args: argparse.Namespace) -> int:

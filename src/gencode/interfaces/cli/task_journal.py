@@ -17,7 +17,7 @@ from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.cli.piped_input import whole_input
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import Steps, answer, answer_json, answer_raw, has_terminal, note
-from gencode.tasks.compare_runs import Comparison, Pair
+from gencode.tasks.history import Comparison, Pair
 
 LARGEST_FILE = 200_000_000
 

@@ -27,9 +27,9 @@ from gencode.interfaces.cli.schema_file import schema
 from gencode.interfaces.cli.terminal_questions import asker_for
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, answer_raw, note, turns
-from gencode.tasks.actions import StruckTask
 from gencode.tasks.control import SENT_BACK, STOP_SECONDS, Verb
-from gencode.tasks.resume_messages import is_here
+from gencode.tasks.handle import StruckTask
+from gencode.tasks.resume import is_here
 from gencode.tasks.running_task import RunningTask
 from gencode.tasks.supervisor import REPORT_SECONDS
 from gencode.tasks.task_folders import current_result

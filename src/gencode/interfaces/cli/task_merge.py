@@ -14,7 +14,7 @@ from gencode.interfaces.render.plain_text import answer, answer_json, note
 from gencode.journal.dispatch import Dispatching
 from gencode.journal.folder_snapshot import Parcels, Returned, repository_around
 from gencode.tasks.leave_worktree import at_work, named_tasks
-from gencode.tasks.resume_messages import is_here
+from gencode.tasks.resume import is_here
 from gencode.workspaces.transfer.apply_changes import Arrival, Homecoming
 from gencode.workspaces.transfer.change_report import TAKEN, noted, told
 from gencode.workspaces.transfer.checkout import checkout_at

@@ -23,7 +23,7 @@ from gencode.interfaces.http.task_schemas import (
     widened,
 )
 from gencode.tasks.fork import Fork
-from gencode.tasks.task_queries import spent_by
+from gencode.tasks.queries import spent_by
 
 
 @endpoint("POST /api/tasks", "act", "Send one agent", body=NewTask, answer=Outcome, status=201)

@@ -26,9 +26,9 @@ from gencode.interfaces.http.hub import Hub
 from gencode.interfaces.http.leader_lock import turn_at
 from gencode.interfaces.http.web_channel import WEB
 from gencode.journal.store import TaskQuery
-from gencode.tasks.actions import StruckTask
 from gencode.tasks.control import STOP_SECONDS, StopResult
 from gencode.tasks.delivery import worth_a_turn
+from gencode.tasks.handle import StruckTask
 
 log = logging.getLogger(__name__)
 

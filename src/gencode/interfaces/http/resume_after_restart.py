@@ -16,8 +16,8 @@ from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
 from gencode.interfaces.http.leader_lock import turn_at
 from gencode.journal.store import TaskQuery
-from gencode.tasks.queue_position import restart_order
-from gencode.tasks.resume_messages import trailing_notices
+from gencode.tasks.queries import restart_order
+from gencode.tasks.resume import trailing_notices
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from gencode.interfaces.http.endpoints import Asked, Name, Nothing, endpoint
 from gencode.interfaces.http.server_state import Site
 from gencode.interfaces.http.task_schemas import Bounds
 from gencode.interfaces.http.tokens import RIGHTS, Right
-from gencode.tasks.task_queries import spent_by
+from gencode.tasks.queries import spent_by
 
 
 class Health(Struct, frozen=True, rename="camel"):
