@@ -249,32 +249,52 @@ def build(around: Surroundings) -> Components:
     records = TaskRecords(store, outputs(), workspace.cwd, settings.agent_caps, settings.stall_seconds)
     workplaces = TaskFolders(home, store)
     processes = OtherProcesses(store, bus, supervisor, around.engine)
-    places = CallerFactory(store, models, seating, session, workplaces, processes)
+    callers = CallerFactory(
+        store,
+        models=models,
+        seating=seating,
+        session=session,
+        folders=workplaces,
+        processes=processes,
+    )
 
-    async def rouse(task: Task) -> Task:
-        return await work.rouse(task)
+    async def wake(task: Task) -> Task:
+        return await work.wake(task)
 
     delegation = Delegation(
-        store,
-        supervisor,
-        seating,
-        TaskPlanner(store, seating, workplaces, places, supervisor.find, settings),
-        watch,
-        reach,
-        QuestionRouter(store, supervisor, watch, settings.question_seconds, settings.answer_seconds),
-        rouse,
-        outputs(),
+        store=store,
+        supervisor=supervisor,
+        seating=seating,
+        planner=TaskPlanner(
+            store,
+            seating=seating,
+            folders=workplaces,
+            callers=callers,
+            find=supervisor.find,
+            limits=settings,
+        ),
+        watch=watch,
+        reach=reach,
+        questions=QuestionRouter(
+            store, supervisor, watch, settings.question_seconds, settings.answer_seconds
+        ),
+        wake=wake,
+        outputs=outputs(),
     )
     starter = TaskStarter(
-        store, bus, seating, workplaces, processes, delegation, outputs(), settings.command_seconds
+        delegation,
+        bus=bus,
+        folders=workplaces,
+        processes=processes,
+        command_seconds=settings.command_seconds,
     )
-    terms = SessionLimits(
+    limits = SessionLimits(
         turns=settings.max_turns,
         seconds=settings.max_seconds,
         budget=settings.budget,
         named=settings.named_budget(around.flags),
     )
-    work = TaskService(session, terms, store, records, delegation, starter, processes)
+    work = TaskService(session, limits=limits, records=records, delegation=delegation, starter=starter)
     return Components(
         settings=settings,
         workspace=workspace,

@@ -192,7 +192,7 @@ async def test_an_agent_that_waited_for_its_turn_and_may_be_queued_is_called_off
         found = await store.dispatched(lease.task)
         return found is not None and found.order is not None
 
-    remote = RemoteTask(lease.state, stop := Stop(), begin, store, Bus(store.events), lease=lease)
+    remote = RemoteTask(lease.state, stop := Stop(), store, Bus(store.events), begin=begin, lease=lease)
     following = asyncio.ensure_future(remote.follow("keeper"))
     await until(queued, "it is queued")
     stop.stop(stop_cause("enough"))

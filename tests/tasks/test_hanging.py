@@ -120,7 +120,7 @@ class Looks:
         self._now = 0.0
         self.told: list[PassingFact] = []
         told, clock = self.told.append, lambda: self._now
-        self._process = ProcessLiveness(store, task, TIMING, seconds, told, clock)
+        self._process = ProcessLiveness(store, task, TIMING, seconds=seconds, tell=told, clock=clock)
 
     async def after(self, *pauses: float) -> Cause | None:
         """What the last of several looks came to, each after a pause."""

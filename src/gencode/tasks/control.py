@@ -234,7 +234,7 @@ class MessageKept(UserMistake):
     """What was said is kept, but who should hear it does not go on with it now."""
 
 
-class Wake(Protocol):
+class WakeInBackground(Protocol):
     """Lets a task go on in the background, with a prompt or with what waits for it."""
 
     async def __call__(self, task: str, prompt: str, *, here: bool) -> None: ...
@@ -244,7 +244,12 @@ class MessageSender:
     """Says something to tasks and wakes those that have ended."""
 
     def __init__(
-        self, apart: OtherProcesses, store: Store, reach: TaskControl, watch: TaskWatcher, wake: Wake
+        self,
+        apart: OtherProcesses,
+        store: Store,
+        reach: TaskControl,
+        watch: TaskWatcher,
+        wake: WakeInBackground,
     ) -> None:
         self._apart = apart
         self._store = store
@@ -252,7 +257,7 @@ class MessageSender:
         self._watch = watch
         self._wake = wake
 
-    async def rouse(self, task: Task) -> Task:
+    async def wake(self, task: Task) -> Task:
         """Let an agent that has ended go on with what waits for it, also when who said that ends."""
         return (await self.send(task, "", posted=True))[0]
 

@@ -46,10 +46,10 @@ from gencode.core.text import one_line
 from gencode.files.file_versions import changed_under
 from gencode.journal.store import Letter, Store, TaskQuery
 from gencode.tasks.running_task import LocalTask, RunningTask
-from gencode.tasks.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from gencode.sandbox.shells import Shell
+    from gencode.tasks.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
 REST_SECONDS = 0.2
@@ -168,6 +168,7 @@ class AgentInbox:
     def __init__(
         self,
         record: Recorder,
+        *,
         cap: Callable[[str], int],
         earlier: Sequence[Task] = (),
         outputs: Path | None = None,
@@ -396,7 +397,7 @@ class Delivery:
     That holds for every agent, whatever surface leads its conversation, if anybody does.
     """
 
-    def __init__(self, store: Store, supervisor: Supervisor) -> None:
+    def __init__(self, store: Store, supervisor: "Supervisor") -> None:
         self._store = store
         self._supervisor = supervisor
         self._since = datetime.now(UTC)

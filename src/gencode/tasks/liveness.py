@@ -188,9 +188,7 @@ class TaskLiveness:
             why = f"it gave no sign of life for {silent:.0f} s; silence_seconds allows no more"
             return Cause(EndReason.SILENT, why)
         if silent >= timing.stalled and not task.run.stalled and not task.status.ended:
-            heard = record.heard
-            await record.commit(TaskStalled(round(silent, 1)))
-            record.heard = heard  # that it was noted is no sign of life
+            await record.commit(TaskStalled(round(silent, 1)), quiet=True)
         return None
 
 
@@ -236,6 +234,7 @@ class ProcessLiveness:
         store: Store,
         task: str,
         timing: LivenessTimeouts,
+        *,
         seconds: float | None,
         tell: Callable[[PassingFact], None],
         clock: Callable[[], float] = time.monotonic,

@@ -147,6 +147,7 @@ class TaskPlanner:
     def __init__(
         self,
         store: Store,
+        *,
         seating: SeatBuilder,
         folders: TaskFolders,
         callers: CallerFactory,

@@ -1,4 +1,4 @@
-"""Queries over stored tasks: their events, ancestors and descendants, what they cost, their queue positions."""
+"""Queries over stored tasks: events, ancestors and descendants, costs, and positions in the queue."""
 
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""Tasks as the journal tells them: found by a shortened id, shown, added up, and deleted with their files."""
+"""Reads stored tasks for people and programs: finds, shows, lists and deletes them."""
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence

@@ -36,6 +36,7 @@ from gencode.journal.event_bus import Bus
 from gencode.journal.handover import Elsewhere, Engine, Handover
 from gencode.journal.store import Lease, Store, Wish
 from gencode.tasks.crash_recovery import close_if_orphan, close_unclaimed, stop_anywhere, time_out
+from gencode.tasks.deadline import TimeLimits, with_time_left
 from gencode.tasks.liveness import Liveness, ProcessLiveness
 from gencode.tasks.running_task import GRACE_SECONDS, RunningTask
 from gencode.tasks.supervisor import Supervisor
@@ -56,8 +57,6 @@ BEGIN_SECONDS = 10.0
 CUT_SHORT = Cause(EndReason.PARENT_STOPPED, "whoever sent it was stopped meanwhile")
 Begin = Callable[[], Awaitable[Elsewhere]]
 """Starts the process that runs a task."""
-Timed = Callable[[Handover], Handover]
-"""What a process is handed, with the seconds that its task has from this moment on."""
 
 
 class FollowedTask(RunningTask):
@@ -141,21 +140,26 @@ class RemoteTask(FollowedTask):
         self,
         task: Task,
         stop: Stop,
-        begin: Begin,
         store: Store,
         bus: Bus,
-        slot: Slot | None = None,
+        *,
+        process: Elsewhere | None = None,
+        begin: Begin | None = None,
         lease: Lease | None = None,
+        slot: Slot | None = None,
         liveness: Liveness | None = None,
     ) -> None:
-        """`slot` is its right to be at work, in the process that sent it, and `lease` what it is written with
-        while it waits for its turn. Without `liveness`, leases that run out tell others to take its place.
+        """With its `process`, or with what `begin` starts once it is its turn; until then it is written with
+        `lease`.
+
+        `slot` is its right to be at work, in the process of its parent. Without `liveness`, expired leases
+        tell others to take its place.
         """
         super().__init__(task, stop, store, bus, liveness)
+        self._process = process
         self._begin = begin
-        self._slot = slot
         self._lease = lease
-        self._process: Elsewhere | None = None
+        self._slot = slot
         self._unanswered = OpenQuestions()
         self._returning: asyncio.Task[None] | None = None
         self._waits = WorkerWait(self.tell)
@@ -167,8 +171,9 @@ class RemoteTask(FollowedTask):
         return self._process is None
 
     async def begin(self) -> None:
-        """Let a process take it."""
-        self._process = await self._begin()
+        """Let a process take it, if none has it yet."""
+        if self._begin is not None:
+            self._process = await self._begin()
 
     def fall(self) -> None:
         """Take it off the stop tree and let others work: it has ended."""
@@ -328,26 +333,33 @@ class OtherProcesses:
         """Whether they may be on other machines, with folders that are not on this one."""
         return bool(getattr(self._engine, "far", False))
 
-    async def bind(self, handover: Handover, stop: Stop, slot: Slot, timed: Timed) -> RemoteTask:
+    async def bind(self, handover: Handover, stop: Stop, slot: Slot, limits: TimeLimits) -> RemoteTask:
         """Run a task in a process that ends with this one; what happens there is heard here.
 
-        Where too many agents are at work, it is written down and waits for its turn; `timed` says how long it
-        may take when that has come.
+        Where too many agents are at work, it is written down and waits for its turn. `limits` bound its time
+        once it begins.
         """
         if self._engine is None or handover.created is None:
             raise UserMistake(NOT_HERE)
         if slot.try_take():
-            remote = await self._at_once(timed(handover), stop, slot)
+            remote = await self._at_once(self._timed(handover, limits), stop, slot)
         else:
             lease = await self._store.create(
                 handover.created, self._supervisor.owner, session=handover.account
             )
             handover = replace(handover, task=lease.task, keeper=lease.owner)
-            begin = partial(self._in_turn, handover, timed)
-            alive = self._liveness(lease.task, handover)
-            remote = RemoteTask(lease.state, stop, begin, self._store, self._bus, slot, lease, alive)
+            remote = RemoteTask(
+                lease.state,
+                stop,
+                self._store,
+                self._bus,
+                begin=partial(self._in_turn, handover, limits),
+                lease=lease,
+                slot=slot,
+                liveness=self._liveness(lease.task, handover),
+            )
             self._bus.publish(await self._store.events(lease.task))
-        slot.task = remote.id
+        slot.assign(remote.id)
         self._supervisor.watch(remote, lambda: self._followed(remote))
         return remote
 
@@ -356,7 +368,9 @@ class OtherProcesses:
         if self.far:
             return None
         tell = partial(self._bus.tell, task)
-        return ProcessLiveness(self._store, task, self._supervisor.timing, handover.seconds, tell)
+        return ProcessLiveness(
+            self._store, task, self._supervisor.timing, seconds=handover.seconds, tell=tell
+        )
 
     async def _followed(self, remote: RemoteTask) -> None:
         """Follow a task to its end; one that was stopped while the database was away is called off later."""
@@ -375,10 +389,15 @@ class OtherProcesses:
         finally:
             if not begun:
                 slot.give_back()
-        told, alive = _told(events, process.task), self._liveness(process.task, handover)
-        begin = partial(_already, process)
-        remote = RemoteTask(told, stop, begin, self._store, self._bus, slot, liveness=alive)
-        await remote.begin()
+        remote = RemoteTask(
+            _told(events, process.task),
+            stop,
+            self._store,
+            self._bus,
+            process=process,
+            slot=slot,
+            liveness=self._liveness(process.task, handover),
+        )
         self._bus.publish(events)
         return remote
 
@@ -427,9 +446,13 @@ class OtherProcesses:
         tell = partial(self._bus.tell, handover.named or handover.task)
         return await retry(partial(self._start, handover), self._supervisor.stop, tell, QUEUES)
 
-    async def _in_turn(self, handover: Handover, timed: Timed) -> Elsewhere:
+    async def _in_turn(self, handover: Handover, limits: TimeLimits) -> Elsewhere:
         """Let a process take a task whose turn has come."""
-        return await self._start(timed(handover))
+        return await self._start(self._timed(handover, limits))
+
+    def _timed(self, handover: Handover, limits: TimeLimits) -> Handover:
+        """What a process is handed, with the seconds that its task has from this moment on."""
+        return with_time_left(limits, self._supervisor.find, handover)
 
     async def _start(self, handover: Handover) -> Elsewhere:
         if self._engine is None:
@@ -459,10 +482,6 @@ def new_handover(
         account=account,
         named=new_id(),
     )
-
-
-async def _already(process: Elsewhere) -> Elsewhere:
-    return process
 
 
 def _told(events: list[Event], task: str) -> Task:

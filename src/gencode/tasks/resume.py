@@ -58,6 +58,7 @@ class CallerFactory:
     def __init__(
         self,
         store: Store,
+        *,
         models: ModelRegistry,
         seating: SeatBuilder,
         session: Session,

@@ -5,7 +5,6 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -30,12 +29,12 @@ from gencode.files.file_memory import last_known, recall
 from gencode.journal.dispatch import Dispatching
 from gencode.journal.event_bus import Bus
 from gencode.journal.handover import Handover
-from gencode.journal.store import Lease, Store
+from gencode.journal.store import Lease
 from gencode.sessions.caller import Caller
 from gencode.tasks.crash_recovery import close_if_orphan, interruption
-from gencode.tasks.deadline import remaining, with_time_left
+from gencode.tasks.deadline import remaining
 from gencode.tasks.delegate import AgentDelegate, Delegation
-from gencode.tasks.delivery import AgentInbox, BackgroundCommands, Delivery, as_sent
+from gencode.tasks.delivery import AgentInbox, BackgroundCommands, as_sent
 from gencode.tasks.liveness import TaskLiveness, is_abandoned, lease_task, ownership_of
 from gencode.tasks.plan import DetachedPlan, EarlierTask, NewTask, TaskPlan, check_prompt
 from gencode.tasks.queries import accounts_above, is_bounded
@@ -51,7 +50,7 @@ from gencode.tasks.resume import (
     with_place_notice,
 )
 from gencode.tasks.running_task import LocalTask, RestsOn, RunningTask
-from gencode.tasks.seat_builder import SeatBuilder, output_schema_of
+from gencode.tasks.seat_builder import output_schema_of
 from gencode.tasks.task_folders import TaskFolders, discarded_unless_begun
 from gencode.tasks.watch import LOOK_SECONDS
 
@@ -64,28 +63,25 @@ class TaskStarter:
 
     def __init__(
         self,
-        store: Store,
+        delegation: Delegation,
+        *,
         bus: Bus,
-        seating: SeatBuilder,
         folders: TaskFolders,
         processes: OtherProcesses,
-        delegation: Delegation,
-        outputs: Path | None,
         command_seconds: float,
     ) -> None:
         """An agent that has answered waits `command_seconds` for its background commands."""
-        self._store = store
-        self._bus = bus
-        self._supervisor = delegation.supervisor
-        self._seating = seating
-        self._folders = folders
-        self._processes = processes
         self._delegation = delegation
-        self._outputs = outputs
+        self._store = store = delegation.store
+        self._supervisor = delegation.supervisor
+        self._seating = delegation.seating
+        self._outputs = delegation.outputs
+        self._bus = bus
+        self._folders = folders
+        self.processes = processes
         self._command_seconds = command_seconds
         self._tree = TaskTree()
-        self._family = TaskFamily(store, bus, self._supervisor, self._tree, outputs)
-        self._supervisor.chores.append(Delivery(store, self._supervisor).run)
+        self._family = TaskFamily(store, bus, self._supervisor, self._tree, self._outputs)
         self._calls = CallQueue(store.ledger, store.changes, self._close_if_dead)
         self._resuming: dict[str, asyncio.Event] = {}
         self._lent: dict[str, asyncio.Event] = {}
@@ -131,15 +127,15 @@ class TaskStarter:
                 account=plan.account,
                 output_schema=run.schema,
             )
-            return await self._processes.detach(handover)
+            return await self.processes.detach(handover)
         await self._check_price(plan.model, run.created, run.created.budget, plan.account)
-        wanted, far = run.worktree, self._processes.far
+        wanted, far = run.worktree, self.processes.far
         lent = self._folders.for_other_process(
             run.created, plan.workspace, run.copies, wanted=wanted, far=far
         )
         async with lent as (created, notice):
             handover = new_handover(created, plan.model, plan.seconds, bound=False)
-            begun = await self._processes.detach(replace(handover, fork=run.fork))
+            begun = await self.processes.detach(replace(handover, fork=run.fork))
             return begun._replace(folder_notice=begun.folder_notice or notice)
 
     async def _check_plans_price(self, plan: TaskPlan) -> None:
@@ -155,8 +151,7 @@ class TaskStarter:
         slot = self._supervisor.slots.slot("", created.parent or "", place.model.name)
         account = place.account if created.parent is None else ""
         handover = new_handover(created, place.model, plan.time.most, bound=True, account=account)
-        timed = partial(with_time_left, plan.time, self._supervisor.find)
-        remote = await self._processes.bind(handover, place.stop, slot, timed)
+        remote = await self.processes.bind(handover, place.stop, slot, plan.time)
         self._tree.learn(remote.id, created.parent, created.agent)
         return remote
 
@@ -458,7 +453,7 @@ class TaskStarter:
         relatives = TaskRelatives(self._tree, task.id, shells, partial(self._family.meet, task))
         seat = self._seating.seat(plan.agent, task, toolbox, place, plan.limits, relatives)
         if slot is not None:
-            slot.task = task.id
+            slot.assign(task.id)
         payer = Payer(self._store.ledger, self._calls, record.lease.path, record.lease.owner)
         return self._family.introduced(replace(seat, slot=slot, system=system, payer=payer), task)
 
@@ -478,11 +473,11 @@ class TaskStarter:
         waits, task = plan.limits.commands, record.task.id
         inbox = AgentInbox(
             record,
-            self._seating.result_cap,
-            children,
-            self._outputs,
-            lambda: seat.seen.stale(cwd),
-            BackgroundCommands(
+            cap=self._seating.result_cap,
+            earlier=children,
+            outputs=self._outputs,
+            stale=lambda: seat.seen.stale(cwd),
+            commands=BackgroundCommands(
                 lambda: seat.shells().of(task),
                 self._command_seconds if waits is None else waits,
                 lambda: remaining(self._supervisor.find(task), self._supervisor.find),
@@ -495,15 +490,14 @@ class TaskStarter:
         delegate = AgentDelegate(self._delegation, self, replace(plan.place, task=task), inbox)
         self._family.take_up(children, inbox, seat)
         seat = replace(seat, delegate=delegate, inbox=inbox)
-        liveness = TaskLiveness(record, self._supervisor.timing)
         return LocalTask(
             seat,
             [*transcript],
             record,
             plan.place.stop,
-            plan.workplace,
-            liveness,
-            plan.time,
+            workplace=plan.workplace,
+            liveness=TaskLiveness(record, self._supervisor.timing),
+            limits=plan.time,
             first=first,
             rests_on=rests_on,
             ready=ready,

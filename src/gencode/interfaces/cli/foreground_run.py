@@ -100,7 +100,7 @@ class Signals:
         def late() -> None:
             self.tell(job.id)
 
-        job.deadline.on_passed = late
+        job.deadline.when_passed(late)
 
 
 @contextmanager

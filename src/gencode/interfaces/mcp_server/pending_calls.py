@@ -49,9 +49,8 @@ class Errand:
             try:
                 await asyncio.wait([work, left, news], return_when=asyncio.FIRST_COMPLETED)
             finally:
-                self.job.sent_back = None
+                self.job.drop_background_signal()
                 news.cancel()
-                left.cancel()
         return await self.gen.outcome(self.job) if work is None or work.done() else None
 
     async def leave(self) -> bool:
