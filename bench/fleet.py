@@ -36,7 +36,7 @@ from gencode.core.messages import UserMessage
 from gencode.core.questions import Answer
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.journal.store import Lease, Store, Wish
+from gencode.journal.store import Lease, Store, TaskSignal
 from gencode.permissions.trust import standing, trust
 from gencode.questions.question_desk import QuestionDesk
 from gencode.settings import gen_home
@@ -253,7 +253,7 @@ async def cancel(fleet: Fleet) -> None:
             [task] = await submit(gen, 1)
             await until(lambda task=task: task in fleet.owners(), "a worker is at it")
             began = time.perf_counter()
-            await gen.store.ask(task, Wish.STOP)
+            await gen.store.ask(task, TaskSignal.STOP)
             found = await gen.store.task(task)
             while found is not None and not found.status.ended:
                 await asyncio.sleep(0.002)

@@ -11,10 +11,10 @@ import msgspec
 from gencode.agent.hook_settings import parse_hooks
 from gencode.agent.instructions import Instructions, no_instructions
 from gencode.agent.models import OFFLINE, ModelRegistry
-from gencode.agent.outgoing_mail import Business, Secretary
+from gencode.agent.outgoing_mail import Messaging, MessagingContext
 from gencode.agent.ports import Provider
 from gencode.agent.toolbox import Tool, Toolbox
-from gencode.agent.work_queue import Slots
+from gencode.agent.work_queue import SlotPool
 from gencode.agents.library import Library
 from gencode.agents.registry import Registry
 from gencode.core.errors import UserMistake
@@ -25,7 +25,7 @@ from gencode.core.spec import AgentSpec, Workspace
 from gencode.core.task import Task
 from gencode.files.file_versions import FileVersions
 from gencode.fleet.choose_engine import engine_for
-from gencode.journal.event_bus import Bus
+from gencode.journal.event_bus import EventBus
 from gencode.journal.handover import Engine
 from gencode.journal.store import Store
 from gencode.mcp.session_servers import FILES, SessionServers, Tables, server_commands
@@ -160,13 +160,13 @@ class Components(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """How the folder stands: what it brings counts only when a person trusts it."""
     store: Store
     supervisor: Supervisor
-    bus: Bus
+    bus: EventBus
     library: Library
     """The agents and skills there are, as their files are now."""
     switchboard: ProviderFactory
     models: ModelRegistry
     plugins: Plugins
-    secretary: Secretary
+    secretary: Messaging
     toolbox: Toolbox
     named_tools: tuple[str, ...]
     root: Root
@@ -206,7 +206,7 @@ def build(around: Surroundings) -> Components:
     """Put together what one open GenCode is made of; nothing is started yet."""
     settings, store, supervisor = around.settings, around.store, around.supervisor
     workspace, policy = around.workspace, around.policy
-    home, bus, root = gen_home(), Bus(store.events), Root(policy)
+    home, bus, root = gen_home(), EventBus(store.events), Root(policy)
     above = [standing(each, home) for each in folders_above(workspace.root)]
     library = Library(home, [around.project, *above], as_task_call, settings.agents)
     switchboard = ProviderFactory(settings.prices, store=store, rates=settings.fleet_rates)
@@ -325,8 +325,8 @@ def build(around: Surroundings) -> Components:
     )
 
 
-def _secretary(around: Surroundings, root: Root, bus: Bus, library: Library) -> Secretary:
-    business = Business(
+def _secretary(around: Surroundings, root: Root, bus: EventBus, library: Library) -> Messaging:
+    business = MessagingContext(
         home=gen_home(),
         cwd=around.workspace.cwd,
         policy=lambda: root.policy,
@@ -335,7 +335,7 @@ def _secretary(around: Surroundings, root: Root, bus: Bus, library: Library) -> 
         is_open=lambda task: around.supervisor.find(task) is not None,
         channels=around.settings.channels,
     )
-    return Secretary(around.store, bus, business)
+    return Messaging(around.store, bus, business)
 
 
 def _price(switchboard: ProviderFactory, settings: Settings, model: str) -> Price:
@@ -369,7 +369,7 @@ async def opened(
         engine = engine_for(store, gen_home(), workspace.cwd, flags, policy) if alone else None
         telemetry = await stack.enter_async_context(Telemetry(chosen.telemetry, chosen.telemetry_content))
         timing = LivenessTimeouts(chosen.stall_seconds, chosen.silence_seconds)
-        supervisor = Supervisor(store, Slots(chosen.max_agents, chosen.agent_caps), timing)
+        supervisor = Supervisor(store, SlotPool(chosen.max_agents, chosen.agent_caps), timing)
         desk = _desk(asker)
         if desk is not None:
             await stack.enter_async_context(desk.open(store, supervisor.owner))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.agent.call_cost import Scale, taken, weight
+from gencode.agent.call_cost import TokenEstimator, taken, weight
 from gencode.agent.compaction import planned
 from gencode.agent.compaction_summary import by_harness, note, question, todos_in
 from gencode.core.events import Event, MessageAdded, TranscriptCompacted
@@ -184,7 +184,7 @@ def test_the_harness_carries_on_the_summary_before_whatever_is_in_its_text() -> 
 def test_a_transcript_that_is_weighed_as_it_grows_weighs_the_same(
     transcript: list[Message], looks: list[int]
 ) -> None:
-    scale = Scale()
+    scale = TokenEstimator()
     for length in [*sorted(looks), len(transcript)]:
         assert scale.taken(transcript[:length], 5) == taken(transcript[:length], 5)
 

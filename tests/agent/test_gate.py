@@ -11,9 +11,9 @@ from gencode.agent.gate import (
     CallingAgent,
     Gate,
     NoAgents,
-    NoRelatives,
+    NoRelatedTasks,
+    RelatedTasks,
     Relation,
-    Relatives,
 )
 from gencode.agent.toolbox import Tool, Toolbox, ToolContext, tool
 from gencode.core.messages import ToolCall
@@ -81,7 +81,7 @@ def gate(
     once: set[Approval] | None = None,
     asker: Asker | None = None,
     background: bool = False,
-    relatives: Relatives | None = None,
+    relatives: RelatedTasks | None = None,
 ) -> Gate:
     return Gate(
         chain=chain or policies or (Policy(),),
@@ -90,7 +90,7 @@ def gate(
         agent=CallingAgent("9f3a1c2e", "main", named=named),
         approvals=Approvals(once=set() if once is None else once, asker=asker, background=background),
         agents=ExploreReads(),
-        relatives=relatives or NoRelatives(),
+        relatives=relatives or NoRelatedTasks(),
     )
 
 
@@ -205,7 +205,7 @@ def test_the_kind_of_agent_decides_about_spawning(where: Workspace) -> None:
 
 
 def test_whose_task_it_is_decides_about_stopping_it(where: Workspace) -> None:
-    class Two(NoRelatives):
+    class Two(NoRelatedTasks):
         """A child and a sibling."""
 
         def relation(self, target: str) -> Relation:

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.agent.hook_settings import MOST_HOOKS, Hook, Hooked, parse_hooks
+from gencode.agent.hook_settings import MOST_HOOKS, Hook, HookSettings, parse_hooks
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "60"))
 
 
-def one(matcher: Any = "Bash", **more: Any) -> Hooked:
+def one(matcher: Any = "Bash", **more: Any) -> HookSettings:
     group = {"matcher": matcher, "hooks": [{"type": "command", "command": "guard", **more}]}
     return parse_hooks({"PreToolUse": [group]}, of_agent=True)
 
@@ -26,7 +26,7 @@ def test_the_four_moments_are_read_from_an_agents_file():
         "PostToolUse": [{"matcher": "*", "hooks": [{"type": "command", "command": "b"}]}],
         "Stop": [{"hooks": [{"type": "command", "command": "c"}]}],
     }
-    assert parse_hooks(raw, of_agent=True) == Hooked(
+    assert parse_hooks(raw, of_agent=True) == HookSettings(
         (
             Hook("start", "begin"),
             Hook("before", "a", ("bash", "edit"), 5.0),
@@ -49,7 +49,7 @@ def test_hooks_of_the_settings_know_whose_they_are():
 @pytest.mark.parametrize("event", ["pre_tool_use", "pretooluse", "PRE-TOOL-USE"])
 def test_events_may_be_spelled_otherwise(event: str):
     raw = {event: [{"matcher": "", "hooks": [{"type": "command", "command": "a"}]}]}
-    assert parse_hooks(raw, of_agent=True) == Hooked((Hook("before", "a"),))
+    assert parse_hooks(raw, of_agent=True) == HookSettings((Hook("before", "a"),))
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.sandbox.processes.living import alive, eventually, new_word
 
-from gencode.agent.hook_settings import Event, Hook, parse_hooks
-from gencode.agent.hooks import MOST_GIVEN, MOST_KEPT, Around, Hooks, Said, hooks_for
+from gencode.agent.hook_settings import Hook, HookEvent, parse_hooks
+from gencode.agent.hooks import MOST_GIVEN, MOST_KEPT, HookContext, HookResult, Hooks, hooks_for
 from gencode.agent.toolbox import Toolbox, ToolContext, tool
 from gencode.core.messages import ToolCall, ToolResult
 from gencode.core.spec import Workspace
@@ -35,7 +35,7 @@ class Yard:
     def hooks(self, *hooks: Hook, main: bool = False) -> Hooks:
         workspace = Workspace(self.root, self.root, self.root)
         found = hooks_for(
-            Around("0000abcd", "tester", workspace, Toolbox([edit]), main), self._commands.run, hooks
+            HookContext("0000abcd", "tester", workspace, Toolbox([edit]), main), self._commands.run, hooks
         )
         assert found is not None
         return found
@@ -195,9 +195,9 @@ async def test_after_a_call_the_agent_reads_what_hooks_say(yard: Yard):
 
 async def test_at_the_start_hooks_may_tell_something_or_object(yard: Yard):
     tells = Hook("start", says({"hookSpecificOutput": {"additionalContext": "main is frozen"}}))
-    assert await yard.hooks(tells).started() == Said(note="main is frozen")
-    assert await yard.hooks(Hook("start", "echo closed >&2; exit 2")).started() == Said("closed")
-    assert await yard.hooks(before("exit 2")).started() == Said()
+    assert await yard.hooks(tells).started() == HookResult(note="main is frozen")
+    assert await yard.hooks(Hook("start", "echo closed >&2; exit 2")).started() == HookResult("closed")
+    assert await yard.hooks(before("exit 2")).started() == HookResult()
 
 
 async def test_a_hook_keeps_an_agent_at_work_a_few_times_at_most(yard: Yard):
@@ -214,14 +214,14 @@ async def test_a_hook_keeps_an_agent_at_work_a_few_times_at_most(yard: Yard):
     ("main", "event", "name"),
     [(True, "stop", "Stop"), (False, "stop", "SubagentStop"), (False, "start", "SubagentStart")],
 )
-async def test_events_have_the_names_that_hooks_know(yard: Yard, main: bool, event: Event, name: str):
+async def test_events_have_the_names_that_hooks_know(yard: Yard, main: bool, event: HookEvent, name: str):
     hooks = yard.hooks(Hook(event, "cat > given"), main=main)
     await (hooks.stopping() if event == "stop" else hooks.started())
     assert json.loads((yard.root / "given").read_text())["hook_event_name"] == name
 
 
 def test_without_hooks_for_this_seat_there_are_none(tmp_path: Path):
-    around = Around("0000abcd", "tester", Workspace(tmp_path, tmp_path, tmp_path), Toolbox())
+    around = HookContext("0000abcd", "tester", Workspace(tmp_path, tmp_path, tmp_path), Toolbox())
     run = Commands(tmp_path / "state").run
     assert hooks_for(around, run, [Hook("stop", "true", seats="main")]) is None
     assert hooks_for(around, run, []) is None

@@ -2,11 +2,11 @@
 
 import asyncio
 
-from gencode.agent.news import News
+from gencode.agent.news import NoticeThrottle
 
 
 async def test_what_is_said_again_and_again_is_news_only_after_a_while() -> None:
-    news = News(0.2)
+    news = NoticeThrottle(0.2)
     at_once = [news.due() for _ in range(100)]
     await asyncio.sleep(0.25)
     later = [news.due() for _ in range(100)]
@@ -14,4 +14,4 @@ async def test_what_is_said_again_and_again_is_news_only_after_a_while() -> None
 
 
 async def test_each_has_its_own_news() -> None:
-    assert [News().due() for _ in range(2)] == [True, True]
+    assert [NoticeThrottle().due() for _ in range(2)] == [True, True]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gencode.agent import output_file
-from gencode.agent.output_file import TaskFile, is_whole, rewrite
+from gencode.agent.output_file import TaskOutputFile, is_whole, rewrite
 from gencode.core.events import (
     CallDecided,
     DurableFact,
@@ -76,9 +76,9 @@ def folded(events: list[Event]) -> Task:
     return task
 
 
-def grown(path: Path, events: list[Event], step: int = 1) -> TaskFile:
+def grown(path: Path, events: list[Event], step: int = 1) -> TaskOutputFile:
     """A file that grew by a few facts at a time."""
-    file = TaskFile(path)
+    file = TaskOutputFile(path)
     for first in range(0, len(events), step):
         file.add(folded(events[: first + step]), events[first : first + step])
     return file
@@ -145,7 +145,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 
 def test_a_task_that_comes_to_the_background_later_says_where_its_beginning_is(tmp_path: Path) -> None:
     events = journal(*LIFE)
-    TaskFile(tmp_path / "a.md").add(folded(events[:6]), events[5:6])
+    TaskOutputFile(tmp_path / "a.md").add(folded(events[:6]), events[5:6])
     assert (tmp_path / "a.md").read_text() == (
         "# Explore: a look\n\nTask: 9f3a1c2e\nFolder: /w\n"
         "It has been in the background since here; its earlier steps: gen task show 9f3a1c2e\n"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gencode.agent import output_schema
 from gencode.agent.json_reply import MOST_DEPTH, MOST_TEXT, the_json_in
-from gencode.agent.output_schema import LONGEST_COMPLAINT, NotFitting, check_schema, read_output
+from gencode.agent.output_schema import LONGEST_COMPLAINT, SchemaMismatch, check_schema, read_output
 from gencode.core.errors import ToolError, UserMistake
 
 EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "100")), deadline=None)
@@ -56,7 +56,7 @@ prose = st.text(st.characters(exclude_characters="`~{}[]", exclude_categories=["
 
 
 def complaint(text: str, schema: dict[str, Any] | None = None) -> str:
-    with pytest.raises(NotFitting) as caught:
+    with pytest.raises(SchemaMismatch) as caught:
         read_output(text, schema or {})
     return str(caught.value)
 
@@ -394,4 +394,4 @@ def test_a_schema_that_refers_to_itself_asks_for_nothing_more() -> None:
 
 
 def test_what_does_not_fit_is_an_error_for_the_model() -> None:
-    assert issubclass(NotFitting, ToolError)
+    assert issubclass(SchemaMismatch, ToolError)

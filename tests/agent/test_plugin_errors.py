@@ -2,13 +2,13 @@
 
 import pytest
 
-from gencode.agent.plugin_errors import SHOWN, Blame, blamed, words_of
+from gencode.agent.plugin_errors import SHOWN, PluginErrors, blamed, words_of
 from gencode.core.errors import ProviderError
 
 
 def raised(error: Exception) -> Exception:
     """An exception after it was raised by somebody else's provider."""
-    with pytest.raises(type(error)) as caught, Blame("the provider Mine"):
+    with pytest.raises(type(error)) as caught, PluginErrors("the provider Mine"):
         raise error
     return caught.value
 
@@ -22,7 +22,7 @@ def test_what_is_raised_inside_is_told_as_the_failure_of_whoever_was_at_work() -
 
 
 def test_the_innermost_one_is_to_blame_and_is_found_in_a_group() -> None:
-    with pytest.raises(ValueError) as caught, Blame("the asker Theirs"):
+    with pytest.raises(ValueError) as caught, PluginErrors("the asker Theirs"):
         raise raised(ValueError("mine"))
     group = ExceptionGroup("several", [OSError("ours"), ExceptionGroup("more", [caught.value])])
     assert blamed(group) == "the provider Mine failed: ValueError: mine"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gencode.agent.toolbox import Growing, Param, Shelved, Tool, Toolbox, ToolContext, tool
+from gencode.agent.toolbox import GrowingToolbox, LazyTool, Param, Tool, Toolbox, ToolContext, tool
 from gencode.core.errors import ToolError, UnknownName, UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.spec import ToolChoice
@@ -165,7 +165,7 @@ def test_a_tool_on_the_shelf_is_loaded_once_and_only_when_it_is_named() -> None:
         loaded.append("shelf_look")
         return shelf_look
 
-    box = Toolbox([look, Shelved("shelf_look", load, ("from-the-shelf",))])
+    box = Toolbox([look, LazyTool("shelf_look", load, ("from-the-shelf",))])
     assert ([*box], "FromTheShelf" in box, len(box)) == (["Look", "shelf_look"], True, 2)
     assert [[*part] for part in (box.usual(), box.without(["shelf_look"]), box.chosen(ToolChoice()))] == [
         ["Look"],
@@ -196,7 +196,7 @@ def test_further_tools_are_asked_for_once_and_take_no_name_that_is_there() -> No
 
 def test_tools_that_come_while_an_agent_is_at_work_are_added_and_none_is_replaced() -> None:
     come = [look]
-    box = Growing([scribble], lambda: come, lambda _: None)
+    box = GrowingToolbox([scribble], lambda: come, lambda _: None)
     told = box.schemas()
     box.grow()
     assert box.schemas() is told

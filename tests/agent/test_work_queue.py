@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.agent.work_queue import Slot, Slots, Standing, order_of_starts
+from gencode.agent.work_queue import QueueEntry, Slot, SlotPool, order_of_starts
 from gencode.core.errors import UserMistake
 
 EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "100")), deadline=None)
@@ -45,12 +45,12 @@ async def cancelled(*tasks: "asyncio.Task[None]") -> None:
 )
 def test_a_cap_that_lets_nobody_work_is_a_mistake(most: int, caps: Mapping[str, int], sentence: str) -> None:
     with pytest.raises(UserMistake) as caught:
-        Slots(most, caps)
+        SlotPool(most, caps)
     assert str(caught.value) == sentence
 
 
 async def test_a_free_slot_is_taken_at_once_and_taking_it_twice_takes_one() -> None:
-    slots = Slots(2)
+    slots = SlotPool(2)
     first, second, third = (slots.slot(key, "main", MODEL) for key in "abc")
     assert (first.try_take(), first.try_take()) == (True, True)
     await first.take()
@@ -59,7 +59,7 @@ async def test_a_free_slot_is_taken_at_once_and_taking_it_twice_takes_one() -> N
 
 
 async def test_a_slot_that_is_given_back_twice_is_free_once() -> None:
-    slots = Slots(2)
+    slots = SlotPool(2)
     first, second, third, fourth = (slots.slot(key, "main", MODEL) for key in "abcd")
     await first.take()
     await second.take()
@@ -69,7 +69,7 @@ async def test_a_slot_that_is_given_back_twice_is_free_once() -> None:
 
 
 async def test_over_the_cap_one_waits_with_a_visible_position() -> None:
-    slots = Slots(1)
+    slots = SlotPool(1)
     busy, *others = (slots.slot(key, "main", MODEL) for key in "abc")
     await busy.take()
     tasks = [taking(slot) for slot in others]
@@ -83,7 +83,7 @@ async def test_over_the_cap_one_waits_with_a_visible_position() -> None:
 
 
 async def test_one_that_waits_cannot_be_waited_for_twice() -> None:
-    slots = Slots(1)
+    slots = SlotPool(1)
     busy, other = slots.slot("a", "main", MODEL), slots.slot("b", "main", MODEL)
     await busy.take()
     task = taking(other)
@@ -97,7 +97,7 @@ async def test_one_that_waits_cannot_be_waited_for_twice() -> None:
 
 
 async def test_nobody_slips_in_between_giving_back_and_waking_up() -> None:
-    slots = Slots(1)
+    slots = SlotPool(1)
     busy, first, late = (slots.slot(key, "main", MODEL) for key in "abc")
     await busy.take()
     task = taking(first)
@@ -109,7 +109,7 @@ async def test_nobody_slips_in_between_giving_back_and_waking_up() -> None:
 
 
 async def test_parents_take_turns_however_many_one_of_them_sends() -> None:
-    slots = Slots(1)
+    slots = SlotPool(1)
     keys = ("a1", "a2", "a3", "a4", "b1", "b2", "c1")
     busy = slots.slot("busy", "main", MODEL)
     await busy.take()
@@ -128,7 +128,7 @@ async def test_parents_take_turns_however_many_one_of_them_sends() -> None:
 
 
 async def test_one_that_was_at_work_before_goes_before_new_ones() -> None:
-    slots = Slots(1)
+    slots = SlotPool(1)
     old, busy, new = (slots.slot(key, key, MODEL) for key in ("old", "busy", "new"))
     await old.take()
     old.give_back()
@@ -143,7 +143,7 @@ async def test_one_that_was_at_work_before_goes_before_new_ones() -> None:
 
 
 async def test_a_provider_and_a_model_have_caps_of_their_own() -> None:
-    slots = Slots(9, {"big": 2, "big/slow": 1})
+    slots = SlotPool(9, {"big": 2, "big/slow": 1})
     slow, slower, fast, faster, other = (
         slots.slot(key, "main", model)
         for key, model in zip(
@@ -164,12 +164,12 @@ async def test_a_provider_and_a_model_have_caps_of_their_own() -> None:
 
 
 async def test_a_name_without_a_provider_counts_once() -> None:
-    slots = Slots(9, {"offline": 2})
+    slots = SlotPool(9, {"offline": 2})
     assert [slots.slot(key, "main", "offline").try_take() for key in "abc"] == [True, True, False]
 
 
 async def test_one_that_waits_for_a_capped_model_blocks_nobody_behind_it() -> None:
-    slots = Slots(2, {"big": 1})
+    slots = SlotPool(2, {"big": 1})
     big, small = slots.slot("big", "main", "big/x"), slots.slot("small", "main", MODEL)
     await big.take()
     await small.take()
@@ -185,7 +185,7 @@ async def test_one_that_waits_for_a_capped_model_blocks_nobody_behind_it() -> No
 
 
 async def test_a_cancel_in_the_tick_of_the_hand_over_loses_no_slot() -> None:
-    slots = Slots(1)
+    slots = SlotPool(1)
     busy, unlucky, following = (slots.slot(key, "main", MODEL) for key in "abc")
     await busy.take()
     tasks = [taking(unlucky), taking(following)]
@@ -197,7 +197,7 @@ async def test_a_cancel_in_the_tick_of_the_hand_over_loses_no_slot() -> None:
 
 
 async def test_a_hand_over_in_the_tick_of_the_cancel_loses_no_slot() -> None:
-    slots = Slots(1)
+    slots = SlotPool(1)
     busy, unlucky, following = (slots.slot(key, "main", MODEL) for key in "abc")
     await busy.take()
     tasks = [taking(unlucky), taking(following)]
@@ -209,7 +209,7 @@ async def test_a_hand_over_in_the_tick_of_the_cancel_loses_no_slot() -> None:
 
 
 async def test_one_that_gives_up_hundreds_of_times_leaves_the_order_as_it_was() -> None:
-    slots = Slots(1)
+    slots = SlotPool(1)
     busy = slots.slot("busy", "main", MODEL)
     await busy.take()
     waiting = {key: slots.slot(key, key, MODEL) for key in "cab"}
@@ -230,7 +230,7 @@ async def test_one_that_gives_up_hundreds_of_times_leaves_the_order_as_it_was() 
 
 
 async def test_the_order_goes_on_from_whose_turn_it_is() -> None:
-    slots = Slots(1)
+    slots = SlotPool(1)
     busy = slots.slot("busy", "main", MODEL)
     await busy.take()
     waiting = {key: slots.slot(key, key[0], MODEL) for key in ("a1", "a2", "a3", "b1", "b2")}
@@ -243,7 +243,7 @@ async def test_the_order_goes_on_from_whose_turn_it_is() -> None:
 
 
 async def test_who_waits_for_a_capped_model_stands_behind_those_who_begin_before() -> None:
-    slots = Slots(3, {"big": 1})
+    slots = SlotPool(3, {"big": 1})
     models = {"c": "big/x", "f": MODEL}
     working = [slots.slot(key, "main", models[key[0]]) for key in ("c0", "f0", "f1")]
     for slot in working:
@@ -266,7 +266,7 @@ def test_without_caps_the_order_is_by_round_then_by_who_came_first(parents: list
     seen: Counter[str] = Counter()
     rounds: list[tuple[int, int, int]] = []
     turns = list(dict.fromkeys(parents))
-    line = [Standing(str(number), parent, (), number) for number, parent in enumerate(parents)]
+    line = [QueueEntry(str(number), parent, (), number) for number, parent in enumerate(parents)]
     for number, parent in enumerate(parents):
         rounds.append((seen[parent], turns.index(parent), number))
         seen[parent] += 1

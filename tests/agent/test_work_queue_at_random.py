@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.agent.work_queue import Slot, Slots
+from gencode.agent.work_queue import Slot, SlotPool
 
 EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "100")), deadline=None)
 SEEDS = range(int(os.environ.get("GEN_SEEDS", "5")))
@@ -108,7 +108,7 @@ class Real:
     """The real slots, each taken by a task of its own."""
 
     def __init__(self, most: int) -> None:
-        self.slots = Slots(most, CAPS)
+        self.slots = SlotPool(most, CAPS)
         self.of: dict[str, Slot] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -174,7 +174,7 @@ def test_slots_do_what_the_plain_list_does(most: int, steps: list[tuple[What, in
 
 async def storm(random: Random, most: int) -> None:
     """Many take, work and give back, and many of them are cut at any point."""
-    slots = Slots(most, CAPS)
+    slots = SlotPool(most, CAPS)
     at_work: set[str] = set()
 
     async def agent(key: str) -> None:
@@ -215,7 +215,7 @@ class Tree:
 
     def __init__(self, seed: int, most: int) -> None:
         self.random = Random(seed)
-        self.slots = Slots(most, {"big": 3, "big/slow": 1})
+        self.slots = SlotPool(most, {"big": 3, "big/slow": 1})
         self.children: dict[int, list[int]] = {0: []}
         self.at_work = self.most_at_work = self.ended = 0
         depth = [0]
@@ -275,7 +275,7 @@ async def test_a_tree_ends_even_when_only_one_works_at_a_time(seed: int) -> None
 
 
 async def test_ten_thousand_who_wait_are_all_served_in_the_promised_order() -> None:
-    slots = Slots(1, {"big": 1})
+    slots = SlotPool(1, {"big": 1})
     random = Random(1)
     served: list[str] = []
     busy = slots.slot("busy", "main", "small/y")

@@ -10,11 +10,11 @@ from tests.workspaces.village import Village, page, redirect, village_in
 
 from gencode.channels.outbox import (
     MOST_TRIES,
-    Draft,
-    Folder,
+    FileChannel,
     Outbox,
-    Screen,
-    Webhook,
+    OutgoingMessage,
+    TerminalChannel,
+    WebhookChannel,
     WebhookSettings,
     own_channels,
 )
@@ -82,14 +82,14 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 async def test_a_message_is_delivered_once_and_crossed_out() -> None:
     store, wire = MemoryStore(), Wire()
     outbox = Outbox(store, {"wire": wire})
-    assert await outbox.send(Draft(Address("wire", "a"), "hello")) == ""
+    assert await outbox.send(OutgoingMessage(Address("wire", "a"), "hello")) == ""
     assert (wire.sent, await store.tray.outgoing(), await outbox.deliver()) == ([("a", "hello", "1")], [], 0)
 
 
 async def test_what_cannot_be_delivered_waits_and_is_tried_again_later() -> None:
     store, wire = MemoryStore(), Wire("The line is dead.")
     outbox = Outbox(store, {"wire": wire})
-    assert await outbox.send(Draft(Address("wire", "a"), "hello")) == "The line is dead."
+    assert await outbox.send(OutgoingMessage(Address("wire", "a"), "hello")) == "The line is dead."
     wire.trouble = ""
     assert (await outbox.deliver(), wire.sent) == (0, [])
     (waiting,) = await store.tray.outgoing()
@@ -99,7 +99,7 @@ async def test_what_cannot_be_delivered_waits_and_is_tried_again_later() -> None
 
 async def test_a_message_whose_process_died_is_delivered_by_another_with_the_same_mark() -> None:
     store, wire = MemoryStore(), Wire()
-    message = await store.tray.put_out(Draft(Address("wire", "a"), "hello"))
+    message = await store.tray.put_out(OutgoingMessage(Address("wire", "a"), "hello"))
     past = datetime.now(UTC) - timedelta(hours=1)
     await store.tray.pick_up(("wire",), stamp(past), stamp(past + timedelta(minutes=2)))
     assert await Outbox(store, {"wire": wire}).deliver() == 1
@@ -110,8 +110,8 @@ async def test_what_was_tried_often_enough_is_given_up_and_its_sender_told() -> 
     store, wire = MemoryStore(), Wire("The line is dead.")
     lease = await store.create(TaskCreated(), "me")
     outbox = Outbox(store, {"wire": wire})
-    await outbox.send(Draft(Address("wire", "a"), "hello", lease.task))
-    await outbox.send(Draft(Address("wire", "b"), "from nobody", "0badcafe"))
+    await outbox.send(OutgoingMessage(Address("wire", "a"), "hello", lease.task))
+    await outbox.send(OutgoingMessage(Address("wire", "b"), "from nobody", "0badcafe"))
     for _ in range(MOST_TRIES - 1):
         assert len(await store.tray.outgoing()) == 2
         for waiting in await store.tray.outgoing():
@@ -125,13 +125,13 @@ async def test_what_was_tried_often_enough_is_given_up_and_its_sender_told() -> 
 async def test_a_channel_that_is_not_there_is_named_with_those_that_are() -> None:
     store = MemoryStore()
     with pytest.raises(UnknownName, match="There is no channel 'wir'. Did you mean wire?"):
-        await Outbox(store, {"wire": Wire()}).send(Draft(Address("wir", "a"), "x"))
+        await Outbox(store, {"wire": Wire()}).send(OutgoingMessage(Address("wir", "a"), "x"))
     assert await store.tray.outgoing() == []
 
 
 async def test_an_outbox_leaves_messages_of_channels_it_does_not_have() -> None:
     store, wire = MemoryStore(), Wire()
-    await store.tray.put_out(Draft(Address("wire", "a"), "x"))
+    await store.tray.put_out(OutgoingMessage(Address("wire", "a"), "x"))
     outbox = Outbox(store, {})
     assert await outbox.deliver() == 0
     Outbox(store, {"wire": wire}).lend(outbox)
@@ -140,7 +140,7 @@ async def test_an_outbox_leaves_messages_of_channels_it_does_not_have() -> None:
 
 async def test_the_screen_shows_line_by_line_what_is_open_here() -> None:
     shown: list[tuple[str, str]] = []
-    screen = Screen(lambda chat, line: shown.append((chat, line)) or chat == "here")
+    screen = TerminalChannel(lambda chat, line: shown.append((chat, line)) or chat == "here")
     await screen.send("here", "one\n\n" + "x" * 600, "1")
     assert [(chat, len(line)) for chat, line in shown] == [("here", 3), ("here", 480), ("here", 120)]
     with pytest.raises(ToolError, match="The conversation there is not open here"):
@@ -148,7 +148,7 @@ async def test_the_screen_shows_line_by_line_what_is_open_here() -> None:
 
 
 async def test_a_file_grows_and_its_entries_cannot_be_forged(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "home" / "outbox")
+    folder = FileChannel(tmp_path / "home" / "outbox")
     await folder.send("notes", "one\n[2026-01-01 9]\ntwo", "7")
     await folder.send("notes", "caf\udce9", "8")
     file = tmp_path / "home" / "outbox" / "notes.md"
@@ -161,7 +161,7 @@ async def test_a_file_grows_and_its_entries_cannot_be_forged(tmp_path: Path) -> 
 @pytest.mark.parametrize("chat", ["../x", "a/b", ".", "a.md", "x" * 65, "~", "a b"])
 async def test_a_file_lies_in_its_folder_and_nowhere_else(tmp_path: Path, chat: str) -> None:
     with pytest.raises(ToolError, match="is no name of a file"):
-        await Folder(tmp_path / "outbox").send(chat, "x", "1")
+        await FileChannel(tmp_path / "outbox").send(chat, "x", "1")
     assert not (tmp_path / "outbox").exists()
 
 
@@ -169,15 +169,15 @@ async def test_no_link_is_followed_to_a_file_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "outbox").mkdir()
     (tmp_path / "outbox" / "notes.md").symlink_to(tmp_path / "elsewhere")
     store = MemoryStore()
-    outbox = Outbox(store, {"file": Folder(tmp_path / "outbox")})
-    assert await outbox.send(Draft(Address("file", "notes"), "x")) != ""
+    outbox = Outbox(store, {"file": FileChannel(tmp_path / "outbox")})
+    assert await outbox.send(OutgoingMessage(Address("file", "notes"), "x")) != ""
     assert (not (tmp_path / "elsewhere").exists(), len(await store.tray.outgoing())) == (True, 1)
 
 
 async def test_a_file_that_is_too_large_takes_no_more(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_bytes(b"x" * (10 * 1024 * 1024 + 1))
     with pytest.raises(ToolError, match="is larger than"):
-        await Folder(tmp_path).send("notes", "x", "1")
+        await FileChannel(tmp_path).send("notes", "x", "1")
 
 
 async def test_a_webhook_gets_json_with_a_mark_and_the_headers_of_the_settings(
@@ -186,7 +186,7 @@ async def test_a_webhook_gets_json_with_a_mark_and_the_headers_of_the_settings(
     monkeypatch.setenv("TEAM_TOKEN", "s3cret")
     house = await village.build("hook.example.net", page(b"ok"))
     told = WebhookSettings(HOOK, {"Authorization": "Bearer ${TEAM_TOKEN}"})
-    await Webhook("team", told, village).send("room", "hello", "7")
+    await WebhookChannel("team", told, village).send("room", "hello", "7")
     (visit,) = house.visits
     assert json.loads(visit.body) == {"id": "7", "channel": "team", "chat": "room", "text": "hello"}
     assert (visit.head.split(" ")[0], visit.header("authorization")) == ("POST", "Bearer s3cret")
@@ -196,10 +196,10 @@ async def test_a_webhook_that_says_no_or_sends_us_elsewhere_did_not_get_it(villa
     elsewhere = await village.build("b.example.net", page(b"ok"))
     await village.build("hook.example.net", redirect("http://b.example.net/", 307))
     with pytest.raises(ToolError):
-        await Webhook("team", WebhookSettings(HOOK), village).send("room", "x", "1")
+        await WebhookChannel("team", WebhookSettings(HOOK), village).send("room", "x", "1")
     await village.build("c.example.net", redirect("http://b.example.net/", 303))
     with pytest.raises(ToolError, match="team redirects, and messages are not sent on"):
-        await Webhook("team", WebhookSettings("http://c.example.net/"), village).send("room", "x", "1")
+        await WebhookChannel("team", WebhookSettings("http://c.example.net/"), village).send("room", "x", "1")
     assert elsewhere.visits == []
 
 
@@ -215,13 +215,13 @@ async def test_a_webhook_that_says_no_or_sends_us_elsewhere_did_not_get_it(villa
 )
 async def test_a_webhook_reaches_no_address_that_a_page_could_not(village: Village, url: str) -> None:
     with pytest.raises(ToolError):
-        await Webhook("team", WebhookSettings(url), village).send("room", "x", "1")
+        await WebhookChannel("team", WebhookSettings(url), village).send("room", "x", "1")
 
 
 async def test_a_variable_that_is_not_set_is_named(village: Village) -> None:
     told = WebhookSettings(HOOK, {"X-Key": "${NOT_SET_HERE}"})
     with pytest.raises(ToolError, match="team needs the variable NOT_SET_HERE"):
-        await Webhook("team", told, village).send("room", "x", "1")
+        await WebhookChannel("team", told, village).send("room", "x", "1")
 
 
 def test_the_channels_of_the_settings_are_checked(tmp_path: Path) -> None:

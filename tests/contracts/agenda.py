@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from gencode.channels.outbox import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
+from gencode.channels.outbox import MOST_TOGETHER, MOST_WAITING, OutboxMessage, OutgoingMessage
 from gencode.core.address import Address
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.ids import clean_id, moment
 from gencode.core.rules import Action, Mode, Policy, Rule, RuleOrigin, RuleSource
-from gencode.schedule.appointments import Appointment
+from gencode.schedule.appointments import ScheduledJob
 from tests.contracts.store import OpenStore
 
 POLICY = Policy(
@@ -21,11 +21,11 @@ FILE = Address("file", "notes")
 WEB = Address("team", "a b")
 
 
-def planned(due: str | None = NOON, label: str = "", session: str = "") -> Appointment:
-    return Appointment(*("@daily", "look", "UTC", "/w", POLICY, EARLY, due), label=label, session=session)
+def planned(due: str | None = NOON, label: str = "", session: str = "") -> ScheduledJob:
+    return ScheduledJob(*("@daily", "look", "UTC", "/w", POLICY, EARLY, due), label=label, session=session)
 
 
-def told(messages: list[Outgoing]) -> list[tuple[Address, str, str]]:
+def told(messages: list[OutboxMessage]) -> list[tuple[Address, str, str]]:
     assert all(moment(each.at).tzinfo is not None for each in messages)
     return [(each.to, each.text, each.sender) for each in messages]
 
@@ -71,7 +71,7 @@ async def test_of_several_who_move_an_appointment_one_wins(open_store: OpenStore
     store = await open_store()
     job = await store.agenda.plan(planned(), 10)
     tries = [replace(job, due=LATE, owner=f"{n}") for n in range(8)]
-    drafts = [Draft(FILE, f"{n}") for n in range(8)]
+    drafts = [OutgoingMessage(FILE, f"{n}") for n in range(8)]
     won = await asyncio.gather(*(store.agenda.move(job, *pair) for pair in zip(tries, drafts, strict=True)))
     assert sorted(won) == [False] * 7 + [True]
     (now,) = await store.agenda.appointments()
@@ -83,8 +83,8 @@ async def test_who_comes_too_late_changes_and_removes_nothing(open_store: OpenSt
     store = await open_store()
     job = await store.agenda.plan(planned(), 10)
     assert await store.agenda.move(job, replace(job, due=LATE))
-    assert not await store.agenda.move(job, replace(job, due=None), Draft(FILE, "late"))
-    assert not await store.agenda.move(job, None, Draft(FILE, "late"))
+    assert not await store.agenda.move(job, replace(job, due=None), OutgoingMessage(FILE, "late"))
+    assert not await store.agenda.move(job, None, OutgoingMessage(FILE, "late"))
     (now,) = await store.agenda.appointments()
     assert (now.due, now.revision, await store.tray.outgoing()) == (LATE, 1, [])
     assert await store.agenda.move(now, None)
@@ -101,7 +101,8 @@ async def test_a_plan_that_is_not_unicode_is_stored_with_marks(open_store: OpenS
 async def test_messages_wait_in_order_until_they_are_crossed_out(open_store: OpenStore) -> None:
     tray = (await open_store()).tray
     made = [
-        await tray.put_out(Draft(to, text, "0a0a0a0a")) for to, text in ((FILE, "x\ny"), (WEB, "a\udc80"))
+        await tray.put_out(OutgoingMessage(to, text, "0a0a0a0a"))
+        for to, text in ((FILE, "x\ny"), (WEB, "a\udc80"))
     ]
     assert made[0].number < made[1].number
     assert await tray.outgoing() == made
@@ -110,12 +111,12 @@ async def test_messages_wait_in_order_until_they_are_crossed_out(open_store: Ope
     assert taken == [replace(each, tries=1) for each in made]
     assert [await tray.crossed_out(each) for each in (*taken, taken[0])] == [True, True, False]
     assert await tray.outgoing() == []
-    assert (await tray.put_out(Draft(FILE, "z"))).number > made[1].number
+    assert (await tray.put_out(OutgoingMessage(FILE, "z"))).number > made[1].number
 
 
 async def test_nobody_takes_what_somebody_holds_and_only_what_goes_their_way(open_store: OpenStore) -> None:
     tray = (await open_store()).tray
-    file, web = [await tray.put_out(Draft(to, "x")) for to in (FILE, WEB)]
+    file, web = [await tray.put_out(OutgoingMessage(to, "x")) for to in (FILE, WEB)]
     assert await tray.pick_up((), EARLY, LATE) == await tray.pick_up(("mail",), EARLY, LATE) == []
     assert [each.number for each in await tray.pick_up(("team",), EARLY, NOON)] == [web.number]
     assert [each.number for each in await tray.pick_up(("file", "team"), EARLY, NOON, web.number)] == []
@@ -126,7 +127,7 @@ async def test_nobody_takes_what_somebody_holds_and_only_what_goes_their_way(ope
 
 async def test_who_held_a_message_too_long_does_nothing_to_it_any_more(open_store: OpenStore) -> None:
     tray = (await open_store()).tray
-    await tray.put_out(Draft(FILE, "x"))
+    await tray.put_out(OutgoingMessage(FILE, "x"))
     (mine,) = await tray.pick_up(("file",), EARLY, NOON)
     (yours,) = await tray.pick_up(("file",), NOON, LATE)
     await tray.put_back(mine, EARLY)
@@ -137,7 +138,7 @@ async def test_who_held_a_message_too_long_does_nothing_to_it_any_more(open_stor
 
 async def test_of_several_who_take_messages_each_is_taken_once(open_store: OpenStore) -> None:
     tray = (await open_store()).tray
-    numbers = [(await tray.put_out(Draft(FILE, "x"))).number for _ in range(3 * MOST_TOGETHER)]
+    numbers = [(await tray.put_out(OutgoingMessage(FILE, "x"))).number for _ in range(3 * MOST_TOGETHER)]
     taken = await asyncio.gather(*(tray.pick_up(("file",), EARLY, NOON) for _ in range(4)))
     assert sorted(len(each) for each in taken) == [0, *[MOST_TOGETHER] * 3]
     assert sorted(each.number for some in taken for each in some) == numbers
@@ -146,6 +147,6 @@ async def test_of_several_who_take_messages_each_is_taken_once(open_store: OpenS
 async def test_a_tray_that_nobody_empties_takes_no_more(open_store: OpenStore) -> None:
     tray = (await open_store()).tray
     for _ in range(MOST_WAITING):
-        await tray.put_out(Draft(FILE, "x"))
+        await tray.put_out(OutgoingMessage(FILE, "x"))
     with pytest.raises(UserMistake, match="Too many messages wait"):
-        await tray.put_out(Draft(FILE, "x"))
+        await tray.put_out(OutgoingMessage(FILE, "x"))

@@ -7,7 +7,7 @@ import pytest
 
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import TaskCreated
-from gencode.journal.store import Store, Wish
+from gencode.journal.store import Store, TaskSignal
 from tests.contracts.store import OpenStore, said
 
 SOON = 30.0
@@ -23,7 +23,7 @@ async def writes(store: Store) -> list[Write]:
     return [
         lambda: store.create(TaskCreated(), "me"),
         lambda: store.append(lease, [said("something")]),
-        lambda: store.ask(lease.task, Wish.STOP),
+        lambda: store.ask(lease.task, TaskSignal.STOP),
         lambda: store.post(lease.task, "hello", "user"),
         lambda: store.release(held),
         lambda: store.take(held.task, "me"),

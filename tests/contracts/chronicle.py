@@ -8,24 +8,24 @@ from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarte
 from gencode.core.messages import AssistantMessage, Usage, UserMessage
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
-from gencode.journal.global_log import Found, Mark
+from gencode.journal.global_log import LogEntry, LogPosition
 from gencode.journal.store import Store, TaskQuery
 from tests.contracts.store import OpenStore, said
 
 
-def ids(facts: list[Found] | None) -> list[tuple[str, int]]:
+def ids(facts: list[LogEntry] | None) -> list[tuple[str, int]]:
     """Which facts these are; each can be read."""
     assert facts is not None and all(fact.event is not None for fact in facts)
     return [(fact.mark.task, fact.mark.seq) for fact in facts]
 
 
-async def mark_of(store: Store, task: str, seq: int) -> Mark:
+async def mark_of(store: Store, task: str, seq: int) -> LogPosition:
     mark = await store.chronicle.mark(task, seq)
     assert mark is not None
     return mark
 
 
-async def whole(store: Store) -> list[Found]:
+async def whole(store: Store) -> list[LogEntry]:
     facts = await store.chronicle.after(None)
     assert facts is not None
     return facts
@@ -74,14 +74,14 @@ async def test_many_writers_at_once_are_followed_without_a_gap(open_store: OpenS
     store = await open_store()
     leases = [await store.create(TaskCreated(), "me") for _ in range(8)]
     done = asyncio.Event()
-    heard: list[Found] = []
+    heard: list[LogEntry] = []
 
     async def write(number: int) -> None:
         for _ in range(10):
             await store.append(leases[number], [said("x"), said("y")])
 
     async def follow() -> None:
-        mark: Mark | None = None
+        mark: LogPosition | None = None
         last = False
         while not last:
             last = done.is_set()

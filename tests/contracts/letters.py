@@ -13,7 +13,7 @@ from gencode.core.messages import UserMessage
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import replay
-from gencode.journal.store import Letter
+from gencode.journal.store import PostedMessage
 from tests.contracts.store import OpenStore
 
 
@@ -21,7 +21,7 @@ def took(number: int) -> MessageAdded:
     return MessageAdded(UserMessage("as it was written", "user", mail=number))
 
 
-def told(letters: list[Letter]) -> list[tuple[str, int, str, str]]:
+def told(letters: list[PostedMessage]) -> list[tuple[str, int, str, str]]:
     """The letters without the time, which is only checked to be one."""
     assert all(moment(letter.at).tzinfo is not None for letter in letters)
     return [(letter.task, letter.number, letter.text, letter.sender) for letter in letters]

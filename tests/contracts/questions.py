@@ -16,11 +16,11 @@ from gencode.core.messages import ToolCall
 from gencode.core.questions import (
     ALL,
     Answer,
+    CannotAsk,
     NewQuestion,
-    NobodyThere,
+    NobodyAvailable,
     Presence,
     Question,
-    Unasked,
     kept_there,
     silence,
 )
@@ -108,11 +108,11 @@ async def test_a_question_is_put_only_where_somebody_is_there_for_it(store: Any)
     for presence in (None, replace(ME, background=False), replace(ME, cwd="/b")):
         if presence is not None:
             await store.questions.here(presence, 60.0)
-        with pytest.raises(NobodyThere, match="Nobody can be asked here"):
+        with pytest.raises(NobodyAvailable, match="Nobody can be asked here"):
             await store.questions.put(post(about(child)))
         await store.questions.gone(ME.name)
     await store.questions.here(ME, 0.0)
-    with pytest.raises(NobodyThere, match="Nobody can be asked here"):
+    with pytest.raises(NobodyAvailable, match="Nobody can be asked here"):
         await store.questions.put(post(about(child)))
     led = replace(ME, name=TERMINAL, background=False)
     await store.questions.here(led, 60.0)
@@ -145,7 +145,7 @@ async def test_what_is_asked_at_home_is_shown_to_those_who_follow_the_conversati
 async def test_a_question_is_gone_with_the_run_that_asked_it(store: Any) -> None:
     task = await running(store)
     await store.questions.here(ME, 60.0)
-    with pytest.raises(Unasked, match=NOT_OURS):
+    with pytest.raises(CannotAsk, match=NOT_OURS):
         await store.questions.put(post(about(task), owner="a worker that was fenced"))
     number = await store.questions.put(post(about(task)))
     assert await numbers(store, ME) == [number]
@@ -175,7 +175,7 @@ async def test_a_question_that_nobody_answers_is_a_no_and_too_long_ones_are_not_
         shown = replace(about(task), preview="line\n" * 100_000)
         assert await desk.ask(shown) == silence(0.3)
         await store.questions.gone(ME.name)
-        with pytest.raises(NobodyThere):
+        with pytest.raises(NobodyAvailable):
             await desk.ask(about(task))
         assert desk.parked == 0
 

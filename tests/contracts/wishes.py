@@ -8,7 +8,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
-from gencode.journal.store import Ownership, Store, TaskQuery, Wish
+from gencode.journal.store import Ownership, Store, TaskQuery, TaskSignal
 from tests.contracts.store import OpenStore, everything, said
 
 
@@ -17,12 +17,12 @@ async def test_a_stop_that_was_asked_for_reaches_the_owner_until_the_task_is_tak
 ) -> None:
     store = await open_store()
     mine, yours = await store.create(TaskCreated(), "me"), await store.create(TaskCreated(), "you")
-    assert await store.ask(mine.task, Wish.STOP) and await store.ask(mine.task, Wish.STOP)
-    assert (await store.asked("me"), await store.asked("you")) == ([(mine.task, Wish.STOP)], [])
+    assert await store.ask(mine.task, TaskSignal.STOP) and await store.ask(mine.task, TaskSignal.STOP)
+    assert (await store.asked("me"), await store.asked("you")) == ([(mine.task, TaskSignal.STOP)], [])
     again = await store.take(mine.task, "me")
     assert await store.asked("me") == []
     assert len(await store.append(again, [said("went on")])) == 1
-    assert await store.ask(yours.task, Wish.STOP)
+    assert await store.ask(yours.task, TaskSignal.STOP)
     await store.release(yours)
     assert await store.asked("you") == []
 
@@ -31,14 +31,14 @@ async def test_the_last_wish_counts_but_a_stop_is_never_taken_back(open_store: O
     store = await open_store()
     lease = await store.create(TaskCreated(), "me")
     for wish, heard in (
-        (Wish.BACKGROUND, Wish.BACKGROUND),
-        (Wish.REPORT, Wish.REPORT),
-        (Wish.BACKGROUND, Wish.REPORT),
-        (Wish.INTERRUPT, Wish.REPORT),
-        (Wish.STOP, Wish.STOP),
-        (Wish.REPORT, Wish.STOP),
-        (Wish.BACKGROUND, Wish.STOP),
-        (Wish.INTERRUPT, Wish.STOP),
+        (TaskSignal.BACKGROUND, TaskSignal.BACKGROUND),
+        (TaskSignal.REPORT, TaskSignal.REPORT),
+        (TaskSignal.BACKGROUND, TaskSignal.REPORT),
+        (TaskSignal.INTERRUPT, TaskSignal.REPORT),
+        (TaskSignal.STOP, TaskSignal.STOP),
+        (TaskSignal.REPORT, TaskSignal.STOP),
+        (TaskSignal.BACKGROUND, TaskSignal.STOP),
+        (TaskSignal.INTERRUPT, TaskSignal.STOP),
     ):
         assert await store.ask(lease.task, wish)
         assert await store.asked("me") == [(lease.task, heard)]
@@ -50,30 +50,30 @@ async def test_an_interrupt_is_heard_once_for_each_time_it_was_asked_for(open_st
     yours = await store.create(TaskCreated(), "you")
     for _ in range(2):
         for lease in (mine, also, yours):
-            assert await store.ask(lease.task, Wish.INTERRUPT)
+            assert await store.ask(lease.task, TaskSignal.INTERRUPT)
         heard = [sorted(await store.asked("me")), await store.asked("me")]
-        assert heard == [sorted((lease.task, Wish.INTERRUPT) for lease in (mine, also)), []]
-    assert await store.asked("you") == [(yours.task, Wish.INTERRUPT)]
+        assert heard == [sorted((lease.task, TaskSignal.INTERRUPT) for lease in (mine, also)), []]
+    assert await store.asked("you") == [(yours.task, TaskSignal.INTERRUPT)]
 
 
 async def test_an_interrupt_leaves_the_wishes_about_other_tasks_alone(open_store: OpenStore) -> None:
     store = await open_store()
     one, two = await store.create(TaskCreated(), "me"), await store.create(TaskCreated(), "me")
-    await store.ask(one.task, Wish.STOP)
-    await store.ask(two.task, Wish.INTERRUPT)
-    assert await store.asked("me") == [(one.task, Wish.STOP), (two.task, Wish.INTERRUPT)]
-    assert await store.asked("me") == [(one.task, Wish.STOP)]
+    await store.ask(one.task, TaskSignal.STOP)
+    await store.ask(two.task, TaskSignal.INTERRUPT)
+    assert await store.asked("me") == [(one.task, TaskSignal.STOP), (two.task, TaskSignal.INTERRUPT)]
+    assert await store.asked("me") == [(one.task, TaskSignal.STOP)]
 
 
 async def test_of_wishes_that_were_not_heard_yet_the_last_counts(open_store: OpenStore) -> None:
     store = await open_store()
     lease = await store.create(TaskCreated(), "me")
     for wishes, heard in (
-        ((Wish.INTERRUPT, Wish.INTERRUPT), Wish.INTERRUPT),
-        ((Wish.BACKGROUND, Wish.INTERRUPT), Wish.INTERRUPT),
-        ((Wish.INTERRUPT, Wish.BACKGROUND), Wish.BACKGROUND),
-        ((Wish.INTERRUPT, Wish.REPORT), Wish.REPORT),
-        ((Wish.INTERRUPT, Wish.STOP), Wish.STOP),
+        ((TaskSignal.INTERRUPT, TaskSignal.INTERRUPT), TaskSignal.INTERRUPT),
+        ((TaskSignal.BACKGROUND, TaskSignal.INTERRUPT), TaskSignal.INTERRUPT),
+        ((TaskSignal.INTERRUPT, TaskSignal.BACKGROUND), TaskSignal.BACKGROUND),
+        ((TaskSignal.INTERRUPT, TaskSignal.REPORT), TaskSignal.REPORT),
+        ((TaskSignal.INTERRUPT, TaskSignal.STOP), TaskSignal.STOP),
     ):
         for wish in wishes:
             assert await store.ask(lease.task, wish)
@@ -83,7 +83,7 @@ async def test_of_wishes_that_were_not_heard_yet_the_last_counts(open_store: Ope
 async def test_an_interrupt_that_nobody_heard_is_not_meant_for_the_next_owner(open_store: OpenStore) -> None:
     store = await open_store()
     lease = await store.create(TaskCreated(), "me")
-    await store.ask(lease.task, Wish.INTERRUPT)
+    await store.ask(lease.task, TaskSignal.INTERRUPT)
     await store.release(lease)
     await store.take(lease.task, "you")
     assert await store.asked("you") == []
@@ -142,7 +142,7 @@ async def test_nobody_can_be_asked_to_stop_what_nobody_runs(open_store: OpenStor
     store = await open_store()
     lease = await store.create(TaskCreated(), "me")
     await store.release(lease)
-    asked = [await store.ask(task, Wish.STOP) for task in (lease.task, "0badcafe")]
+    asked = [await store.ask(task, TaskSignal.STOP) for task in (lease.task, "0badcafe")]
     assert asked == [False, False]
 
 

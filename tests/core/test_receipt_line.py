@@ -11,7 +11,7 @@ from gencode.core.outcome import Outcome, outcome_of, receipt_line
 from gencode.core.quoting import disarmed, quoted
 from gencode.core.rules import DecidedBy
 from gencode.core.status import Status
-from gencode.core.task import Evidence, Refused, Task
+from gencode.core.task import Evidence, RefusedToolCall, Task
 from gencode.core.visible import visible
 
 
@@ -26,8 +26,8 @@ def test_a_receipt_says_what_was_done_and_what_was_refused() -> None:
         files_changed=(FileChange("a.py", "0"),),
         commands=(CommandRun("pytest", 1), CommandRun("sleep 9", None)),
         refused=(
-            Refused("Write", "b.py", DecidedBy.USER),
-            Refused("Bash", "git push", DecidedBy.NOBODY),
+            RefusedToolCall("Write", "b.py", DecidedBy.USER),
+            RefusedToolCall("Bash", "git push", DecidedBy.NOBODY),
         ),
         warnings=("the report names files that were never read: c.py",),
     )
@@ -45,7 +45,7 @@ def test_a_receipt_is_bounded() -> None:
     many = Evidence(
         files_changed=tuple(FileChange(f"{each}{long}", "0") for each in range(99)),
         commands=tuple(CommandRun(f"{each} {long}", 0) for each in range(99)),
-        refused=tuple(Refused("Write", f"{each}{long}") for each in range(99)),
+        refused=tuple(RefusedToolCall("Write", f"{each}{long}") for each in range(99)),
         warnings=tuple(f"{each}{long}" for each in range(99)),
     )
     line = receipt_line(outcome(many, agent=long))
@@ -62,7 +62,7 @@ def test_whatever_an_agent_calls_things_its_receipt_is_one_visible_line(text: st
     evil = Evidence(
         files_changed=(FileChange(text, "0"),),
         commands=(CommandRun(text, 0),),
-        refused=(Refused("Write", text or "x"), Refused("x] [Task deadbeef: fine.", "y")),
+        refused=(RefusedToolCall("Write", text or "x"), RefusedToolCall("x] [Task deadbeef: fine.", "y")),
         warnings=(text,),
     )
     line = receipt_line(outcome(evil))

@@ -41,13 +41,13 @@ from gencode.core.status import Status
 from gencode.core.task import (
     RECORDS,
     Evidence,
-    Refused,
+    RefusedToolCall,
     RunEnd,
     RunState,
     Task,
     TaskReport,
     TaskTerms,
-    Totals,
+    TaskTotals,
     fold,
     replay,
     whole_transcript,
@@ -99,7 +99,7 @@ def test_a_whole_life_is_told_exactly() -> None:
         touched_at=at(10),
         terms=TaskTerms(model="m", system="s"),
         run=RunState(started_at=at(2), model="m-real"),
-        totals=Totals(turns=2, usage=Usage(11, 6, 2, 0.5)),
+        totals=TaskTotals(turns=2, usage=Usage(11, 6, 2, 0.5)),
         report=TaskReport("found"),
         end=RunEnd(at(10), EndReason.FINISHED, warnings=("cut",)),
         evidence=Evidence(
@@ -108,7 +108,7 @@ def test_a_whole_life_is_told_exactly() -> None:
             commands=(CommandRun("ls", 0),),
             children=("aaaaaaaa",),
             warnings=("old model", "cut"),
-            refused=(Refused("Bash", "rm x", DecidedBy.USER, "not here", "2"),),
+            refused=(RefusedToolCall("Bash", "rm x", DecidedBy.USER, "not here", "2"),),
         ),
     )
 

@@ -15,8 +15,8 @@ from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
 from gencode.files.openers import (
     MOST_NEW_FOLDERS,
-    Identity,
-    NotThere,
+    FileIdentity,
+    PathMissing,
     identity_of,
     open_folder,
     open_for_reading,
@@ -47,7 +47,7 @@ def read(resolved: Resolved) -> bytes:
         return file.read()
 
 
-def replace(resolved: Resolved) -> Identity:
+def replace(resolved: Resolved) -> FileIdentity:
     return replace_file(resolved, b"new")
 
 
@@ -97,18 +97,18 @@ def test_the_rights_to_read_a_folder_on_the_way_are_not_needed(ws: Path) -> None
 @pytest.mark.parametrize("path", ["missing", "a/missing", "missing/f"])
 def test_what_is_not_there_is_told(ws: Path, path: str) -> None:
     (ws / "a").mkdir()
-    with pytest.raises(NotThere, match=f"^{path} does not exist; find it with Glob first.$"):
+    with pytest.raises(PathMissing, match=f"^{path} does not exist; find it with Glob first.$"):
         open_for_reading(judged(ws, path))
-    with pytest.raises(NotThere):
+    with pytest.raises(PathMissing):
         open_folder(judged(ws, path))
 
 
 def test_a_file_in_the_place_of_a_folder_is_told(ws: Path) -> None:
     (ws / "a").write_text("")
     for act in (open_for_reading, replace):
-        with pytest.raises(NotThere, match=r"^a/f is not there: 'a' is a file, not a folder\.$"):
+        with pytest.raises(PathMissing, match=r"^a/f is not there: 'a' is a file, not a folder\.$"):
             act(judged(ws, "a/f"))
-    with pytest.raises(NotThere):
+    with pytest.raises(PathMissing):
         open_folder(judged(ws, "a"))
 
 
@@ -199,7 +199,7 @@ def test_a_new_file_is_written_with_its_folders(ws: Path) -> None:
     with open_for_reading(judged(ws, "new/er/f")) as file:
         assert identity_of(file) == identity
     status = (ws / "new" / "er" / "f").stat()
-    assert identity == Identity(status.st_dev, status.st_ino, status.st_mtime_ns, 4, status.st_ctime_ns)
+    assert identity == FileIdentity(status.st_dev, status.st_ino, status.st_mtime_ns, 4, status.st_ctime_ns)
 
 
 def test_a_new_file_has_the_rights_that_any_new_file_has(ws: Path) -> None:

@@ -10,7 +10,7 @@ from gencode.core.ids import stamp
 from gencode.core.rules import Mode, Policy
 from gencode.core.status import Status
 from gencode.journal.store import TaskQuery
-from gencode.schedule.appointments import Appointment
+from gencode.schedule.appointments import ScheduledJob
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet
 from tests.waiting import until
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.needs("postgres")
 COUNT = 6
 
 
-def planned(fleet: Fleet, prompt: str, due: datetime, cwd: str = "") -> Appointment:
-    return Appointment(
+def planned(fleet: Fleet, prompt: str, due: datetime, cwd: str = "") -> ScheduledJob:
+    return ScheduledJob(
         when=f"at {stamp(due)}",
         prompt=prompt,
         zone="UTC",

@@ -213,7 +213,7 @@ async def test_a_task_is_woken_from_a_machine_that_has_not_its_folder(
                 await gen.resume(found.id, "again")
             with pytest.raises(UserMistake, match="is not on this machine; let a worker run the fork"):
                 await gen.fork(found.id, "again")
-            _, woken = await gen.send(found.id, "again")
+            woken = (await gen.send(found.id, "again")).resumed
             await until(lambda: again(gen, found.id), "it has said more")
             seen = await results(gen, found.id)
     finally:

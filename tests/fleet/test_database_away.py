@@ -9,7 +9,7 @@ import pytest
 
 from gencode import GenCode
 from gencode.agent.stop import Stop
-from gencode.core.errors import StoreAway, StoreTrouble
+from gencode.core.errors import StoreTrouble, StoreUnavailable
 from gencode.core.events import Event, ProgressMade, TaskCreated
 from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.reasons import WaitFor, stop_cause
@@ -18,7 +18,7 @@ from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.fleet.fleet_engine import FleetEngine
 from gencode.journal.dispatch import Enqueue
-from gencode.journal.event_bus import Bus, Listener
+from gencode.journal.event_bus import EventBus, EventListener
 from gencode.journal.store import TaskQuery
 from gencode.settings import gen_home
 from gencode.stores.pg_fleet import FleetStore
@@ -45,7 +45,7 @@ class Uncertain(FleetStore):
 
     async def events(self, task: str, after: int = 0) -> list[Event]:
         if task == self.silent:
-            raise StoreAway("it did not answer")
+            raise StoreUnavailable("it did not answer")
         return await super().events(task, after)
 
 
@@ -60,7 +60,7 @@ class Deaf(FleetStore):
         task = await super().submit(fact, order, enqueue, named, session)
         self.lost -= 1
         if self.lost >= 0:
-            raise StoreAway("it did not answer")
+            raise StoreUnavailable("it did not answer")
         return task
 
 
@@ -71,11 +71,11 @@ class Muted(FleetStore):
         self, fact: TaskCreated, order: bytes, enqueue: Enqueue, named: str = "", session: str = ""
     ) -> str:
         await super().submit(fact, order, enqueue, named, session)
-        raise StoreAway("it did not answer")
+        raise StoreUnavailable("it did not answer")
 
     async def hand_on(self, task: str, keeper: str, order: bytes, enqueue: Enqueue) -> None:
         await super().hand_on(task, keeper, order, enqueue)
-        raise StoreAway("it did not answer")
+        raise StoreUnavailable("it did not answer")
 
 
 class Late(FleetStore):
@@ -87,13 +87,13 @@ class Late(FleetStore):
     async def submit_again(self, task: str, order: bytes, enqueue: Enqueue) -> None:
         if self.late:
             self.late -= 1
-            raise StoreAway("it did not answer")
+            raise StoreUnavailable("it did not answer")
         await super().submit_again(task, order, enqueue)
 
     async def in_transaction(self, write: Callable[[Connection, bool], Awaitable[bool]]) -> bool:
         written = await super().in_transaction(write)
         if self.muted:
-            raise StoreAway("it did not answer")
+            raise StoreUnavailable("it did not answer")
         return written
 
 
@@ -115,7 +115,7 @@ async def sending(fleet: Fleet, store: FleetStore) -> AsyncGenerator[tuple[GenCo
         await store.close()
 
 
-async def told(listener: Listener, words: str = watch.WAITS) -> None:
+async def told(listener: EventListener, words: str = watch.WAITS) -> None:
     async for event in listener:
         if event.fact == ProgressMade(words, note=True, waits_for=WaitFor.DATABASE):
             return
@@ -192,7 +192,7 @@ async def test_an_agent_that_waited_for_its_turn_and_may_be_queued_is_called_off
         found = await store.dispatched(lease.task)
         return found is not None and found.order is not None
 
-    remote = RemoteTask(lease.state, stop := Stop(), store, Bus(store.events), begin=begin, lease=lease)
+    remote = RemoteTask(lease.state, stop := Stop(), store, EventBus(store.events), begin=begin, lease=lease)
     following = asyncio.ensure_future(remote.follow("keeper"))
     await until(queued, "it is queued")
     stop.stop(stop_cause("enough"))

@@ -6,7 +6,7 @@ import pytest
 
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.journal.dispatch import NoWorker
+from gencode.journal.dispatch import NoWorkerReason
 from gencode.permissions.trust import standing, trust
 from gencode.settings import gen_home
 from gencode.stores.pg_fleet_status import fleet_status
@@ -29,7 +29,7 @@ async def test_a_task_waits_for_a_worker_that_has_its_agent(fleet: Fleet) -> Non
 
         async def said_why() -> bool:
             seen = [each.outlook.reason for each in (await fleet_status(fleet.url)).stuck]
-            return set(seen) == {NoWorker.NO_AGENT}
+            return set(seen) == {NoWorkerReason.NO_AGENT}
 
         await until(said_why, "the worker has said what is missing")
         assert {(await gen.find(task)).status for task in tasks} == {Status.PENDING}

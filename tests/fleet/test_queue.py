@@ -193,7 +193,7 @@ async def test_a_sender_that_is_stopped_while_it_gives_a_task_away_takes_it_back
     with pytest.raises(asyncio.CancelledError):
         await cancelled[0]
     found = {task.agent: task for task in await store.tasks(TaskQuery())}
-    assert (found["Explore"].status, found["Explore"].reason) == (Status.CANCELLED, TAKEN_BACK.reason)
+    assert (found["Explore"].status, found["Explore"].end.reason) == (Status.CANCELLED, TAKEN_BACK.reason)
     assert (await store.dispatched(found["Explore"].id)).order is None
 
 

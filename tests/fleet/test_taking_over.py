@@ -12,7 +12,7 @@ from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.fleet.copied_task import HERE, NAMES, copies_told
 from gencode.fleet.workspace_transfer import read_order
-from gencode.journal.folder_snapshot import Missing, Parcel, Returned
+from gencode.journal.folder_snapshot import FolderSnapshot, MissingChanges, ReturnedChanges
 from gencode.stores.pg_fleet import FleetStore
 from gencode.workspaces.transfer.snapshot_builder import Packer
 from gencode.workspaces.transfer.worker_copy import Guest, lodge
@@ -22,12 +22,12 @@ from tests.workspaces.worktrees.yard import repository
 
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]
 
-PARCEL = Parcel(key="a" * 40, tip="1" * 40)
+PARCEL = FolderSnapshot(key="a" * 40, tip="1" * 40)
 FIELDS = {"there": "/p", "here": "/own/c p", "worker": "w-1-ab"}
 HEARD = place_told(HERE.format(**FIELDS, names=NAMES.format(tops="/p")), WorkerCopy("/own/c p", "w-1-ab"))
 
 
-async def ended(store: FleetStore, cwd: str, told: Returned | None) -> str:
+async def ended(store: FleetStore, cwd: str, told: ReturnedChanges | None) -> str:
     """A task that has ended, with what was told of its work."""
     begun = (TaskStarted(), MessageAdded(HEARD))
     lease = await store.create(TaskCreated(agent="Explore", prompt="look", cwd=cwd), "me", begun)
@@ -41,7 +41,7 @@ async def test_merge_says_where_the_work_is_that_did_not_come(postgres: Postgres
     url = postgres.new_schema()
     here = repository(tmp_path / "repo")
     store = await FleetStore.open(url)
-    nothing = Returned("", PARCEL, PARCEL.tip, str(here), "w-2")
+    nothing = ReturnedChanges("", PARCEL, PARCEL.tip, str(here), "w-2")
     kept = replace(nothing, kept="/own/copy", why="it is larger than 32 MiB")
     elsewhere = replace(nothing, commit="2" * 40)
     tasks = [await ended(store, str(here), told) for told in (nothing, kept, None, elsewhere)]
@@ -92,7 +92,7 @@ async def test_whoever_wakes_a_task_behind_its_own_work_is_told_so(
 ) -> None:
     url = postgres.new_schema()
     store = await FleetStore.open(url)
-    task = await ended(store, "/nowhere", Returned("", PARCEL, "2" * 40, "/nowhere", "w-2"))
+    task = await ended(store, "/nowhere", ReturnedChanges("", PARCEL, "2" * 40, "/nowhere", "w-2"))
     await store.parcels.taken(task, "2" * 40)
     sent = typed("task", "send", task, "more", cwd=tmp_path, GEN_DATABASE_URL=url)
     found = await store.dispatched(task)
@@ -106,7 +106,7 @@ async def test_whoever_wakes_a_task_behind_its_own_work_is_told_so(
         sent.code,
         f"Mind that {behind}." in sent.err,
         parcel is not None and parcel.missing,
-    ) == (0, True, (Missing("taken_over", "/nowhere"),))
+    ) == (0, True, (MissingChanges("taken_over", "/nowhere"),))
 
 
 def test_only_what_says_that_it_is_a_copy_is_one() -> None:

@@ -8,8 +8,8 @@ import pytest
 from gencode import GenCode, Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.journal.dispatch import Dispatching
-from gencode.journal.folder_snapshot import Returned
+from gencode.journal.dispatch import SharedJournal
+from gencode.journal.folder_snapshot import ReturnedChanges
 from gencode.tasks.fork import Fork
 from gencode.workspaces.worktrees.worktree import recorded, repository_folder
 from tests.fleet.conftest import PATIENT
@@ -75,8 +75,8 @@ async def forks(country: Country, task: str) -> list[set[str]]:
         return [await seen(app, each.id) for each in found]
 
 
-async def came_back(app: GenCode, task: str) -> Returned:
-    assert isinstance(app.store, Dispatching)
+async def came_back(app: GenCode, task: str) -> ReturnedChanges:
+    assert isinstance(app.store, SharedJournal)
     found = await app.store.parcels.returned(task)
     assert found is not None
     return found[0]

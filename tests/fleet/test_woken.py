@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gencode import GenCode
 from gencode.core.budget import Budget
-from gencode.core.errors import StoreAway, UserMistake
+from gencode.core.errors import StoreUnavailable, UserMistake
 from gencode.core.events import MessageAdded, PassingFact, ProgressMade, TaskEnded, TaskQueued, TaskStarted
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage, UserMessage
@@ -202,7 +202,7 @@ class Shaky(FleetStore):
     async def task(self, task: str) -> Task | None:
         self.away -= 1
         if self.away >= 0:
-            raise StoreAway("it is away")
+            raise StoreUnavailable("it is away")
         return await super().task(task)
 
 
@@ -219,7 +219,7 @@ async def test_who_waits_for_a_task_goes_on_to_wait_while_the_database_is_away_a
     assert [event.seq async for event in watch.events(task, 0, told.append)] == [1, 2, 3, 4]
     assert [fact.waits_for for fact in told if isinstance(fact, ProgressMade)] == [WaitFor.DATABASE] * 2
     store.away = 1_000
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailable):
         await watch.ended(task, 0.1)
     await store.close()
 

@@ -4,7 +4,7 @@ import asyncio
 
 from gencode.core.events import CallStarted, Event, MessageAdded, PassingFact, TextArrived
 from gencode.core.messages import UserMessage
-from gencode.journal.event_bus import Bus, Listener
+from gencode.journal.event_bus import EventBus, EventListener
 
 
 def fact(number: int) -> Event:
@@ -15,7 +15,7 @@ async def nothing(task: str, after: int) -> list[Event]:
     raise AssertionError(f"nothing should be read, but {task} after {after} was")
 
 
-async def hear(listener: Listener, count: int) -> list[Event]:
+async def hear(listener: EventListener, count: int) -> list[Event]:
     return [await asyncio.wait_for(anext(listener), 60) for _ in range(count)]
 
 
@@ -24,14 +24,14 @@ def passing(events: list[Event]) -> list[PassingFact]:
 
 
 async def test_every_listener_hears_every_durable_event_in_order() -> None:
-    bus = Bus(nothing)
+    bus = EventBus(nothing)
     listeners = [bus.listen(), bus.listen()]
     bus.publish([fact(1), fact(2)])
     assert [await hear(each, 2) for each in listeners] == [[fact(1), fact(2)]] * 2
 
 
 async def test_text_is_joined_and_comes_before_the_durable_event_that_followed_it() -> None:
-    bus = Bus(nothing)
+    bus = EventBus(nothing)
     listener = bus.listen()
     for piece in ("Hel", "lo"):
         bus.tell("aaaa0000", TextArrived(piece))
@@ -43,7 +43,7 @@ async def test_text_is_joined_and_comes_before_the_durable_event_that_followed_i
 
 
 async def test_passing_facts_arrive_without_a_durable_one() -> None:
-    bus = Bus(nothing)
+    bus = EventBus(nothing)
     listener = bus.listen()
     bus.tell("aaaa0000", TextArrived("soon"))
     assert passing(await hear(listener, 1)) == [TextArrived("soon")]
@@ -55,7 +55,7 @@ async def test_a_slow_listener_misses_no_durable_event_and_hears_none_twice() ->
     async def read(task: str, after: int) -> list[Event]:
         return [event for event in journal if event.task == task and (event.seq or 0) > after]
 
-    bus = Bus(read)
+    bus = EventBus(read)
     listener = bus.listen(room=4)
     for event in journal:
         bus.tell("aaaa0000", TextArrived("x"))
@@ -67,7 +67,7 @@ async def test_a_slow_listener_misses_no_durable_event_and_hears_none_twice() ->
 
 
 async def test_a_closed_listener_hears_what_was_queued_and_then_ends() -> None:
-    bus = Bus(nothing)
+    bus = EventBus(nothing)
     listener = bus.listen()
     bus.publish([fact(1)])
     listener.close()

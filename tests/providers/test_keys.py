@@ -137,7 +137,7 @@ import asyncio, sys
 from gencode.core.errors import UserMistake
 from gencode.core.messages import UserMessage
 from gencode.providers.vendors import ProviderFactory
-from gencode.journal.store import Request
+from gencode.agent.ports import Request
 
 async def ask(vendor):
     request = Request("m", "", [UserMessage("Go.")], ())

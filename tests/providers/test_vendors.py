@@ -119,7 +119,7 @@ def test_every_word_before_a_model_is_explained() -> None:
     told = {name: board.about(name) for name in board.makers()}
     assert told["openai"] == "at https://api.openai.com/v1; OPENAI_API_KEY is set"
     assert told["ollama"] == "at http://127.0.0.1:11434/v1, without a key"
-    assert "extra local" in told["local"] and "extra providers" in told["pydantic-ai"]
+    assert "`local`" in told["local"] and "`providers`" in told["pydantic-ai"]
 
 
 def test_a_dated_name_costs_what_its_model_costs_and_the_users_price_wins() -> None:

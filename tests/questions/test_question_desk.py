@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeVar
 import pytest
 from msgspec.structs import replace
 
-from gencode.core.errors import StoreAway, UserMistake
+from gencode.core.errors import StoreUnavailable, UserMistake
 from gencode.core.messages import ToolCall
-from gencode.core.questions import Answer, NewQuestion, Patience, Presence, Question, silence
+from gencode.core.questions import Answer, AnswerTimeout, NewQuestion, Presence, Question, silence
 from gencode.core.rules import Action, Decision
 from gencode.journal.store import Store
 from gencode.questions import question_desk
@@ -128,11 +128,11 @@ async def test_a_question_says_itself_how_long_it_waits_also_behind_others(desks
     desk = await desks(Slow(), seconds=600.0)
     first = asyncio.create_task(desk.ask(question("one")))
     await turns()
-    behind = replace(question("two"), patience=Patience(600.0, 0.01))
+    behind = replace(question("two"), patience=AnswerTimeout(600.0, 0.01))
     assert await desk.ask(behind) == silence(0.01)
     await desk.answer(numbers(desk)[0], YES)
     assert await first == YES
-    alone = replace(question("three"), patience=Patience(0.01))
+    alone = replace(question("three"), patience=AnswerTimeout(0.01))
     assert await desk.ask(alone) == silence(0.01)
 
 
@@ -148,7 +148,7 @@ async def test_who_types_an_answer_is_given_the_time_that_the_agent_has(
             return await super().answer(question)
 
     desk = await desks(Reader())
-    asked = asyncio.create_task(desk.ask(replace(question("one"), patience=Patience(5.0, most))))
+    asked = asyncio.create_task(desk.ask(replace(question("one"), patience=AnswerTimeout(5.0, most))))
     await turns()
     longer = desk.stay(shown[0])
     assert shown[0].until is not None and longer.until is not None
@@ -268,7 +268,12 @@ async def test_others_are_shown_a_question_as_long_as_it_may_wait_here(desks: De
     desk = await desks(Slow(), store=store, seconds=60.0)
     task = await running(store, OWNER)
     one = about(task)
-    patient = [one, one, replace(one, patience=Patience(10.0)), replace(one, patience=Patience(10.0, 15.0))]
+    patient = [
+        one,
+        one,
+        replace(one, patience=AnswerTimeout(10.0)),
+        replace(one, patience=AnswerTimeout(10.0, 15.0)),
+    ]
     asked: list[asyncio.Task[Answer]] = []
     for question in patient:
         asked.append(asyncio.create_task(desk.ask(question)))
@@ -287,7 +292,7 @@ class Away(MemoryQuestions):
 
     async def put(self, new: NewQuestion) -> int:
         if self.away:
-            raise StoreAway("The store is away.")
+            raise StoreUnavailable("The store is away.")
         return await super().put(new)
 
 

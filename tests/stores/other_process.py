@@ -13,7 +13,7 @@ from pathlib import Path
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.events import MessageAdded, TaskCreated
 from gencode.core.messages import UserMessage
-from gencode.journal.store import Wish
+from gencode.journal.store import TaskSignal
 from gencode.stores.sqlite import SqliteStore
 from gencode.stores.sqlite_schema import migrate
 
@@ -115,7 +115,7 @@ async def do_read_letters(path: Path, count: int) -> None:
 async def do_interrupt(path: Path, task: str, count: int) -> None:
     store = await SqliteStore.open(path)
     wait_for_go()
-    asked = [await store.ask(task, Wish.INTERRUPT) for _ in range(count)]
+    asked = [await store.ask(task, TaskSignal.INTERRUPT) for _ in range(count)]
     await store.close()
     print(json.dumps(asked), flush=True)
 

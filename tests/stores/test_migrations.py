@@ -11,7 +11,7 @@ from gencode.core.events import Event, TaskCreated, TaskEnded, TaskStarted, kind
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import replay
-from gencode.journal.store import Ownership, TaskQuery, Wish
+from gencode.journal.store import Ownership, TaskQuery, TaskSignal
 from gencode.stores.sqlite import SqliteStore
 from gencode.stores.sqlite_schema import MIGRATIONS, VERSION, Migration, migrate
 from tests.contracts.store import everything, said
@@ -59,7 +59,7 @@ async def test_an_older_database_is_brought_up_to_date_and_keeps_its_tasks(path:
     assert await everything(store, "aaaaaaaa") == (events, replay(events))
     [owned] = await store.owned()
     assert replace(owned, silent=0.0) == Ownership("bbbbbbbb", "me", over=True)
-    assert await store.asked("me") == [("bbbbbbbb", Wish.BACKGROUND)]
+    assert await store.asked("me") == [("bbbbbbbb", TaskSignal.BACKGROUND)]
     await store.close()
     assert migrate(path) == Migration(VERSION, VERSION)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gencode.channels.outbox import Draft
+from gencode.channels.outbox import OutgoingMessage
 from gencode.core.address import Address
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import UserMessage
@@ -17,7 +17,7 @@ from gencode.core.rules import Policy
 from gencode.core.status import Status
 from gencode.journal.owner import new_owner
 from gencode.journal.store import Store, TaskQuery
-from gencode.schedule.appointments import Appointment
+from gencode.schedule.appointments import ScheduledJob
 from gencode.stores.sqlite import SqliteStore
 from tests.postgres import Postgres
 
@@ -63,9 +63,9 @@ async def lived(store: SqliteStore) -> list[str]:
         last=True,
     )
     await store.agenda.plan(
-        Appointment("@daily", "look", "UTC", "/a", Policy(), talk.state.created_at, None), 10
+        ScheduledJob("@daily", "look", "UTC", "/a", Policy(), talk.state.created_at, None), 10
     )
-    await store.tray.put_out(Draft(Address("file", "notes"), "hello", "user"))
+    await store.tray.put_out(OutgoingMessage(Address("file", "notes"), "hello", "user"))
     return [talk.task, child.task]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gencode.core.changes import LostChanges
-from gencode.core.errors import StoreAway, StoreTrouble, UserMistake
+from gencode.core.errors import StoreTrouble, StoreUnavailable, UserMistake
 from gencode.core.events import ChangesMoved, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
@@ -94,7 +94,7 @@ async def test_a_task_that_may_be_there_is_submitted_again_under_its_name_and_is
     from gencode.stores.pg_fleet import IN_DOUBT
 
     born = TaskCreated(agent="Explore", prompt="look")
-    with first_replies_lost(store, all_of_them=True), pytest.raises(StoreAway) as doubt:
+    with first_replies_lost(store, all_of_them=True), pytest.raises(StoreUnavailable) as doubt:
         await store.submit(born, b"{}", putting(1), NAME)
     assert str(doubt.value).endswith(IN_DOUBT.format(task=NAME))
     assert await store.submit(born, b"{ }", putting(1), NAME) == NAME
@@ -107,7 +107,7 @@ async def test_where_no_server_answered_nothing_can_have_been_queued(store: Any,
     await store.link.pool.expire_connections()  # what is sent on one that has just died is in doubt
     postgres.stop()
     try:
-        with pytest.raises(StoreAway) as away:
+        with pytest.raises(StoreUnavailable) as away:
             await store.submit(TaskCreated(), b"{}", putting(1), NAME)
     finally:
         postgres.start()

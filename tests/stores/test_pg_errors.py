@@ -15,7 +15,7 @@ from gencode.core.messages import AssistantMessage, Usage, UserMessage
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import replay
-from gencode.journal.store import Lease, Wish
+from gencode.journal.store import Lease, TaskSignal
 from tests.postgres import PASSWORD, WITH_PASSWORD, Postgres
 from tests.stores.lost_connection import first_replies_lost
 from tests.waiting import until
@@ -140,7 +140,7 @@ async def test_what_was_asked_of_another_process_reaches_it(opened: Any) -> None
     here, there = await opened(), await opened()
     lease = await there.create(TaskCreated(), "there")
     assert (await there.asked("there"), await there.letters("there")) == ([], [])
-    assert await here.ask(lease.task, Wish.STOP)
+    assert await here.ask(lease.task, TaskSignal.STOP)
     await here.post(lease.task, "hello", "user")
     heard: list[Any] = []
 
@@ -150,7 +150,7 @@ async def test_what_was_asked_of_another_process_reaches_it(opened: Any) -> None
         return len({*heard}) == 2
 
     await until(look, "both were heard of")
-    assert {*heard} == {(lease.task, Wish.STOP), "hello"}
+    assert {*heard} == {(lease.task, TaskSignal.STOP), "hello"}
 
 
 async def test_a_reply_that_got_lost_is_neither_written_twice_nor_taken_for_a_lost_lease(opened: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from gencode.core.errors import UnknownName
 from gencode.core.events import TaskCreated
-from gencode.journal.dispatch import NOT_HERE, Lack, WorkerCard, lacking
+from gencode.journal.dispatch import NOT_HERE, MissingPart, WorkerInfo, lacking
 from tests.postgres import Postgres
 
 pytestmark = pytest.mark.needs("postgres")
@@ -51,8 +51,8 @@ async def sent(store: Any, **order: Any) -> str:
     return await store.submit(TaskCreated(agent="Explore"), json.dumps(order).encode(), nowhere)
 
 
-def card(name: str, agents: str = "all", workspace: str = "/w", running: int = 0) -> WorkerCard:
-    return WorkerCard(name, agents, workspace, 4, running)
+def card(name: str, agents: str = "all", workspace: str = "/w", running: int = 0) -> WorkerInfo:
+    return WorkerInfo(name, agents, workspace, 4, running)
 
 
 async def test_a_task_waits_for_a_worker_that_is_there_takes_its_agent_and_has_room(store: Any) -> None:
@@ -65,10 +65,10 @@ async def test_a_task_waits_for_a_worker_that_is_there_takes_its_agent_and_has_r
     assert await seen(store, task) == Said("all workers have enough to do", "gen worker")
     await store.report(card("three", "Plan, explore"))
     assert await seen(store, task) == Said()
-    await store.parcels.hinder(task, "three", "its disk is full.", Lack.OTHER)
+    await store.parcels.hinder(task, "three", "its disk is full.", MissingPart.OTHER)
     told = "three: its disk is full"
     assert await seen(store, task) == Said(told, LACKS)
-    await store.parcels.hinder(task, "two", "no key", Lack.OTHER)
+    await store.parcels.hinder(task, "two", "no key", MissingPart.OTHER)
     assert await seen(store, task) == Said("three: its disk is full; two: no key", LACKS, USUAL)
 
 
@@ -78,7 +78,7 @@ async def test_a_worker_that_put_a_task_back_long_ago_is_not_the_last_word_while
     task = await sent(store, cwd="/a")
     await store.report(card("one", running=4))
     await store.report(card("two"))
-    await store.parcels.hinder(task, "one", "no key", Lack.OTHER)
+    await store.parcels.hinder(task, "one", "no key", MissingPart.OTHER)
     assert await seen(store, task) == Said("one: no key", LACKS, USUAL)
     await store.link.fetch("UPDATE gen_task SET dispatched_at = now() - interval '1 hour'")
     await store.link.fetch("UPDATE gen_hindrance SET at = now() - interval '10 minutes'")
@@ -90,7 +90,7 @@ async def test_a_full_worker_that_put_a_task_back_long_ago_may_take_it_yet_and_o
 ) -> None:
     task = await sent(store, cwd="/a")
     await store.link.fetch("UPDATE gen_task SET dispatched_at = now() - interval '1 hour'")
-    await store.parcels.hinder(task, "one", "no key", Lack.OTHER)
+    await store.parcels.hinder(task, "one", "no key", MissingPart.OTHER)
     told: list[Said | None] = []
     for age in (0, 10):
         await store.link.fetch(f"UPDATE gen_hindrance SET at = now() - interval '{age} minutes'")  # noqa: S608
@@ -104,7 +104,7 @@ async def test_a_full_worker_that_put_a_task_back_long_ago_may_take_it_yet_and_o
 async def test_what_was_said_of_a_task_before_it_was_sent_again_counts_no_more(store: Any) -> None:
     task = await sent(store, cwd="/a")
     await store.report(card("one"))
-    await store.parcels.hinder(task, "one", "no key", Lack.OTHER)
+    await store.parcels.hinder(task, "one", "no key", MissingPart.OTHER)
     await store.link.fetch("UPDATE gen_task SET dispatched_at = clock_timestamp()")
     assert await seen(store, task) == Said()
 
@@ -169,11 +169,11 @@ async def test_a_task_without_git_waits_for_a_worker_that_works_in_its_folder(st
     alone = "only a worker that shares its folder can run it, because /a b is not in a git repository"
     none = f"{alone}, and none says that it works there"
     assert await seen(store, task) == Said(none, WAY)
-    await store.parcels.hinder(task, "far", NOT_HERE, Lack.FOLDER)
+    await store.parcels.hinder(task, "far", NOT_HERE, MissingPart.FOLDER)
     assert await seen(store, task) == Said(none, WAY, USUAL)
     await store.report(card("near", workspace="/a b", running=4))
     assert await seen(store, task) == Said("all workers have enough to do", WAY)
-    await store.parcels.hinder(task, "near", NOT_HERE, Lack.FOLDER)
+    await store.parcels.hinder(task, "near", NOT_HERE, MissingPart.FOLDER)
     assert await seen(store, task) == Said(alone, WAY, USUAL)
     await store.link.fetch("UPDATE gen_task SET dispatched_at = now() - interval '1 hour'")
     [stuck] = (await fleet_status(store.link.url)).stuck

@@ -8,8 +8,8 @@ from gencode.core.changes import CopyChanges, MergedChanges
 from gencode.core.events import ChangesMoved, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
-from gencode.journal.dispatch import Lack
-from gencode.journal.folder_snapshot import Parcel, Returned
+from gencode.journal.dispatch import MissingPart
+from gencode.journal.folder_snapshot import FolderSnapshot, ReturnedChanges
 from gencode.stores.pg_fleet import FleetStore
 from gencode.workspaces.transfer.apply_changes import Arrival
 from gencode.workspaces.transfer.change_report import noted
@@ -17,7 +17,7 @@ from tests.postgres import Postgres
 
 pytestmark = pytest.mark.needs("postgres")
 
-PARCEL = Parcel(key="a" * 40, tip="b" * 40, packs=("one",), notes=("a note",))
+PARCEL = FolderSnapshot(key="a" * 40, tip="b" * 40, packs=("one",), notes=("a note",))
 
 
 @pytest.fixture
@@ -39,12 +39,12 @@ async def test_packs_are_kept_once_and_given_back(store: FleetStore) -> None:
 async def test_only_who_has_a_task_says_what_came_of_it(store: FleetStore) -> None:
     parcels = store.parcels
     first = await store.create(TaskCreated(agent="x", prompt="y"), "first")
-    work = Returned(first.task, PARCEL, "c" * 40, "/there", "worker", 2)
+    work = ReturnedChanges(first.task, PARCEL, "c" * 40, "/there", "worker", 2)
     assert await parcels.hand_in(work, b"body", "first")
     assert await parcels.returned(first.task) == (work, b"body")
     await store.release(first)
     await store.take(first.task, "second")
-    late = Returned(first.task, PARCEL, "d" * 40)
+    late = ReturnedChanges(first.task, PARCEL, "d" * 40)
     assert not await parcels.hand_in(late, b"late", "first")
     assert (await parcels.waiting(), await parcels.returned("none")) == ([work], None)
     assert not await parcels.taken(first.task, "d" * 40)
@@ -69,7 +69,7 @@ async def test_why_a_worker_cannot_run_a_task_is_written_again_when_it_is_new_or
         """Whether it is written when a worker says this."""
         asked = "SELECT xmin::text FROM gen_hindrance"
         before = await store.link.fetch(asked)
-        await parcels.hinder(task, "worker", why, Lack.OTHER)
+        await parcels.hinder(task, "worker", why, MissingPart.OTHER)
         [told] = (await parcels.hindrances([task]))[task]
         assert told.why == why
         return await store.link.fetch(asked) != before
@@ -88,12 +88,12 @@ async def test_what_nobody_has_taken_over_is_never_forgotten(store: FleetStore) 
     lease = await store.create(TaskCreated(agent="x", prompt="y"), "me")
     for pack in ("one", "two"):
         await parcels.keep(pack, b"body")
-    await parcels.hand_in(Returned(lease.task, PARCEL, "c" * 40), b"body", "me")
-    await parcels.hinder(lease.task, "worker", "no git", Lack.OTHER)
+    await parcels.hand_in(ReturnedChanges(lease.task, PARCEL, "c" * 40), b"body", "me")
+    await parcels.hinder(lease.task, "worker", "no git", MissingPart.OTHER)
     assert await parcels.hindrances([lease.task]) == {}
     await store.link.fetch("UPDATE gen_task SET lease_until = now() - interval '2 years'")
     [told] = (await parcels.hindrances([lease.task]))[lease.task]
-    assert (told.worker, told.why, told.lacks) == ("worker", "no git", Lack.OTHER)
+    assert (told.worker, told.why, told.lacks) == ("worker", "no git", MissingPart.OTHER)
     for table, column in (("gen_pack", "used_at"), ("gen_returned", "at"), ("gen_hindrance", "at")):
         await store.link.fetch(f"UPDATE {table} SET {column} = now() - interval '1 year'")  # noqa: S608
     await parcels.forget()

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from gencode.core.events import TaskEnded
-from gencode.core.questions import NobodyThere
+from gencode.core.questions import NobodyAvailable
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.journal.owner import fate
@@ -21,7 +21,7 @@ async def test_nobody_is_there_whose_process_died(store: SqliteStore) -> None:
     assert fate(dead) == "dead"
     await store.questions.here(replace(ME, name=dead), 60.0)
     task = await running(store)
-    with pytest.raises(NobodyThere):
+    with pytest.raises(NobodyAvailable):
         await store.questions.put(post(about(task)))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gencode.core.events import TaskCreated
 from gencode.core.task import replay
-from gencode.journal.store import TaskQuery, Wish
+from gencode.journal.store import TaskQuery, TaskSignal
 from gencode.stores.sqlite import SqliteStore
 from gencode.stores.sqlite_schema import VERSION
 from tests.contracts.store import everything
@@ -100,7 +100,7 @@ async def test_an_interrupt_from_another_process_is_heard_and_then_gone(
     process = await start("interrupt", path, lease.task, "1")
     assert await outcomes(process) == ["[true]"]
     heard = [await store.asked("me"), await store.asked("me")]
-    assert heard == [[(lease.task, Wish.INTERRUPT)], []]
+    assert heard == [[(lease.task, TaskSignal.INTERRUPT)], []]
 
 
 async def test_a_killed_process_loses_nothing_that_it_reported(store: SqliteStore, path: Path) -> None:

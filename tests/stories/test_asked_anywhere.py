@@ -15,7 +15,7 @@ from tests.stores.other_program import rows
 from tests.waiting import until
 
 from gencode import GenCode
-from gencode.core.questions import Answer, NobodyThere, Question
+from gencode.core.questions import Answer, NobodyAvailable, Question
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.places import database
@@ -101,7 +101,7 @@ async def test_an_agent_that_is_woken_asks_and_a_yes_counts_for_it_alone(tmp_pat
             await heard(gen, task)
         script(tmp_path, touch("a"), touch("a"), first="begun")
         for task in tasks:
-            assert (await gen.send(task, "and now?"))[1]
+            assert (await gen.send(task, "and now?")).resumed
             await heard(gen, task)
     assert [(each.task, each.call.input) for each in person.asked] == [
         (task, {"command": "touch a"}) for task in tasks
@@ -122,7 +122,7 @@ class Absent:
     """There is nobody."""
 
     async def ask(self, question: Question) -> Answer:
-        raise NobodyThere
+        raise NobodyAvailable
 
 
 async def test_who_asks_and_finds_nobody_may_do_what_is_allowed_where_nobody_can_be_asked(

@@ -8,7 +8,7 @@ from gencode.core.events import TaskEnded
 from gencode.core.messages import Message, ToolMessage, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import receipt, transcript_of
-from gencode.journal.event_bus import Listener
+from gencode.journal.event_bus import EventListener
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, reported, says, scripted
 
@@ -140,7 +140,7 @@ async def test_an_agent_goes_on_where_it_ended(tmp_path: Path) -> None:
     ]
 
 
-async def ended_child(listener: Listener, parent: str) -> None:
+async def ended_child(listener: EventListener, parent: str) -> None:
     async with asyncio.timeout(60):
         async for event in listener:
             if event.task != parent and isinstance(event.fact, TaskEnded):

@@ -15,7 +15,7 @@ from gencode.core.ids import stamp
 from gencode.core.messages import UserMessage
 from gencode.core.status import Status
 from gencode.journal.store import TaskQuery
-from gencode.schedule.appointments import Appointment
+from gencode.schedule.appointments import ScheduledJob
 from gencode.tasks.delivery import TELL_THE_USER
 from gencode.tasks.scheduler import Scheduler
 from gencode.testing import call, says, scripted
@@ -140,7 +140,7 @@ async def test_what_is_planned_runs_after_a_restart_and_answers_where_it_was_ask
         async with scripted(tmp_path, store=store, main=[says("Nothing new.")]) as gen:
             gen.secretary.outbox.register("phone", Phone())
 
-            def opening(_: Appointment) -> AbstractAsyncContextManager[GenCode]:
+            def opening(_: ScheduledJob) -> AbstractAsyncContextManager[GenCode]:
                 return scripted(tmp_path, store=store, main=[says("Nothing new.")])
 
             scheduler = Scheduler(store, gen.secretary.outbox, opening)

@@ -13,7 +13,7 @@ from gencode.channels.outbox import Outbox
 from gencode.core.ids import stamp
 from gencode.core.rules import Mode, Policy
 from gencode.journal.store import Store, TaskQuery
-from gencode.schedule.appointments import Appointment
+from gencode.schedule.appointments import ScheduledJob
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.scheduler import Scheduler
 from gencode.testing import says, scripted
@@ -47,11 +47,11 @@ class Office:
             self.store, Outbox(self.store, {"wire": self.wire}), self.opening, self.told.append
         )
 
-    def opening(self, job: Appointment) -> AbstractAsyncContextManager[GenCode]:
+    def opening(self, job: ScheduledJob) -> AbstractAsyncContextManager[GenCode]:
         return scripted(self.folder, store=self.store, settings=self.settings, **self.agents)
 
-    async def plan(self, due: datetime | None = NOW, when: str = DAILY, **more: Any) -> Appointment:
-        job = Appointment(
+    async def plan(self, due: datetime | None = NOW, when: str = DAILY, **more: Any) -> ScheduledJob:
+        job = ScheduledJob(
             when=when,
             prompt="look around",
             zone="UTC",
@@ -62,13 +62,13 @@ class Office:
         )
         return await self.store.agenda.plan(replace(job, **more), 200)
 
-    async def due(self, now: datetime = NOW) -> list[Appointment]:
+    async def due(self, now: datetime = NOW) -> list[ScheduledJob]:
         """Run what is due at a moment, to its end; what was claimed."""
         claimed = await self.scheduler.look(now)
         await asyncio.gather(*map(self.scheduler.fire, claimed))
         return claimed
 
-    async def now(self) -> list[Appointment]:
+    async def now(self) -> list[ScheduledJob]:
         return await self.store.agenda.appointments()
 
     async def conversations(self) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from gencode.agent.ports import Request
 from gencode.app import GenCode
-from gencode.core.errors import StoreAway
+from gencode.core.errors import StoreUnavailable
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Answer, Question, Reach
@@ -364,7 +364,7 @@ async def test_no_result_is_lost_because_nobody_can_say_what_it_rests_on(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(*_: object) -> None:
-        raise StoreAway("the database cannot be reached")
+        raise StoreUnavailable("the database cannot be reached")
 
     monkeypatch.setattr(cache, "facts_of", away)
     async with scripted(folder, settings=ON, Explore=READS) as gen:

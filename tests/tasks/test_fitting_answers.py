@@ -11,7 +11,7 @@ import pytest
 from gencode.agent.final_answer import BEFORE_THAT, SAID_NO_MORE
 from gencode.agent.ports import Request
 from gencode.app import GenCode
-from gencode.core.answers import Answers
+from gencode.core.answers import RunAnswers
 from gencode.core.messages import AssistantMessage, ToolCall, UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.reply_parts import Part
@@ -205,7 +205,7 @@ async def test_over_http_an_answer_that_fits_is_the_output(tmp_path: Path) -> No
 
 
 def test_replies_before_letters_are_told_apart() -> None:
-    answers, result = Answers(), ""
+    answers, result = RunAnswers(), ""
     for number, text in enumerate((" one ", "two\n\nlines", "two\n\nlines", "four"), 1):
         result = answers.with_these(text)
         answers = answers.after_reply(AssistantMessage(text))
@@ -213,4 +213,4 @@ def test_replies_before_letters_are_told_apart() -> None:
     whole = "one\n\ntwo\n\nlines\n\nfour"
     apart = [("four", "four"), ("two\n\nlines", "two\n\nlines\n\nfour"), ("one", whole)]
     assert (answers.before, list(answers.backwards())) == (whole, apart)
-    assert list(Answers().backwards()) == []
+    assert list(RunAnswers().backwards()) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gencode.app import GenCode
-from gencode.files.file_versions import Seen
+from gencode.files.file_versions import SeenFiles
 from gencode.tasks import service
 from gencode.testing import call, says
 from tests.interfaces.cli.running import script
@@ -43,10 +43,10 @@ async def test_of_many_conversations_only_the_last_are_remembered_beyond_their_j
     turns = [says("", call("Read", file_path="notes.txt")), says("read"), says("", edit), says("written")]
     model = script(tmp_path, main=turns)
     async with GenCode.open(tmp_path, model=model, settings={"permission_mode": "acceptEdits"}) as gen:
-        before = there_are(Seen)
+        before = there_are(SeenFiles)
         first = (await gen.ask("go").outcome()).agent_id
         for _ in range(LEADS):
             await gen.ask("go").outcome()
-        assert there_are(Seen) - before <= FEW
+        assert there_are(SeenFiles) - before <= FEW
         await gen.ask("more", session=first).outcome()
         assert notes.read_text() == "two\n"

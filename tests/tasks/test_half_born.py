@@ -10,7 +10,7 @@ import pytest
 
 from gencode.app import GenCode
 from gencode.core.budget import Budget
-from gencode.core.errors import StoreAway
+from gencode.core.errors import StoreUnavailable
 from gencode.core.events import DurableFact, Event, TaskCreated, TaskStarted
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
@@ -40,7 +40,7 @@ class Cut(MemoryStore):
     async def append(self, lease: Lease, facts: Sequence[DurableFact], *, last: bool = False) -> list[Event]:
         """Write, unless it is away."""
         if self.away and any(isinstance(fact, TaskStarted) for fact in facts):
-            raise StoreAway("away for a moment")
+            raise StoreUnavailable("away for a moment")
         return await super().append(lease, facts, last=last)
 
     async def create(
@@ -53,7 +53,7 @@ class Cut(MemoryStore):
     ) -> Lease:
         """Write, unless it is away."""
         if self.away:
-            raise StoreAway("away for a moment")
+            raise StoreUnavailable("away for a moment")
         return await super().create(fact, owner, then, named, session)
 
 
@@ -88,7 +88,7 @@ async def test_a_fork_that_is_cut_between_its_birth_and_its_start_begins_the_nex
         scripted(tmp_path, store=store, Explore=[FOUND]) as second,
     ):
         store.away = True
-        with pytest.raises(StoreAway):
+        with pytest.raises(StoreUnavailable):
             await first.work.take_on(handover)
         store.away = False
         job = await (second if elsewhere else first).work.take_on(handover)
@@ -103,7 +103,7 @@ async def test_a_fork_that_is_not_born_after_all_leaves_its_place_to_the_next_on
     async with scripted(tmp_path, store=store, Explore=[FOUND] * 3) as gen:
         for away in (True, True, False):
             store.away = away
-            with suppress(StoreAway):
+            with suppress(StoreUnavailable):
                 await forks(gen, tasks[0])
         refused = await forks(gen, tasks[0])
     assert isinstance(refused, str) and refused.startswith("The budget of 5 agents of the session is spent.")

@@ -11,10 +11,10 @@ import pytest
 from gencode import GenCode, UserMistake
 from gencode.core.events import Event, PassingFact, TaskCreated, TaskStalled
 from gencode.core.messages import ToolMessage, UserMessage
-from gencode.core.reasons import Cause
+from gencode.core.reasons import StopCause
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.journal.event_bus import Listener
+from gencode.journal.event_bus import EventListener
 from gencode.journal.owner import new_owner
 from gencode.journal.store import Ownership
 from gencode.stores.memory import MemoryStore
@@ -36,7 +36,7 @@ def gone(process: int) -> Callable[[], bool]:
     return lambda: not Path(f"/proc/{process}").exists()
 
 
-async def heard(listener: Listener) -> list[Event]:
+async def heard(listener: EventListener) -> list[Event]:
     """What was heard until the listener was closed."""
     listener.close()
     return [event async for event in listener]
@@ -122,7 +122,7 @@ class Looks:
         told, clock = self.told.append, lambda: self._now
         self._process = ProcessLiveness(store, task, TIMING, seconds=seconds, tell=told, clock=clock)
 
-    async def after(self, *pauses: float) -> Cause | None:
+    async def after(self, *pauses: float) -> StopCause | None:
         """What the last of several looks came to, each after a pause."""
         why = None
         for pause in pauses:

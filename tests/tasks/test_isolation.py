@@ -21,7 +21,7 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.journal import store_changes
-from gencode.journal.store import Wish
+from gencode.journal.store import TaskSignal
 from gencode.testing import call, reported, says, scripted
 from tests.waiting import Gate, until
 
@@ -228,7 +228,7 @@ async def test_a_wish_for_the_other_process_is_not_taken_by_this_one(tmp_path: P
     model = played(tmp_path, Explore=[LOOK, SLOW])
     async with GenCode.open(tmp_path, model=model) as gen:
         handle = await gen.task("Explore", "look", background=True, isolation="process")
-        assert await gen.store.ask(handle.id, Wish.STOP)
+        assert await gen.store.ask(handle.id, TaskSignal.STOP)
         outcome = await handle.result()
     assert (outcome.status, outcome.error) == (Status.CANCELLED, "it was stopped from another process")
 

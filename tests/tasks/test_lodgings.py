@@ -13,7 +13,7 @@ from gencode.core.place import WorkerCopy
 from gencode.core.task import Task
 from gencode.fleet.worker_workspace import Folders, House, Lodgings, Wanted
 from gencode.journal.dispatch import NOT_HERE
-from gencode.journal.folder_snapshot import COPIED, Parcel, mark_of
+from gencode.journal.folder_snapshot import COPIED, FolderSnapshot, mark_of
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.task_folders import FolderSummary
 from gencode.workspaces.transfer.mirror import Unreachable
@@ -69,7 +69,7 @@ async def test_a_folder_is_used_as_it_is_only_where_it_really_is(tmp_path: Path)
 
 async def test_who_cannot_make_a_copy_says_why_and_what_is_forged_is_refused(tmp_path: Path) -> None:
     office = Office()
-    parcel = Parcel(key="a" * 40, tip="b" * 40, remote=f"file://{tmp_path}/none", known=("b" * 40,))
+    parcel = FolderSnapshot(key="a" * 40, tip="b" * 40, remote=f"file://{tmp_path}/none", known=("b" * 40,))
     place = lodgings(tmp_path, office)
     assert "cannot be fetched from" in await used(place, Wanted(TASK, "/nowhere", "x", parcel))
     [(task, worker, why, _)] = office.hindered

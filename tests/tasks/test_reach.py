@@ -18,7 +18,7 @@ from gencode.core.reasons import stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.journal.store import Wish
+from gencode.journal.store import TaskSignal
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.supervisor import ELSEWHERE
 from gencode.testing import call, says, scripted
@@ -181,7 +181,7 @@ class Late(MemoryStore):
     async def before(self) -> None:
         """What happens meanwhile."""
 
-    async def ask(self, task: str, wish: Wish) -> bool:
+    async def ask(self, task: str, wish: TaskSignal) -> bool:
         await self.before()
         return await super().ask(task, wish)
 

@@ -19,7 +19,7 @@ from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.journal.store import TaskQuery
 from gencode.places import database
-from gencode.schedule.appointments import Plan
+from gencode.schedule.appointments import JobRequest
 from gencode.stores.memory import MemoryStore
 from gencode.stores.sqlite import SqliteStore
 from gencode.testing import says, scripted
@@ -264,15 +264,18 @@ async def test_what_cannot_be_planned_is_refused(tmp_path: Path) -> None:
     async with scripted(tmp_path, main=[says("x")]) as gen:
         calendar = gen.secretary.calendar
         for plan, why in (
-            (Plan("@daily", "  "), "The prompt is empty"),
-            (Plan("@daily", "x" * 20_001), "longer than 20,000"),
-            (Plan("@daily", "x", task=True), "A task needs an agent"),
-            (Plan("@daily", "x", agent="Explore", task=True, session="0a"), "belongs to no conversation"),
-            (Plan("@daily", "x", agent="Nobody"), "There is no agent 'Nobody'"),
-            (Plan("@daily", "x", to="mars:x"), "There is no channel 'mars'"),
-            (Plan("@daily", "x", to="mars"), "is no address"),
-            (Plan("@daily", "x", zone="Mars/Base"), "There is no time zone"),
-            (Plan("sometimes", "x"), "is no schedule"),
+            (JobRequest("@daily", "  "), "The prompt is empty"),
+            (JobRequest("@daily", "x" * 20_001), "longer than 20,000"),
+            (JobRequest("@daily", "x", task=True), "A task needs an agent"),
+            (
+                JobRequest("@daily", "x", agent="Explore", task=True, session="0a"),
+                "belongs to no conversation",
+            ),
+            (JobRequest("@daily", "x", agent="Nobody"), "There is no agent 'Nobody'"),
+            (JobRequest("@daily", "x", to="mars:x"), "There is no channel 'mars'"),
+            (JobRequest("@daily", "x", to="mars"), "is no address"),
+            (JobRequest("@daily", "x", zone="Mars/Base"), "There is no time zone"),
+            (JobRequest("sometimes", "x"), "is no schedule"),
         ):
             with pytest.raises(UserMistake, match=why):
                 await calendar.add(plan)

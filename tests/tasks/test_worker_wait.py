@@ -3,25 +3,25 @@
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import PassingFact, ProgressMade
 from gencode.core.reasons import WaitFor
-from gencode.journal.dispatch import NoWorker, Outlook
+from gencode.journal.dispatch import MissingWorker, NoWorkerReason
 from gencode.tasks.deadline import UnclaimedTimer
 from gencode.tasks.watch import OUTLOOK_SECONDS, QUIET_SECONDS, WorkerWait
 
-HOPELESS = Outlook(NoWorker.NONE_THERE, most=10.0)
-NONE = Outlook(NoWorker.NONE_THERE)
-UNCLEAR = Outlook(NoWorker.NONE_THERE, most=10.0, unclear=True)
-BUSY = Outlook(NoWorker.BUSY)
+HOPELESS = MissingWorker(NoWorkerReason.NONE_THERE, most=10.0)
+NONE = MissingWorker(NoWorkerReason.NONE_THERE)
+UNCLEAR = MissingWorker(NoWorkerReason.NONE_THERE, most=10.0, unclear=True)
+BUSY = MissingWorker(NoWorkerReason.BUSY)
 
 
 class Sent:
     """A task of which this is so, and how often that was looked up."""
 
     def __init__(self) -> None:
-        self.now: Outlook | None = NONE
+        self.now: MissingWorker | None = NONE
         self.trouble = False
         self.looked = 0
 
-    async def outlook(self) -> Outlook | None:
+    async def outlook(self) -> MissingWorker | None:
         self.looked += 1
         if self.trouble:
             raise StoreTrouble("The database is away.")
@@ -50,7 +50,7 @@ class Watched:
         return self.said[before:]
 
 
-def told(outlook: Outlook) -> list[PassingFact]:
+def told(outlook: MissingWorker) -> list[PassingFact]:
     return [ProgressMade(f"waits for {outlook.words}", note=True, waits_for=WaitFor.WORKER)]
 
 
@@ -61,7 +61,7 @@ async def test_it_is_said_once_and_again_when_it_changes() -> None:
     assert await sender.pass_by(60) == told(NONE)
     sender.sent.now = BUSY
     assert await sender.pass_by(60) == told(BUSY)
-    sender.sent.now = Outlook()
+    sender.sent.now = MissingWorker()
     assert await sender.pass_by(60) == []
     sender.sent.now = BUSY
     assert await sender.pass_by(60) == []
@@ -87,7 +87,7 @@ async def test_a_database_that_is_away_is_looked_at_again() -> None:
 
 
 def test_a_worker_that_may_come_at_any_time_is_waited_for_without_a_reason() -> None:
-    assert (Outlook().words, NONE.words) == (
+    assert (MissingWorker().words, NONE.words) == (
         "a worker",
         "a worker: no worker is there (what helps: gen worker)",
     )
@@ -111,7 +111,7 @@ async def test_a_task_that_no_worker_can_take_is_to_end_when_that_has_lasted_as_
 
 async def test_the_wait_begins_anew_when_a_worker_could_take_it_or_something_is_heard_of_it() -> None:
     sender = Watched()
-    for now in (BUSY, Outlook(), None):
+    for now in (BUSY, MissingWorker(), None):
         sender.sent.now = HOPELESS
         await sender.pass_by(QUIET_SECONDS + 8)
         sender.sent.now = now

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gencode import GenCode, UserMistake
-from gencode.agent.trace_settings import Standing, standing
+from gencode.agent.trace_settings import TraceStatus, standing
 from gencode.core.extras import installing
 from gencode.core.messages import Usage
 from gencode.providers.scripted import ScriptedProvider
@@ -203,7 +203,7 @@ def test_a_missing_extra_is_said_only_to_who_asked_for_it(
 def test_an_endpoint_that_is_no_address_is_named(said: str) -> None:
     name = "OTEL_EXPORTER_OTLP_ENDPOINT"
     why = f"{name} is no address that begins with http:// or https:// and names a host"
-    assert standing(False, {name: said}) == Standing(
+    assert standing(False, {name: said}) == TraceStatus(
         on=False, trouble=f"No traces arrive anywhere: {why}.", fix=f"correct {name}"
     )
 

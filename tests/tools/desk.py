@@ -8,7 +8,7 @@ from typing import Any
 from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
 from gencode.core.messages import ToolCall
 from gencode.core.spec import Workspace
-from gencode.files.file_versions import Seen
+from gencode.files.file_versions import SeenFiles
 from gencode.permissions.paths import resolve
 
 
@@ -24,7 +24,7 @@ class Desk:
         self.root = root
         self.workspace = Workspace(root, root, root)
         self.may_read: Callable[[str], bool] = may_read
-        self.seen = Seen()
+        self.seen = SeenFiles()
         self.told: list[str] = []
         self.noted: list[str] = []
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -134,13 +135,13 @@ def test_who_does_not_name_them_does_not_have_them() -> None:
 
 def test_nothing_of_the_shelf_is_loaded_before_it_is_named() -> None:
     code = (
-        "import sys, gencode.app; from gencode.interfaces import cli; cli.build_parser();"
+        "import sys, gencode.app; from gencode.interfaces.cli.parser import build_parser; build_parser();"
         "print([name for name in sys.modules if name.startswith(('gencode.tools.', 'importlib.metadata'))])"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    modules = {
-        f"gencode.tools.{name}" for name in ("memory", "notes", "http", "moving", "json_text", "sleep")
-    }
+    names = ("memory_notes", "message", "http_request", "file_operations", "data_formats", "clock")
+    assert all(find_spec(f"gencode.tools.{name}") for name in names)
+    modules = {f"gencode.tools.{name}" for name in names}
     assert [name for name in (*modules, "importlib.metadata") if f"'{name}'" in ended.stdout] == []
 
 

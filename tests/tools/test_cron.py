@@ -11,7 +11,7 @@ from gencode.core.errors import ToolError
 from gencode.core.messages import Message, ToolMessage
 from gencode.core.rules import Mode
 from gencode.core.task import transcript_of
-from gencode.schedule.appointments import MOST, Appointment
+from gencode.schedule.appointments import MOST, ScheduledJob
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from gencode.tools.cron import cron
@@ -33,7 +33,7 @@ def answers(transcript: Sequence[Message]) -> list[tuple[str, bool]]:
 
 async def asked(
     folder: Path, *calls: dict[str, Any], store: MemoryStore | None = None, **settings: Any
-) -> tuple[list[tuple[str, bool]], list[Appointment], str]:
+) -> tuple[list[tuple[str, bool]], list[ScheduledJob], str]:
     """What the main agent is answered, what is planned then, and the conversation."""
     kept = store or MemoryStore()
     turns = [*(says("", each) for each in calls), says("ok")]

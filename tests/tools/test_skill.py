@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gencode.agent.ports import Sent
+from gencode.agent.ports import StartedTask
 from gencode.agent.toolbox import ToolContext, ToolOutput
 from gencode.core.errors import ToolError, UnknownName, UserMistake
 from gencode.core.events import TaskCreated
@@ -67,7 +67,7 @@ class Sender:
     async def look(self, task: str, seconds: float) -> Outcome:
         raise UserMistake(f"There is no task {task}.")
 
-    def sent(self) -> Sequence[Sent]:
+    def sent(self) -> Sequence[StartedTask]:
         return ()
 
     def agents(self) -> Sequence[tuple[str, str]]:

@@ -12,7 +12,7 @@ from gencode.agent.toolbox import Tool, Toolbox, ToolContext
 from gencode.core.errors import ToolError
 from gencode.core.messages import ToolCall
 from gencode.core.rules import Mode, Policy
-from gencode.files.file_versions import Seen
+from gencode.files.file_versions import SeenFiles
 from gencode.tools.edit import EDIT
 from gencode.tools.read import READ
 from gencode.tools.write import WRITE
@@ -31,7 +31,7 @@ class Racer:
     def __init__(self, root: Path, kind: str) -> None:
         self.scene = Scene(root)
         self.kind = kind
-        self.seen = Seen()
+        self.seen = SeenFiles()
         self.box = Toolbox([READ, WRITE, EDIT])
         self.gate = Gate(
             chain=(Policy(Mode.ACCEPT_EDITS),),

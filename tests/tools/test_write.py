@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from gencode.agent.toolbox import Tool, ToolOutput
 from gencode.core.errors import Denied, ToolError
 from gencode.core.messages import FileChange, FileSeen, ToolCall, Trace
-from gencode.files.file_versions import FileVersions, Seen
+from gencode.files.file_versions import FileVersions, SeenFiles
 from gencode.permissions.paths import Resolved
 from gencode.tools.edit import EDIT
 from gencode.tools.file_changes import MOST_LINES
@@ -125,7 +125,7 @@ async def test_a_file_that_changed_and_got_its_old_time_and_size_back_is_not_rep
 def beside(desk: Desk) -> Desk:
     """Another agent in the same folder and process."""
     versions, other = FileVersions(), Desk(desk.root)
-    desk.seen, other.seen = Seen(versions, "the agent main"), Seen(versions, "the agent kid")
+    desk.seen, other.seen = SeenFiles(versions, "the agent main"), SeenFiles(versions, "the agent kid")
     return other
 
 

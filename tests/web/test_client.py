@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gencode.core.errors import Denied, ToolError
 from gencode.permissions.urls import Hop, Target, UrlRefused, is_public
-from gencode.web.client import INTERNET, Fetched, WebLimits, WebRequest, fetch
+from gencode.web.client import INTERNET, WebLimits, WebRequest, WebResponse, fetch
 from tests.workspaces.village import Village, Visit, fetched, page, redirect, trouble, village_in
 
 BRIEF = WebLimits(seconds=1.0)
@@ -28,7 +28,7 @@ async def village(tmp_path: Path) -> AsyncGenerator[Village, None]:
 async def test_a_page_is_fetched_from_the_address_that_was_judged(village: Village) -> None:
     house = await village.build("a.example.net", page(b"hello", "Content-Type: text/plain"))
     target = Target("http", "a.example.net", 80, "/x%20y?é")
-    assert await fetched(village, "http://A.example.net./x%20y?é#part") == Fetched(
+    assert await fetched(village, "http://A.example.net./x%20y?é#part") == WebResponse(
         200,
         {"content-type": "text/plain", "content-length": "5"},
         b"hello",

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gencode.core.errors import ToolError
-from gencode.web.client import Fetched, Internet, WebLimits, WebRequest, fetch
+from gencode.web.client import WebLimits, WebRequest, WebResolver, WebResponse, fetch
 
 MIB = 1024 * 1024
 SMALL = WebLimits(most_bytes=MIB)
@@ -106,7 +106,7 @@ class House:
         await asyncio.gather(*self._serving, return_exceptions=True)
 
 
-class Village(Internet):
+class Village(WebResolver):
     """`names` holds the answers to the first, second … look-up of a name; the last one stays."""
 
     def __init__(self, folder: Path) -> None:
@@ -189,7 +189,7 @@ async def village_in(folder: Path) -> AsyncGenerator[Village, None]:
         await village.close()
 
 
-async def fetched(village: Village, url: str, limits: WebLimits = SMALL) -> Fetched:
+async def fetched(village: Village, url: str, limits: WebLimits = SMALL) -> WebResponse:
     """A page of the village."""
     return await fetch(WebRequest(url), limits, internet=village)
 

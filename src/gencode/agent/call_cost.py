@@ -20,7 +20,7 @@ from gencode.core.messages import (
 from gencode.core.prices import MILLION, Price
 
 if TYPE_CHECKING:
-    from gencode.agent.payer import Paid
+    from gencode.agent.payer import ReservedCall
 
 SHORTEST_TOKEN = 2
 """A token of instructions and descriptions of tools has at least so many bytes."""
@@ -68,7 +68,7 @@ def reply_room(request: Request, left: Budget, price: Price) -> int | None:
     return min(room, max(price.context - _heard_at_most(request), price.context // FREE))
 
 
-def kept_to(request: Request, paid: "Paid | None") -> Request:
+def kept_to(request: Request, paid: "ReservedCall | None") -> Request:
     """A request whose reply costs no more than was set aside for it, where it has to."""
     if paid is None or paid.reply is None:
         return request
@@ -110,7 +110,7 @@ def cost(usage: Usage | None, request: Request, text: Sequence[str], *, free: bo
     return Usage(_bytes(request) // USUAL_TOKEN, sum(map(len, text)) // USUAL_TOKEN)
 
 
-class Scale:
+class TokenEstimator:
     """Weighs one transcript that grows, each message once; `pictures` says whether any was seen in it."""
 
     __slots__ = ("_counted", "_said", "_tokens", "pictures")
@@ -146,7 +146,7 @@ class Scale:
 
 def taken(transcript: Sequence[Message], beside: int) -> int:
     """How many tokens a transcript takes that nobody has weighed before."""
-    return Scale().taken(transcript, beside)
+    return TokenEstimator().taken(transcript, beside)
 
 
 def weight(message: Message) -> int:

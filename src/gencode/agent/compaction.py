@@ -22,7 +22,7 @@ from gencode.agent.loop import admitted, beside, broken_off, cost_so_far, priced
 from gencode.agent.output_schema_notice import form_in
 from gencode.agent.ports import Request
 from gencode.agent.recorder import Recorder
-from gencode.agent.seat import Seat
+from gencode.agent.seat import RunSetup
 from gencode.agent.stop import Stop
 from gencode.budgets.ledger import BudgetSpent
 from gencode.core.errors import ProviderError
@@ -33,7 +33,7 @@ from gencode.core.task import compacted
 from gencode.core.text import clip
 
 if TYPE_CHECKING:
-    from gencode.agent.payer import Paid
+    from gencode.agent.payer import ReservedCall
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ LEAST_NOTE = 3_000
 PROGRESS = "summing up the conversation, which is long"
 
 
-class Plan(Struct, frozen=True):
+class CompactionPlan(Struct, frozen=True):
     """What a summary will stand for: the first `upto` messages but those at the places `keeps`."""
 
     upto: int
@@ -61,7 +61,7 @@ class Plan(Struct, frozen=True):
         return [each for place, each in enumerate(transcript[: self.upto]) if place not in kept]
 
 
-async def compact(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop, why: str) -> bool:
+async def compact(seat: RunSetup, transcript: list[Message], record: Recorder, stop: Stop, why: str) -> bool:
     """Sum up the beginning of a transcript; False when there is nothing in it that could be left out.
 
     Nothing may be running that this agent waits for: it is called between two turns, or for a conversation at
@@ -104,10 +104,10 @@ async def compact(seat: Seat, transcript: list[Message], record: Recorder, stop:
     return True
 
 
-def planned(transcript: Sequence[Message], room: int) -> Plan | None:
+def planned(transcript: Sequence[Message], room: int) -> CompactionPlan | None:
     """What to sum up so that a transcript takes far less than `room` tokens; None when it is not worth it."""
     upto = _tail(transcript, room // TAIL)
-    plan = Plan(upto, tuple(_asked(transcript, upto, room // LARGEST_KEPT)))
+    plan = CompactionPlan(upto, tuple(_asked(transcript, upto, room // LARGEST_KEPT)))
     gone = plan.gone(transcript)
     worth = any(isinstance(each, AssistantMessage) for each in gone)
     return plan if worth and sum(map(weight, gone)) * LEAST >= room else None
@@ -160,7 +160,7 @@ def _is_asked(message: Message) -> bool:
     return isinstance(message, UserMessage) and message.sender != "system"
 
 
-def _unanswered(transcript: Sequence[Message], plan: Plan) -> list[Message]:
+def _unanswered(transcript: Sequence[Message], plan: CompactionPlan) -> list[Message]:
     """The results among what goes that the agent has not answered: they were too long to stay."""
     if any(isinstance(each, AssistantMessage) for each in transcript[plan.upto :]):
         return []
@@ -176,7 +176,7 @@ def _replies(gone: Sequence[Message]) -> int:
     return earlier + sum(isinstance(each, AssistantMessage) for each in gone)
 
 
-async def _written(seat: Seat, record: Recorder, stop: Stop, question: str) -> tuple[str, EndPart | None]:
+async def _written(seat: RunSetup, record: Recorder, stop: Stop, question: str) -> tuple[str, EndPart | None]:
     """What the model says in one call without tools; nothing where it could not."""
     asked = (UserMessage(question, sender="system"),)
     request = Request(
@@ -184,7 +184,7 @@ async def _written(seat: Seat, record: Recorder, stop: Stop, question: str) -> t
     )
     text: list[str] = []
     end = EndPart(seat.model.name)
-    paid: Paid | None = None
+    paid: ReservedCall | None = None
     asked = False
     try:
         with stop.interrupts():

@@ -8,7 +8,7 @@ summary carries on of this one are fields of the message, so that no text passes
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from gencode.agent.seat import Seat
+from gencode.agent.seat import RunSetup
 from gencode.core.messages import (
     AssistantMessage,
     Message,
@@ -100,7 +100,7 @@ def unseen(gone: Sequence[Message], most: int) -> str:
     return "\n".join(["## Results that you have not seen yet (cut; ask for less at once)", *said])
 
 
-async def known(seat: Seat, task: Task, most: int) -> str:
+async def known(seat: RunSetup, task: Task, most: int) -> str:
     """What the harness knows for sure about work that is in progress, and about files."""
     sent = await seat.delegate.own() if seat.delegate is not None else ()
     parts: list[str] = []
@@ -165,7 +165,7 @@ def _who(child: Outcome) -> str:
     return f"{child.agent_id} {child.agent} ({one_line(child.description or child.prompt, 100)})"
 
 
-def _commands(seat: Seat, task: Task) -> Iterator[str]:
+def _commands(seat: RunSetup, task: Task) -> Iterator[str]:
     if all(command.exit is not None for command in task.evidence.commands):
         return  # it left none in the background, and what runs commands need not even be loaded
     for shell in seat.shells().of(task.id).values():

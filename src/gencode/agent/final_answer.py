@@ -3,8 +3,8 @@
 from functools import partial
 from typing import Any
 
-from gencode.agent.seat import Ending
-from gencode.core.answers import Answers
+from gencode.agent.seat import LoopResult
+from gencode.core.answers import RunAnswers
 from gencode.core.errors import ToolError
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
@@ -25,12 +25,12 @@ async def shaped(text: str, schema: dict[str, Any]) -> tuple[Any, ToolError | No
 
 def unasked(problem: ToolError) -> str:
     """What is wrong with a result, without what its agent should do about it."""
-    from gencode.agent.output_schema import NotFitting
+    from gencode.agent.output_schema import SchemaMismatch
 
-    return problem.problem if isinstance(problem, NotFitting) else str(problem)
+    return problem.problem if isinstance(problem, SchemaMismatch) else str(problem)
 
 
-def if_silent(ending: Ending, answers: Answers, *, called: bool) -> Ending:
+def if_silent(ending: LoopResult, answers: RunAnswers, *, called: bool) -> LoopResult:
     """An end; who says nothing more after a message has still answered before, unless that announces work."""
     if ending.status is not Status.EMPTY or not answers.before:
         return ending
@@ -39,13 +39,13 @@ def if_silent(ending: Ending, answers: Answers, *, called: bool) -> Ending:
     if called and announces(answers.before):
         return ending
     warnings = (*ending.warnings, SAID_NO_MORE)
-    return Ending(Status.COMPLETED, EndReason.FINISHED, answers.before, warnings=warnings)
+    return LoopResult(Status.COMPLETED, EndReason.FINISHED, answers.before, warnings=warnings)
 
 
-async def fitting_before(answers: Answers, schema: dict[str, Any]) -> tuple[Answers, Any] | None:
+async def fitting_before(answers: RunAnswers, schema: dict[str, Any]) -> tuple[RunAnswers, Any] | None:
     """The last answer before a message that fits: all that was answered from it on, and its value."""
     for reply, since in answers.backwards():
         output, problem = await shaped(reply, schema)
         if problem is None:
-            return Answers(since), output
+            return RunAnswers(since), output
     return None

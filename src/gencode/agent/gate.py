@@ -12,7 +12,7 @@ from gencode.agent.abandon import leave
 from gencode.agent.toolbox import Tool, Toolbox
 from gencode.core.errors import Denied
 from gencode.core.messages import ToolCall
-from gencode.core.questions import Answer, Asker, NobodyThere, Question
+from gencode.core.questions import Answer, Asker, NobodyAvailable, Question
 from gencode.core.quoting import disarmed_line
 from gencode.core.rules import (
     Action,
@@ -59,7 +59,7 @@ ABOUT_TASKS = frozenset({"TaskOutput", "TaskStop", WRITES})
 _TARGET_FIELDS = ("task_id", "shell_id")
 
 
-class Relatives(Protocol):
+class RelatedTasks(Protocol):
     """The tasks and background commands that an agent may name in a call."""
 
     def relation(self, target: str) -> Relation:
@@ -79,7 +79,7 @@ class Relatives(Protocol):
         ...
 
 
-class NoRelatives:
+class NoRelatedTasks:
     """Those of an agent that runs alone: every task is somebody else's."""
 
     def relation(self, target: str) -> Relation:
@@ -190,7 +190,7 @@ class Gate(Struct, kw_only=True, eq=False):
     agent: CallingAgent
     approvals: Approvals
     agents: AgentPolicies = NoAgents()
-    relatives: Relatives = NoRelatives()
+    relatives: RelatedTasks = NoRelatedTasks()
     _handed: dict[str, Rule] = {}
     _readable: dict[tuple[Resolved, tuple[Policy, ...]], bool] = {}
 
@@ -249,7 +249,7 @@ class Gate(Struct, kw_only=True, eq=False):
         )
         try:
             answer = await self._answered(asker, question, wanted)
-        except NobodyThere:
+        except NobodyAvailable:
             unasked = replace(self, approvals=replace(self.approvals, asker=None)).judge(wanted)
             if unasked.action is Action.ALLOW:
                 return Admission(unasked)

@@ -21,8 +21,8 @@ from msgspec import Struct
 
 from gencode.core.spec import same_name
 
-Event = Literal["start", "before", "after", "stop"]
-Seats = Literal["", "main", "sent"]
+HookEvent = Literal["start", "before", "after", "stop"]
+HookScope = Literal["", "main", "sent"]
 """Whose hooks: everybody's, those of whoever leads the conversation, those of agents that were sent."""
 
 SECONDS = 10.0
@@ -34,7 +34,7 @@ LONGEST_MATCHER = 500
 MOST_STARS = 8
 _ALIKE = 0.75
 
-EVENTS: dict[str, tuple[Event, Seats]] = {
+EVENTS: dict[str, tuple[HookEvent, HookScope]] = {
     "PreToolUse": ("before", ""),
     "PostToolUse": ("after", ""),
     "SubagentStart": ("start", "sent"),
@@ -58,11 +58,11 @@ _OUTER = re.compile(r"\^?\((?P<inner>[^()]*)\)\$?\Z")
 class Hook(Struct, frozen=True):
     """One command. `fits` are the patterns of tools it is for; none: every tool."""
 
-    event: Event
+    event: HookEvent
     command: str
     fits: tuple[str, ...] = ()
     seconds: float = SECONDS
-    seats: Seats = ""
+    seats: HookScope = ""
     broken: str = ""
     """Why it cannot be run; it refuses what it should have judged."""
 
@@ -71,7 +71,7 @@ class Hook(Struct, frozen=True):
         return not self.fits or any(_fits(pattern, name) for pattern in self.fits for name in names)
 
 
-class Hooked(Struct, frozen=True):
+class HookSettings(Struct, frozen=True):
     """What a file says about hooks, and what is wrong with it."""
 
     hooks: tuple[Hook, ...] = ()
@@ -80,19 +80,19 @@ class Hooked(Struct, frozen=True):
     """Those of the findings that say a hook is not run."""
 
 
-def parse_hooks(raw: object, *, of_agent: bool) -> Hooked:
+def parse_hooks(raw: object, *, of_agent: bool) -> HookSettings:
     """The hooks of an agent's file, which are all that agent's, or of the settings."""
-    reading = _Reading(of_agent)
+    reading = _HookParser(of_agent)
     if isinstance(raw, Mapping):
         for name, groups in cast("Mapping[object, Any]", raw).items():
             reading.event(str(name), groups)
     elif raw:
         reading.lose(GUARD, "hooks must name events such as PreToolUse; they have no effect")
     hooks = tuple(dict.fromkeys(reading.hooks))
-    return Hooked(hooks, tuple(reading.findings[:MOST_FINDINGS]), tuple(reading.lost[:MOST_FINDINGS]))
+    return HookSettings(hooks, tuple(reading.findings[:MOST_FINDINGS]), tuple(reading.lost[:MOST_FINDINGS]))
 
 
-class _Reading:
+class _HookParser:
     def __init__(self, of_agent: bool) -> None:
         self._of_agent = of_agent
         self.hooks: list[Hook] = []

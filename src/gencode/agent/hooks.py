@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
-from gencode.agent.hook_settings import Event, Hook
+from gencode.agent.hook_settings import Hook, HookEvent
 from gencode.agent.toolbox import Toolbox
 from gencode.core.errors import ToolError
 from gencode.core.messages import ToolCall, ToolResult
@@ -37,7 +37,7 @@ _KILLED = 128
 """From here on a shell says that a signal ended the command."""
 _ALSO_CALLED = {"Task": "Agent"}
 _FROM_FILE = 'exec "$0" --noprofile --norc -c "$1" < "$2"'
-_NAMES: dict[Event, tuple[str, str]] = {
+_NAMES: dict[HookEvent, tuple[str, str]] = {
     "start": ("SessionStart", "SubagentStart"),
     "before": ("PreToolUse", "PreToolUse"),
     "after": ("PostToolUse", "PostToolUse"),
@@ -48,7 +48,7 @@ Run = Callable[["Command"], Awaitable["Ended"]]
 """Runs a command to its end; a wait that is cancelled ends it first."""
 
 
-class Around(Struct, frozen=True, eq=False):
+class HookContext(Struct, frozen=True, eq=False):
     """Whose hooks they are. `main`: the agent leads the conversation."""
 
     task: str
@@ -58,14 +58,14 @@ class Around(Struct, frozen=True, eq=False):
     main: bool = False
 
 
-class Said(Struct, frozen=True):
+class HookResult(Struct, frozen=True):
     """What hooks said: why something must not be, and what the agent should read."""
 
     blocked: str | None = None
     note: str = ""
 
 
-def hooks_for(around: Around, run: Run, hooks: Iterable[Hook]) -> "Hooks | None":
+def hooks_for(around: HookContext, run: Run, hooks: Iterable[Hook]) -> "Hooks | None":
     """The hooks of one agent at its place; None when there are none, which then costs nothing."""
     seats = ("", "main" if around.main else "sent")
     own = tuple(hook for hook in hooks if hook.seats in seats)
@@ -75,7 +75,7 @@ def hooks_for(around: Around, run: Run, hooks: Iterable[Hook]) -> "Hooks | None"
 class Hooks:
     """The hooks of one task. `warnings` is what went wrong with them, for its receipt."""
 
-    def __init__(self, around: Around, run: Run, hooks: Sequence[Hook]) -> None:
+    def __init__(self, around: HookContext, run: Run, hooks: Sequence[Hook]) -> None:
         self._around = around
         self._run = run
         self._hooks = tuple(hooks)
@@ -96,10 +96,10 @@ class Hooks:
         said = await self._ask(hooks, "after", {**self._of(call), "tool_response": answer})
         return "\n".join(text for text in (said.blocked, said.note) if text)
 
-    async def started(self) -> Said:
+    async def started(self) -> HookResult:
         """Why an agent must not begin, or what it should read first."""
         hooks = self._meant("start")
-        return await self._ask(hooks, "start", {}) if hooks else Said()
+        return await self._ask(hooks, "start", {}) if hooks else HookResult()
 
     async def stopping(self, text: str = "") -> str | None:
         """Why an agent that is done should go on; None when it may end. `text` is what it would end with."""
@@ -114,7 +114,7 @@ class Hooks:
         self._kept += said.blocked is not None
         return said.blocked
 
-    def _meant(self, event: Event, tool: str = "") -> list[Hook]:
+    def _meant(self, event: HookEvent, tool: str = "") -> list[Hook]:
         found = [hook for hook in self._hooks if hook.event == event]
         if not found or not tool:
             return found
@@ -135,7 +135,7 @@ class Hooks:
         name = box[call.name].name if call.name in box else call.name
         return {"tool_name": name, "tool_input": call.input, "tool_use_id": call.id}
 
-    async def _ask(self, hooks: Sequence[Hook], event: Event, more: Mapping[str, Any]) -> Said:
+    async def _ask(self, hooks: Sequence[Hook], event: HookEvent, more: Mapping[str, Any]) -> HookResult:
         """Run hooks side by side; the first objection in their order counts, the notes of all do."""
         given = self._given(event, more)
         if len(given) > MOST_GIVEN:
@@ -145,9 +145,9 @@ class Hooks:
             running = [group.create_task(self._one(hook, event, given)) for hook in hooks]
         said = [each.result() for each in running]
         blocked = next((each.blocked for each in said if each.blocked is not None), None)
-        return Said(blocked, "\n".join(each.note for each in said if each.note))
+        return HookResult(blocked, "\n".join(each.note for each in said if each.note))
 
-    async def _one(self, hook: Hook, event: Event, given: bytes) -> Said:
+    async def _one(self, hook: Hook, event: HookEvent, given: bytes) -> HookResult:
         if hook.broken:
             return self._trouble(event, hook, hook.broken)
         import tempfile  # only where something is run
@@ -164,12 +164,14 @@ class Hooks:
         if ended.exit_code >= _KILLED:
             return self._trouble(event, hook, f"it was killed (exit code {ended.exit_code})")
         if ended.exit_code == _REFUSED:
-            return Said(_shown(ended.errors.text() or ended.output.text()) or f"{_called(hook)} refused it")
+            return HookResult(
+                _shown(ended.errors.text() or ended.output.text()) or f"{_called(hook)} refused it"
+            )
         if ended.exit_code:
             said = one_line(_shown(ended.errors.text() or ended.output.text()), 200)
             why = f": {said}" if said else ""
             self._warn(f"{_called(hook)} failed with exit code {ended.exit_code} and was passed over{why}")
-            return Said()
+            return HookResult()
         return self._answer(event, hook, ended.output.text().strip())
 
     def _command(self, hook: Hook, file: str) -> "Command":
@@ -187,7 +189,7 @@ class Hooks:
             environ={**os.environ, "CLAUDE_PROJECT_DIR": root, "GEN_PROJECT_DIR": root},
         )
 
-    def _given(self, event: Event, more: Mapping[str, Any]) -> bytes:
+    def _given(self, event: HookEvent, more: Mapping[str, Any]) -> bytes:
         around = self._around
         said = {
             "hook_event_name": _NAMES[event][not around.main],
@@ -200,10 +202,10 @@ class Hooks:
         }
         return json.dumps(said).encode()
 
-    def _answer(self, event: Event, hook: Hook, text: str) -> Said:
+    def _answer(self, event: HookEvent, hook: Hook, text: str) -> HookResult:
         """What a hook that ended well says: JSON counts, anything else is its own business."""
         if not text.startswith("{"):
-            return Said()
+            return HookResult()
         try:
             found = json.loads(text)
         except (ValueError, RecursionError):
@@ -214,13 +216,13 @@ class Hooks:
         if "updatedInput" in inner or "updatedInput" in answer:
             self._warn(f"{_called(hook)} wants to change a call; that has no effect")
         note = _text(inner.get("additionalContext")) or _text(answer.get("additionalContext"))
-        return Said(_objection(answer, inner, hook), _shown(note))
+        return HookResult(_objection(answer, inner, hook), _shown(note))
 
-    def _trouble(self, event: Event, hook: Hook, why: str) -> Said:
+    def _trouble(self, event: HookEvent, hook: Hook, why: str) -> HookResult:
         """A hook that gave no answer: before a call that is a no."""
         said = f"{_called(hook)} gave no answer: {one_line(why, 300)}"
         self._warn(said)
-        return Said(said) if event == "before" else Said()
+        return HookResult(said) if event == "before" else HookResult()
 
     def _warn(self, text: str) -> None:
         if len(self.warnings) < MOST_WARNINGS and text not in self.warnings:

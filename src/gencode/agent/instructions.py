@@ -49,7 +49,7 @@ _MENTION = r"(?<![\w@/.`-])@([^\s`'\"<>|*?\[\](){},;@]+)"
 Stamp = tuple[int, int, int, int] | None
 
 
-class _File(NamedTuple):
+class _InstructionFile(NamedTuple):
     """One file as it will be told; `of` says whose it is."""
 
     name: str
@@ -57,7 +57,7 @@ class _File(NamedTuple):
     text: str
 
 
-class _Whose(NamedTuple):
+class _Owner(NamedTuple):
     """Whose words a file holds, and the folder that the files it names must lie in."""
 
     name: str
@@ -93,7 +93,7 @@ class Instructions:
     def _read(self, workspace: Workspace, chain: tuple[Policy, ...]) -> tuple[dict[str, Stamp], str]:
         looked: dict[str, Stamp] = {}
         folders = _folders(str(workspace.cwd), looked)
-        gathering = _Gathering(workspace, chain, folders[-1], looked)
+        gathering = _InstructionSearch(workspace, chain, folders[-1], looked)
         users = [
             [*gathering.users(str(path))]
             for path in (self._home / "instructions.md", workspace.home / ".claude" / "CLAUDE.md")
@@ -105,7 +105,7 @@ class Instructions:
         return looked, "\n\n".join((_HEAD, *texts)) if texts else ""
 
 
-class _Gathering:
+class _InstructionSearch:
     """One look at all files: each is taken once, however many others name it."""
 
     def __init__(
@@ -118,27 +118,27 @@ class _Gathering:
         self._looked = looked
         self._taken: set[str] = set()
 
-    def users(self, path: str) -> Iterator[_File]:
+    def users(self, path: str) -> Iterator[_InstructionFile]:
         """A file of the user's own, which may name others in its folder."""
         if not self._there(path):
             return
         place = resolve(path, self._workspace)
         folder = os.path.realpath(Path(path).parent)
         if is_inside(place.real, folder) or is_inside(place.real, os.path.realpath(self._workspace.home)):
-            yield from self._file(place, _Whose("the user's", folder), 0)
+            yield from self._file(place, _Owner("the user's", folder), 0)
 
-    def projects(self, path: str) -> Iterator[_File]:
+    def projects(self, path: str) -> Iterator[_InstructionFile]:
         """A file of the project, which may name others in the same repository."""
         if self._there(path):
             place = resolve(path, self._workspace)
             if is_inside(place.real, self._top):
-                yield from self._file(place, _Whose("the project's", self._top), 0)
+                yield from self._file(place, _Owner("the project's", self._top), 0)
 
     def _there(self, path: str) -> bool:
         self._looked[path] = found = _stamp(path)
         return found is not None
 
-    def _file(self, place: Resolved, whose: _Whose, depth: int) -> Iterator[_File]:
+    def _file(self, place: Resolved, whose: _Owner, depth: int) -> Iterator[_InstructionFile]:
         """A file, if it may be told, and those that it names."""
         if place.real in self._taken or len(self._taken) >= MOST_FILES or not self._may(place, whose):
             return
@@ -146,7 +146,7 @@ class _Gathering:
         if text is None:
             return
         self._taken.add(place.real)
-        yield _File(self._name(place.real), whose.name, text)
+        yield _InstructionFile(self._name(place.real), whose.name, text)
         for mention in _mentions(text) if depth < DEEPEST_IMPORT else ():
             path = self._meant(mention, os.path.dirname(place.real))  # noqa: PTH120 – a judged path is text
             # What leads out is not even looked at: on some machines that alone would reach another one.
@@ -161,7 +161,7 @@ class _Gathering:
             return os.path.normpath(f"{self._workspace.home}/{mention[2:]}")
         return os.path.normpath(f"{folder}/{mention}" if not mention.startswith("/") else mention)
 
-    def _may(self, place: Resolved, whose: _Whose) -> bool:
+    def _may(self, place: Resolved, whose: _Owner) -> bool:
         """Whether a file may be told: it holds no secrets, and an agent could read it without a question."""
         if place.refusal or any(is_secret(folded(name)) for name in (place.real, place.lexical)):
             return False
@@ -257,7 +257,7 @@ def _mentions(text: str) -> list[str]:
     return list(found)[:MOST_MENTIONS]
 
 
-def _fitting(files: Sequence[Sequence[_File]], room: int) -> tuple[list[str], int]:
+def _fitting(files: Sequence[Sequence[_InstructionFile]], room: int) -> tuple[list[str], int]:
     """Files as they are told, as far as there is room: those that belong together as one text."""
     told: list[str] = []
     for group in files:

@@ -24,17 +24,17 @@ _AFTER = "`~. \t\r\n"
 _PAIRS = {"}": "{", "]": "["}
 
 
-class Refused(ValueError):
+class InvalidJson(ValueError):
     """The text holds no JSON, or JSON that nobody could read in one way; a sentence says which."""
 
 
 def the_json_in(text: str) -> Any:
     """The value the text holds, or Refused."""
     if len(text) > MOST_TEXT:
-        raise Refused(f"The reply has {len(text):,} characters; a result may have {MOST_TEXT:,}.")
+        raise InvalidJson(f"The reply has {len(text):,} characters; a result may have {MOST_TEXT:,}.")
     text = text.strip()
     if not text:
-        raise Refused("The reply is empty; it should be a JSON value.")
+        raise InvalidJson("The reply is empty; it should be a JSON value.")
     complaint = ""
     for candidate in _candidates(text):
         try:
@@ -42,7 +42,7 @@ def the_json_in(text: str) -> Any:
         except json.JSONDecodeError as error:
             if candidate.startswith(_LOOKS):
                 complaint = complaint or _not_json(error)
-    raise Refused(complaint or "There is no JSON value in the reply.")
+    raise InvalidJson(complaint or "There is no JSON value in the reply.")
 
 
 def strictly(text: str) -> Any:
@@ -56,7 +56,7 @@ def strictly(text: str) -> Any:
             parse_float=_number,
         )
     except RecursionError:
-        raise Refused(_TOO_DEEP) from None
+        raise InvalidJson(_TOO_DEEP) from None
     _measure(value)
     return value
 
@@ -152,16 +152,18 @@ def _measure(value: Any) -> None:
     while waiting:
         each, depth = waiting.pop()
         if depth > MOST_DEPTH:
-            raise Refused(_TOO_DEEP)
+            raise InvalidJson(_TOO_DEEP)
         if isinstance(each, dict):
             members = cast("dict[str, Any]", each)
             if not all(map(_is_whole, members)):
-                raise Refused("A name in the JSON value holds half a character (a lone \\ud800 to \\udfff).")
+                raise InvalidJson(
+                    "A name in the JSON value holds half a character (a lone \\ud800 to \\udfff)."
+                )
             waiting += ((member, depth + 1) for member in members.values())
         elif isinstance(each, list):
             waiting += ((member, depth + 1) for member in cast("list[Any]", each))
         elif reason := unfit(each):
-            raise Refused(f"The JSON value cannot be kept: {reason}.")
+            raise InvalidJson(f"The JSON value cannot be kept: {reason}.")
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -169,12 +171,12 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) < len(pairs):
         seen: set[str] = set()
         double = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise Refused(f"The JSON value has the name {_shown(double)} twice in one object.")
+        raise InvalidJson(f"The JSON value has the name {_shown(double)} twice in one object.")
     return members
 
 
 def _no_number(word: str) -> Any:
-    raise Refused(f"JSON has no number {word}; use null or a finite number.")
+    raise InvalidJson(f"JSON has no number {word}; use null or a finite number.")
 
 
 def _whole_number(digits: str) -> int:

@@ -8,7 +8,7 @@ GRACE = (
 )
 
 
-class Limits(Struct, frozen=True, gc=False):
+class RunLimits(Struct, frozen=True, gc=False):
     """Bounds of one run; None means none."""
 
     turns: int | None = None

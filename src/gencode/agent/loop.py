@@ -18,7 +18,7 @@ from gencode.agent.call_cost import USUAL_TOKEN, USUAL_TOOL, cost, kept_to
 from gencode.agent.final_answer import BEFORE_THAT, fitting_before, if_silent, shaped, unasked
 from gencode.agent.ports import Request, ToolSchema
 from gencode.agent.recorder import Recorder
-from gencode.agent.seat import Ending, Seat
+from gencode.agent.seat import LoopResult, RunSetup
 from gencode.agent.stop import Stop
 from gencode.agent.tool_calls import answer
 from gencode.core.errors import Interrupted, ProviderError, UserMistake
@@ -46,7 +46,7 @@ from gencode.core.reply_parts import AgainPart, CallPart, EndPart, TextPart, Thi
 from gencode.core.status import Status
 
 if TYPE_CHECKING:
-    from gencode.agent.payer import Paid
+    from gencode.agent.payer import ReservedCall
 
 ASK_AGAIN = (
     "Your reply ends by announcing work, but it calls no tool, and nothing happens after such a reply. Do "
@@ -60,7 +60,7 @@ FULL = 0.8
 """What a model holds is taken as full here: its reply needs room too."""
 
 
-class Course(Struct):
+class RunProgress(Struct):
     """What a run has to remember of its turns: whether tools were called, what the agent was told already."""
 
     turns: int = 0
@@ -69,15 +69,15 @@ class Course(Struct):
     repairs: int = 0
 
 
-async def run(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop) -> Ending:
+async def run(seat: RunSetup, transcript: list[Message], record: Recorder, stop: Stop) -> LoopResult:
     """Talk to the model and run its calls until it has nothing left to call."""
-    course = Course()
+    course = RunProgress()
     if seat.hooks is not None:
         with stop.interrupts():
             said = await seat.hooks.started()
         if said.blocked is not None:
             why = f"a hook did not let it begin: {said.blocked}"
-            return Ending(Status.FAILED, EndReason.BLOCKED_BY_HOOK, error=why)
+            return LoopResult(Status.FAILED, EndReason.BLOCKED_BY_HOOK, error=why)
         if said.note:
             await tell(transcript, record, said.note)
     while not seat.limits.reached(course.turns):
@@ -106,14 +106,14 @@ async def run(seat: Seat, transcript: list[Message], record: Recorder, stop: Sto
     return await last_word(seat, transcript, record, stop)
 
 
-async def deliver(seat: Seat, transcript: list[Message], record: Recorder) -> None:
+async def deliver(seat: RunSetup, transcript: list[Message], record: Recorder) -> None:
     """Put what has come meanwhile before the model, exactly once."""
     if come := seat.inbox.take() if seat.inbox else ():
         transcript += come
         await record.commit(*map(MessageAdded, come))
 
 
-async def still_out(seat: Seat, record: Recorder, stop: Stop) -> bool:
+async def still_out(seat: RunSetup, record: Recorder, stop: Stop) -> bool:
     """Whether an agent that has nothing left to say has to hear something that comes back."""
     if seat.inbox is None or not seat.inbox.expecting:
         return False
@@ -123,8 +123,8 @@ async def still_out(seat: Seat, record: Recorder, stop: Stop) -> bool:
 
 
 async def finished(
-    seat: Seat, transcript: list[Message], record: Recorder, reply: AssistantMessage, course: Course
-) -> Ending | None:
+    seat: RunSetup, transcript: list[Message], record: Recorder, reply: AssistantMessage, course: RunProgress
+) -> LoopResult | None:
     """How the work ended with this reply; None when the agent is told to say it better."""
     only_announced = course.called and merely_announced(reply)
     if only_announced and not course.reminded:
@@ -148,11 +148,11 @@ async def finished(
     if found := await fitting_before(answers, seat.schema):
         since, output = found
         text = since.with_these(reply.text)
-        return Ending(Status.COMPLETED, EndReason.FINISHED, text, warnings=(BEFORE_THAT,), output=output)
+        return LoopResult(Status.COMPLETED, EndReason.FINISHED, text, warnings=(BEFORE_THAT,), output=output)
     if ending.status is Status.EMPTY:
         return ending
     why = f"its result does not fit the schema: {unasked(problem)}"
-    return Ending(Status.FAILED, EndReason.WRONG_FORM, reply.text, why)
+    return LoopResult(Status.FAILED, EndReason.WRONG_FORM, reply.text, why)
 
 
 def merely_announced(reply: AssistantMessage) -> bool:
@@ -169,27 +169,29 @@ async def tell(transcript: list[Message], record: Recorder, text: str) -> None:
     await record.commit(MessageAdded(note))
 
 
-def ending_of(reply: AssistantMessage, warnings: tuple[str, ...] = ()) -> Ending:
+def ending_of(reply: AssistantMessage, warnings: tuple[str, ...] = ()) -> LoopResult:
     """How a task ends whose agent has nothing left to call: by what happened, never by what it says."""
     if reply.stop == "max_tokens":
         why = "the reply was cut at the model's limit of tokens"
-        return Ending(Status.LIMIT_REACHED, EndReason.REPLY_LIMIT, reply.text, why)
+        return LoopResult(Status.LIMIT_REACHED, EndReason.REPLY_LIMIT, reply.text, why)
     if reply.stop == "refusal":
-        return Ending(Status.FAILED, EndReason.WITHHELD, reply.text, "the model's vendor withheld the answer")
+        return LoopResult(
+            Status.FAILED, EndReason.WITHHELD, reply.text, "the model's vendor withheld the answer"
+        )
     if not reply.text.strip():
-        return Ending(Status.EMPTY, EndReason.NO_ANSWER, reply.text, warnings=warnings)
-    return Ending(Status.COMPLETED, EndReason.FINISHED, reply.text, warnings=warnings)
+        return LoopResult(Status.EMPTY, EndReason.NO_ANSWER, reply.text, warnings=warnings)
+    return LoopResult(Status.COMPLETED, EndReason.FINISHED, reply.text, warnings=warnings)
 
 
-async def last_word(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop) -> Ending:
+async def last_word(seat: RunSetup, transcript: list[Message], record: Recorder, stop: Stop) -> LoopResult:
     """One more turn without tools, so that a limit never throws away what was found."""
     text = await sum_up(seat, transcript, record, stop, seat.limits.last_word())
     output = (await shaped(text, seat.schema))[0] if seat.schema is not None else None
     why = seat.limits.reached_words()
-    return Ending(Status.LIMIT_REACHED, EndReason.TURN_LIMIT, text, why, output=output)
+    return LoopResult(Status.LIMIT_REACHED, EndReason.TURN_LIMIT, text, why, output=output)
 
 
-async def sum_up(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop, why: str) -> str:
+async def sum_up(seat: RunSetup, transcript: list[Message], record: Recorder, stop: Stop, why: str) -> str:
     """What the agent says when it is told that this turn, without tools, is its last."""
     stop.check()
     await deliver(seat, transcript, record)
@@ -201,7 +203,7 @@ async def sum_up(seat: Seat, transcript: list[Message], record: Recorder, stop: 
 
 
 async def heard(
-    seat: Seat, transcript: list[Message], tools: Sequence[ToolSchema], record: Recorder, stop: Stop
+    seat: RunSetup, transcript: list[Message], tools: Sequence[ToolSchema], record: Recorder, stop: Stop
 ) -> AssistantMessage:
     """One reply of the model to what it can hold: a transcript that is too long for it is summed up first."""
     if seat.scale.taken(transcript, beside(seat)) > seat.context * FULL:
@@ -218,27 +220,27 @@ async def heard(
     return await listen(seat, transcript, asked_of(seat, transcript, tools, record), record, stop)
 
 
-async def slim(seat: Seat, transcript: list[Message], record: Recorder, stop: Stop, why: str) -> bool:
+async def slim(seat: RunSetup, transcript: list[Message], record: Recorder, stop: Stop, why: str) -> bool:
     """Sum up the beginning of a transcript; what does that is loaded when it is first needed."""
     from gencode.agent.compaction import compact
 
     return await compact(seat, transcript, record, stop, why)
 
 
-def beside(seat: Seat) -> int:
+def beside(seat: RunSetup) -> int:
     """About how many tokens the model is told besides the transcript."""
     return len(seat.system) // USUAL_TOKEN + len(seat.toolbox.schemas()) * USUAL_TOOL
 
 
 async def listen(
-    seat: Seat, transcript: list[Message], request: Request, record: Recorder, stop: Stop
+    seat: RunSetup, transcript: list[Message], request: Request, record: Recorder, stop: Stop
 ) -> AssistantMessage:
     """One reply of the model. Half a reply is kept in the journal when it is cut."""
     text: list[str] = []
     thinking: list[ThinkingPart] = []
     calls: list[ToolCall] = []
     end = EndPart(seat.model.name)
-    paid: Paid | None = None
+    paid: ReservedCall | None = None
     asked = whole = False
     try:
         with stop.interrupts():
@@ -284,7 +286,7 @@ async def listen(
 
 
 def asked_of(
-    seat: Seat, transcript: Sequence[Message], tools: Sequence[ToolSchema], record: Recorder
+    seat: RunSetup, transcript: Sequence[Message], tools: Sequence[ToolSchema], record: Recorder
 ) -> Request:
     """Everything the model of a seat is told for one turn."""
     messages = pictured(transcript, seat.model.name) if seat.scale.pictures else transcript
@@ -303,7 +305,7 @@ def pictured(transcript: Sequence[Message], model: str) -> Sequence[Message]:
     return as_shown(transcript, model)
 
 
-async def admitted(seat: Seat, request: Request, record: Recorder) -> "Paid | None":
+async def admitted(seat: RunSetup, request: Request, record: Recorder) -> "ReservedCall | None":
     """Wait for the right to be at work, and hold what the call may cost where a budget limits that.
 
     A call that follows at once on facts that nothing limited does not look for a budget.
@@ -329,19 +331,19 @@ def tell_wait(record: Recorder, part: WaitPart) -> None:
         record.tell(ProgressMade(part.why, part.note, part.waits_for))
 
 
-def cost_so_far(seat: Seat, request: Request, text: Sequence[str]) -> Usage:
+def cost_so_far(seat: RunSetup, request: Request, text: Sequence[str]) -> Usage:
     """About what a call cost of which no more was heard than this."""
     return priced(seat, cost(None, request, text, free=seat.price.input == 0)) or Usage()
 
 
-def priced(seat: Seat, usage: Usage | None) -> Usage | None:
+def priced(seat: RunSetup, usage: Usage | None) -> Usage | None:
     """Usage with its price, where its provider does not tell one and it is known; a free model has none."""
     if usage is None or usage.usd is not None or usage == Usage():
         return usage
     return replace(usage, usd=seat.price.of(usage) or None)
 
 
-async def broken_off(seat: Seat, paid: "Paid | None", usage: Usage, record: Recorder) -> None:
+async def broken_off(seat: RunSetup, paid: "ReservedCall | None", usage: Usage, record: Recorder) -> None:
     """Count a call that is about to be made again; BudgetSpent when nothing is left for that."""
     if usage == Usage():
         return
@@ -351,7 +353,7 @@ async def broken_off(seat: Seat, paid: "Paid | None", usage: Usage, record: Reco
             await seat.payer.again(paid, partial(tell_wait, record))
 
 
-async def release(seat: Seat, paid: "Paid | None") -> None:
+async def release(seat: RunSetup, paid: "ReservedCall | None") -> None:
     """Give back what was held for a call that cost nothing."""
     if seat.payer is not None and paid is not None:
         await seat.payer.release(paid)

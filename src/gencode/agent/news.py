@@ -6,7 +6,7 @@ from math import inf
 EVERY_SECONDS = 60.0
 
 
-class News:
+class NoticeThrottle:
     """Something that many agents may have to say, such as that they wait: told once in so many seconds."""
 
     def __init__(self, seconds: float = EVERY_SECONDS) -> None:

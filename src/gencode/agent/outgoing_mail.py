@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from gencode.channels.outbox import Outbox
     from gencode.core.rules import Policy
     from gencode.journal.store import Store
-    from gencode.schedule.appointments import Calendar
+    from gencode.schedule.appointments import JobCalendar
 
 HERE = "cli"
 """The channel of a conversation that came through no other."""
 
 
-class Screens(Protocol):
+class PassingEvents(Protocol):
     """Who shows passing facts: the bus."""
 
     @property
@@ -34,7 +34,7 @@ class Screens(Protocol):
         ...
 
 
-class Business(Struct, frozen=True):
+class MessagingContext(Struct, frozen=True):
     """What a secretary has to know: folders, what may be done there now, who is known, and what is open."""
 
     home: Path
@@ -46,10 +46,10 @@ class Business(Struct, frozen=True):
     channels: "Mapping[str, Any]" = {}
 
 
-class Secretary:
+class Messaging:
     """The outbox and the calendar of one open GenCode."""
 
-    def __init__(self, store: "Store", screens: Screens, around: Business) -> None:
+    def __init__(self, store: "Store", screens: PassingEvents, around: MessagingContext) -> None:
         self._store = store
         self._screens = screens
         self._around = around
@@ -66,19 +66,19 @@ class Secretary:
         return Outbox(self._store, own_channels(around.home, self._show, around.channels))
 
     @cached_property
-    def calendar(self) -> "Calendar":
+    def calendar(self) -> "JobCalendar":
         """What is planned for this folder."""
-        from gencode.schedule.appointments import Calendar, Site
+        from gencode.schedule.appointments import JobCalendar, JobContext
 
         around = self._around
-        site = Site(
+        site = JobContext(
             cwd=str(around.cwd),
             policy=around.policy,
             model=around.model,
             find=around.find,
             reach=lambda text: self.outbox.check(parse_address(text)),
         )
-        return Calendar(self._store.agenda, site)
+        return JobCalendar(self._store.agenda, site)
 
     def comes_from(self, task: str, origin: Address) -> None:
         """Note through which channel the person of a conversation speaks."""

@@ -31,7 +31,7 @@ _UNSEEN = dict.fromkeys([*range(9), 11, 12, 13, *range(14, 32), *range(127, 160)
 """Control characters, which could play tricks on a terminal that shows the file."""
 
 
-class TaskFile:
+class TaskOutputFile:
     """The file of one background task. `trouble` says why it is not whole."""
 
     __slots__ = ("_full", "path", "trouble")

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from gencode.agent.json_reply import MOST_DEPTH, Refused, the_json_in, unfit
+from gencode.agent.json_reply import MOST_DEPTH, InvalidJson, the_json_in, unfit
 from gencode.agent.schema_checker import MOST_PROBLEMS, place
 from gencode.core.errors import ToolError, UserMistake
 
@@ -48,7 +48,7 @@ _threads = ThreadPoolExecutor(AT_ONCE, "schemas")
 T = TypeVar("T")
 
 
-class NotFitting(ToolError):
+class SchemaMismatch(ToolError):
     """The text of an agent is not what its schema asks for; the model reads what to repair.
 
     `problem` is what is wrong alone, for who reads how a task ended.
@@ -59,7 +59,7 @@ class NotFitting(ToolError):
         self.problem = problem
 
 
-class _Unable(Exception):
+class _CheckFailed(Exception):
     """Nothing can be checked now, and why."""
 
 
@@ -90,15 +90,15 @@ def check_schema(schema: object) -> dict[str, Any]:
 
 
 def read_output(text: str, schema: dict[str, Any]) -> Any:
-    """The JSON value that an agent's final text holds, if it fits a checked schema; else NotFitting."""
+    """The JSON value that an agent's final text holds, if it fits a checked schema; else SchemaMismatch."""
     try:
         value = the_json_in(text)
-    except Refused as refused:
-        raise NotFitting(f"{refused} {_REPAIR} and nothing else.", str(refused)) from None
+    except InvalidJson as refused:
+        raise SchemaMismatch(f"{refused} {_REPAIR} and nothing else.", str(refused)) from None
     problems = _problems(schema, value)
     if problems:
         told = _listed(problems)
-        raise NotFitting(f"{_NOT_FITTING}\n{told}\n{_REPAIR}, repaired, and nothing else.", told)
+        raise SchemaMismatch(f"{_NOT_FITTING}\n{told}\n{_REPAIR}, repaired, and nothing else.", told)
     return value
 
 
@@ -192,7 +192,7 @@ def _try(text: str) -> None:
     """UserMistake for what cannot be compiled. What can is remembered, since many agents have the same."""
     try:
         said, given_up = _found_out(f'{{"schema": {text}}}')
-    except _Unable as why:
+    except _CheckFailed as why:
         raise UserMistake(str(why)) from None
     if given_up:
         raise UserMistake(TOO_EXPENSIVE.format(why=given_up))
@@ -204,7 +204,7 @@ def _problems(schema: dict[str, Any], value: Any) -> list[str]:
     """What does not fit."""
     try:
         said, given_up = _found_out(json.dumps({"schema": schema, "value": value}))
-    except _Unable as why:
+    except _CheckFailed as why:
         raise ToolError(str(why)) from None
     return [*said, f"{given_up}: give a smaller, flatter value"] if given_up else said
 
@@ -213,7 +213,7 @@ def _found_out(asked: str) -> tuple[list[str], str]:
     """What another process found wrong, and why it was given up, if it was."""
     found = find_spec("jsonschema_rs")
     if found is None or found.origin is None:
-        raise _Unable(f"{_MISSING}.")
+        raise _CheckFailed(f"{_MISSING}.")
     program = str(Path(__file__).with_name("schema_checker.py"))
     command = [sys.executable, "-I", "-S", "-B", program, str(Path(found.origin).parents[1])]
     try:
@@ -223,7 +223,9 @@ def _found_out(asked: str) -> tuple[list[str], str]:
     except subprocess.TimeoutExpired as error:
         return [*_said(error.stdout)], f"the check was ended after {SECONDS:g} seconds"
     except OSError as error:
-        raise _Unable(f"JSON Schemas cannot be checked now: {error.strerror}. Try again later.") from None
+        raise _CheckFailed(
+            f"JSON Schemas cannot be checked now: {error.strerror}. Try again later."
+        ) from None
     said = list(_said(ended.stdout))
     if said[-1:] == [""]:
         return said[:-1], ""

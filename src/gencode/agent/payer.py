@@ -14,7 +14,7 @@ from gencode.core.messages import Usage
 from gencode.core.prices import Price
 from gencode.core.reasons import WaitFor
 from gencode.core.reply_parts import WaitPart
-from gencode.journal.store_changes import Changes
+from gencode.journal.store_changes import ChangeNotifier
 
 NO_PRICE = (
     "The price of the model is not known, so a budget in USD cannot be kept: give its price under [prices] "
@@ -32,7 +32,7 @@ Close = Callable[[str], Awaitable[None]]
 """Ends a task whose process has died, so that it holds nothing any more."""
 
 
-class NoPrice(BudgetSpent):
+class UnknownPrice(BudgetSpent):
     """A budget in dollars is to pay for a model whose price nobody knows."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class NoPrice(BudgetSpent):
         return "usd"
 
 
-class Paid(Struct, frozen=True):
+class ReservedCall(Struct, frozen=True):
     """A call that may be made; `reply` is how many tokens its reply has to keep to, if that is bounded."""
 
     hold: Hold | None = None
@@ -56,7 +56,7 @@ class Paid(Struct, frozen=True):
         return self.hold is not None
 
 
-class _Waiting:
+class _AccountQueue:
     """Those who wait for one account; only the head of the line asks again."""
 
     __slots__ = ("head", "length")
@@ -69,11 +69,11 @@ class _Waiting:
 class CallQueue:
     """The calls of one process that wait for a budget, for each account in the order they came."""
 
-    def __init__(self, ledger: Ledger, changes: Changes, close: Close) -> None:
+    def __init__(self, ledger: Ledger, changes: ChangeNotifier, close: Close) -> None:
         self._ledger = ledger
         self._changes = changes
         self._close = close
-        self._lines: dict[str, _Waiting] = {}
+        self._lines: dict[str, _AccountQueue] = {}
 
     async def take(self, hold: Hold, tell: Tell) -> Granted:
         """Take a hold, once it fits or nothing else is held; BudgetSpent when nothing is left."""
@@ -90,7 +90,7 @@ class CallQueue:
         """What the ledger says once it is the turn of this call; it waits while this account blocks it."""
         if not account:
             return await self._ledger.hold(hold)
-        line = self._lines.setdefault(account, _Waiting())
+        line = self._lines.setdefault(account, _AccountQueue())
         line.length += 1
         try:
             async with line.head:
@@ -118,7 +118,7 @@ class CallQueue:
             seen = await self._changes.after(seen, CLOSE_SECONDS / 2)
 
 
-class Payer:
+class CallBudget:
     """Pays for the calls of one task from its own account and those above it."""
 
     def __init__(self, ledger: Ledger, calls: CallQueue, path: Sequence[str], owner: str) -> None:
@@ -131,7 +131,9 @@ class Payer:
         """What is left of each limited kind; None while nothing limits the task."""
         return await self._ledger.left(self._path)
 
-    async def pay(self, request: Request, price: Price, left: Amounts, before: Usage, tell: Tell) -> Paid:
+    async def pay(
+        self, request: Request, price: Price, left: Amounts, before: Usage, tell: Tell
+    ) -> ReservedCall:
         """Hold what a call may cost, with so much left; it may have to wait. BudgetSpent when nothing is.
 
         `before` is what the calls of the task did cost.
@@ -139,20 +141,20 @@ class Payer:
         said = reply_room(request, in_units(left), price)
         tokens, usd = at_most(request, price, said)
         if known(usd) is None and "usd" in left:
-            raise NoPrice
+            raise UnknownPrice
         need = in_numbers(Spent(1, tokens, known(usd) or 0.0))
         if not need["usd"] and before.usd:  # the price is wrong, so nobody knows what a call costs
             need["usd"] = left.get("usd", 0) + 1
         hold = Hold(self._path[0], self._path, need, self._owner)
         granted = await self._calls.take(hold, tell)
-        return Paid(hold if granted.bounded else None, None if granted.alone else said)
+        return ReservedCall(hold if granted.bounded else None, None if granted.alone else said)
 
-    async def again(self, paid: Paid, tell: Tell) -> None:
+    async def again(self, paid: ReservedCall, tell: Tell) -> None:
         """Hold the same for a call that broke off and is made again; BudgetSpent when nothing is left."""
         if paid.hold is not None:
             await self._calls.take(paid.hold, tell)
 
-    async def release(self, paid: Paid) -> None:
+    async def release(self, paid: ReservedCall) -> None:
         """The call was not made: it cost nothing."""
         if paid.hold is not None:
             await self._ledger.release(paid.hold.task)

@@ -22,13 +22,13 @@ SECRETS = (
 """What may be a key: its value in an address, a header or a setting, and long words with digits in them."""
 
 
-class _Mark(str):
+class _PluginNote(str):
     """A note of ours on an exception, in whatever words."""
 
     __slots__ = ()
 
 
-class Blame:
+class PluginErrors:
     """While something is at work that a program brought along: what it raises is its failure."""
 
     __slots__ = ("_whose",)
@@ -41,7 +41,7 @@ class Blame:
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, GenCodeError) and not blamed(error):
-            error.add_note(_Mark(f"{self._whose} failed"))
+            error.add_note(_PluginNote(f"{self._whose} failed"))
 
 
 def blamed(error: BaseException) -> str:
@@ -49,7 +49,7 @@ def blamed(error: BaseException) -> str:
     if isinstance(error, BaseExceptionGroup):
         several = cast("BaseExceptionGroup[BaseException]", error).exceptions
         return next((told for each in several if (told := blamed(each))), "")
-    marks = [note for note in getattr(error, "__notes__", ()) if isinstance(note, _Mark)]
+    marks = [note for note in getattr(error, "__notes__", ()) if isinstance(note, _PluginNote)]
     return f"{marks[0]}: {words_of(error)}" if marks else ""
 
 

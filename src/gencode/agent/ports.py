@@ -7,11 +7,11 @@ from msgspec import Struct
 
 from gencode.core.messages import Message, ToolCall, UserMessage
 from gencode.core.outcome import Outcome
-from gencode.core.questions import Hearing, Inquiry, Reply
+from gencode.core.questions import Hearing, Inquiry, InquiryResult
 from gencode.core.reply_parts import Part
 from gencode.core.spec import AgentSpec, Effort, TaskRequest
 from gencode.core.status import Status
-from gencode.journal.store import Letter
+from gencode.journal.store import PostedMessage
 
 
 class ToolSchema(Struct, frozen=True):
@@ -50,7 +50,7 @@ class Provider(Protocol):
         ...
 
 
-class Sent(Struct, frozen=True):
+class StartedTask(Struct, frozen=True):
     """A task that an agent sent, as it is now."""
 
     task: str
@@ -60,16 +60,16 @@ class Sent(Struct, frozen=True):
     background: bool = False
 
 
-Verb = Literal["interrupt", "keep", "stop", "tree"]
+StopAction = Literal["interrupt", "keep", "stop", "tree"]
 """Cut what it does now; stop it after a last word; stop it; stop it and everything below it."""
 
 
-class Struck(Struct, frozen=True):
+class ControlResult(Struct, frozen=True):
     """What a verb came to: the task as it is now, all that was hit, and what goes on below the task."""
 
     outcome: Outcome
-    hit: tuple[Sent, ...] = ()
-    left: tuple[Sent, ...] = ()
+    hit: tuple[StartedTask, ...] = ()
+    left: tuple[StartedTask, ...] = ()
 
 
 class Delegate(Protocol):
@@ -86,11 +86,11 @@ class Delegate(Protocol):
         """The outcome of a task, after at most so many seconds of waiting for its end."""
         ...
 
-    async def strike(self, task: str, verb: Verb) -> Struck:
+    async def strike(self, task: str, verb: StopAction) -> ControlResult:
         """Cut or stop a task in the background, and the work it waits for."""
         ...
 
-    async def hits(self, task: str, verb: Verb) -> Sequence[Sent]:
+    async def hits(self, task: str, verb: StopAction) -> Sequence[StartedTask]:
         """What a verb would hit at this moment, the task itself first."""
         ...
 
@@ -110,11 +110,11 @@ class Delegate(Protocol):
         """Say something to a task of the same family; its outcome as it is, and when it hears that."""
         ...
 
-    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> Reply:
+    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
         """Ask whoever can answer; the agent above first, then a person, and in the end nobody."""
         ...
 
-    def sent(self) -> Sequence[Sent]:
+    def sent(self) -> Sequence[StartedTask]:
         """The tasks that were sent in this run, in the order they were launched."""
         ...
 
@@ -143,7 +143,7 @@ class Inbox(Protocol):
         """Wait until there is something to take; False when nothing is out any more."""
         ...
 
-    def put(self, letter: Letter) -> None:
+    def put(self, letter: PostedMessage) -> None:
         """Something was said to the agent; it hears it before its next reply."""
         ...
 

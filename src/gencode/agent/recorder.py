@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gencode.agent.output_file import TaskFile
+from gencode.agent.output_file import TaskOutputFile
 from gencode.core.events import DurableFact, Event, MessageAdded, PassingFact
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
 from gencode.core.outcome import output_file
 from gencode.core.task import Task
-from gencode.journal.event_bus import Bus
+from gencode.journal.event_bus import EventBus
 from gencode.journal.store import Journal, Lease
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ class Recorder:
         "remarks",
     )
 
-    def __init__(self, journal: Journal, bus: Bus, lease: Lease, outputs: Path | None = None) -> None:
+    def __init__(self, journal: Journal, bus: EventBus, lease: Lease, outputs: Path | None = None) -> None:
         self._journal = journal
         self._bus = bus
         self._outputs = outputs
-        self._file: TaskFile | None = None
+        self._file: TaskOutputFile | None = None
         self._waiting: list[DurableFact] = []
         self.lease = lease
         self.open_calls: tuple[ToolCall, ...] = ()
@@ -114,7 +114,7 @@ class Recorder:
         """Let facts be heard that are in the journal; a background task's file has them by then."""
         if self._outputs is not None and events and self.task.terms.background:
             if self._file is None:
-                self._file = TaskFile(output_file(self._outputs, self.lease.task))
+                self._file = TaskOutputFile(output_file(self._outputs, self.lease.task))
             self._file.add(self.task, events)
         self._bus.publish(events)
 

@@ -6,7 +6,7 @@ from gencode.agent.loop import asked_of, listen
 from gencode.agent.ports import ToolSchema
 from gencode.agent.recorder import Recorder
 from gencode.agent.request_images import as_shown, counted
-from gencode.agent.seat import Seat
+from gencode.agent.seat import RunSetup
 from gencode.agent.stop import Stop
 from gencode.core.errors import ProviderError
 from gencode.core.events import MessageAdded
@@ -21,7 +21,7 @@ LONGEST_WHY = 400
 
 
 async def look_away(
-    seat: Seat,
+    seat: RunSetup,
     transcript: list[Message],
     tools: Sequence[ToolSchema],
     record: Recorder,

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from gencode.agent.call_cost import Scale
+from gencode.agent.call_cost import TokenEstimator
 from gencode.agent.gate import Gate
-from gencode.agent.limits import Limits
+from gencode.agent.limits import RunLimits
 from gencode.agent.models import Model
 from gencode.agent.ports import Delegate, Inbox
 from gencode.agent.toolbox import Toolbox, no_shells
@@ -16,11 +16,11 @@ from gencode.core.prices import Price
 from gencode.core.reasons import EndReason
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
-from gencode.files.file_versions import Seen
+from gencode.files.file_versions import SeenFiles
 
 if TYPE_CHECKING:
     from gencode.agent.hooks import Hooks
-    from gencode.agent.payer import Payer
+    from gencode.agent.payer import CallBudget
     from gencode.agent.work_queue import Slot
     from gencode.sandbox.shells import Shells
 
@@ -28,7 +28,7 @@ USUAL_CONTEXT = 128_000
 """So many tokens a model is taken to hold when nobody knows better."""
 
 
-class Seat(Struct, frozen=True, eq=False):
+class RunSetup(Struct, frozen=True, eq=False):
     """Everything one run of the loop needs; the main agent and a subagent differ only here.
 
     `slot` is its right to be at work beside others (None: always), `payer` pays for its calls where there are
@@ -39,18 +39,18 @@ class Seat(Struct, frozen=True, eq=False):
     model: Model
     system: str
     gate: Gate
-    limits: Limits
+    limits: RunLimits
     delegate: Delegate | None = None
     inbox: Inbox | None = None
-    seen: Seen = field(default_factory=Seen)
+    seen: SeenFiles = field(default_factory=SeenFiles)
     shells: "Callable[[], Shells]" = no_shells
     slot: "Slot | None" = None
-    payer: "Payer | None" = None
+    payer: "CallBudget | None" = None
     price: Price = Price()
     schema: dict[str, Any] | None = None
     hooks: "Hooks | None" = None
     sent: bool = False
-    scale: Scale = field(default_factory=Scale)
+    scale: TokenEstimator = field(default_factory=TokenEstimator)
 
     @property
     def agent(self) -> str:
@@ -73,7 +73,7 @@ class Seat(Struct, frozen=True, eq=False):
         return self.price.context or USUAL_CONTEXT
 
 
-class Ending(Struct, frozen=True):
+class LoopResult(Struct, frozen=True):
     """How a run ended, as the runtime saw it; `warnings` are about the report itself."""
 
     status: Status

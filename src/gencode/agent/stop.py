@@ -4,7 +4,7 @@ import asyncio
 from types import TracebackType
 
 from gencode.core.errors import Interrupted, Stopped
-from gencode.core.reasons import Cause
+from gencode.core.reasons import StopCause
 
 
 class Stop:
@@ -16,9 +16,9 @@ class Stop:
         self._parent = parent
         self._branches: set[Stop] = set()
         self._running: set[asyncio.Task[object]] = set()
-        self.cuts: dict[asyncio.Task[object], Cause] = {}
+        self.cuts: dict[asyncio.Task[object], StopCause] = {}
         """Whose present block is cut, and why."""
-        self.cause: Cause | None = None
+        self.cause: StopCause | None = None
 
     @property
     def stopped(self) -> bool:
@@ -45,7 +45,7 @@ class Stop:
         if parent.cause is not None:
             self.stop(parent.cause)
 
-    def stop(self, cause: Cause) -> None:
+    def stop(self, cause: StopCause) -> None:
         """Stop everything on this branch. The first cause stays."""
         if self.cause is None:
             self.cause = cause
@@ -54,7 +54,7 @@ class Stop:
         for branch in tuple(self._branches):
             branch.stop(cause)
 
-    def cut(self, cause: Cause) -> bool:
+    def cut(self, cause: StopCause) -> bool:
         """Cut what is being done on this branch at this moment, and nothing that comes after it.
 
         False when nothing was being done that could be cut.

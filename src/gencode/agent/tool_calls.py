@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from gencode.agent.abandon import LEFT, apart, heeding
 from gencode.agent.gate import CHANGED, refusal
-from gencode.agent.plugin_errors import Blame
+from gencode.agent.plugin_errors import PluginErrors
 from gencode.agent.recorder import Recorder
-from gencode.agent.seat import Seat
+from gencode.agent.seat import RunSetup
 from gencode.agent.stop import Stop
 from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
 from gencode.core.errors import Denied, Stopped, ToolError, UserMistake
@@ -34,7 +34,7 @@ INTERRUPTED = "Interrupted: {why}. It is not known how far this call came; it wa
 UNJUDGED = Decision(Action.DENY, "it was not judged")
 
 
-class Wish(Struct, frozen=True):
+class PreparedCall(Struct, frozen=True):
     """A call on its way: `arguments` when it fits its tool, `problem` when it does not."""
 
     call: ToolCall
@@ -47,7 +47,7 @@ class Wish(Struct, frozen=True):
     network: bool = False
 
 
-async def answer(seat: Seat, reply: AssistantMessage, record: Recorder, stop: Stop) -> list[ToolResult]:
+async def answer(seat: RunSetup, reply: AssistantMessage, record: Recorder, stop: Stop) -> list[ToolResult]:
     """One result for every call: judged in order, then run side by side where nothing can clash.
 
     A call that a person is asked about holds up only those that have to come after it.
@@ -58,7 +58,7 @@ async def answer(seat: Seat, reply: AssistantMessage, record: Recorder, stop: St
     results: list[ToolResult] = []
     one_question = asyncio.Lock()
 
-    async def answered(wish: Wish) -> ToolResult:
+    async def answered(wish: PreparedCall) -> ToolResult:
         if not wish.problem and wish.decision.action is Action.ASK:
             async with one_question:
                 wish = await admit(seat, wish, record, stop)
@@ -75,13 +75,13 @@ async def answer(seat: Seat, reply: AssistantMessage, record: Recorder, stop: St
     return results
 
 
-async def admit(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> Wish:
+async def admit(seat: RunSetup, wish: PreparedCall, record: Recorder, stop: Stop) -> PreparedCall:
     """The wish after a person was asked."""
     places = seat.gate.places(wish.call)
     try:
         with stop.interrupts(), record.parked(seat.slot):
             preview = await _preview(seat, replace(wish, said_yes=places), record)
-            with Blame(f"the asker {type(seat.gate.approvals.asker).__name__}"):
+            with PluginErrors(f"the asker {type(seat.gate.approvals.asker).__name__}"):
                 admission = await seat.gate.admit(wish.call, preview)
     except Stopped as stopped:
         return replace(wish, decision=Decision(Action.DENY, f"the question was withdrawn: {stopped}"))
@@ -92,7 +92,7 @@ async def admit(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> Wish:
     return answered
 
 
-async def perform(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> ToolResult:
+async def perform(seat: RunSetup, wish: PreparedCall, record: Recorder, stop: Stop) -> ToolResult:
     """Run one admitted call; whatever happens becomes its result."""
     call, left = wish.call, list[str]()
     try:
@@ -114,7 +114,7 @@ async def perform(seat: Seat, wish: Wish, record: Recorder, stop: Stop) -> ToolR
 
 
 async def _run(
-    seat: Seat, wish: Wish, record: Recorder, tool: Tool, arguments: Struct, left: list[str]
+    seat: RunSetup, wish: PreparedCall, record: Recorder, tool: Tool, arguments: Struct, left: list[str]
 ) -> ToolOutput:
     """Run a tool, between the hooks there are: one before it may refuse, one after it may add a word."""
     context = _context(seat, wish, record)
@@ -145,7 +145,7 @@ def _cut(call: ToolCall, cut: TimeoutError | Stopped, left: Sequence[str], recor
     return ToolOutput(text + record.remarks.get(call.id, ""), error=True)
 
 
-async def _fitting(seat: Seat, record: Recorder, output: ToolOutput) -> str:
+async def _fitting(seat: RunSetup, record: Recorder, output: ToolOutput) -> str:
     """A result as it enters the transcript; one that is too long is kept whole where the agent reads it."""
     text = output.text
     if output.paged:
@@ -195,7 +195,7 @@ def target(call: ToolCall) -> str:
     return shown.splitlines()[0][:120] if shown else ""
 
 
-async def _judged(seat: Seat, call: ToolCall) -> Wish:
+async def _judged(seat: RunSetup, call: ToolCall) -> PreparedCall:
     tool = seat.toolbox.get(call.name)
     call = tool.spelled(call) if tool else call
     if seat.workspace.copied is not None and tool is not None:
@@ -205,17 +205,17 @@ async def _judged(seat: Seat, call: ToolCall) -> Wish:
     try:
         arguments = tool.parse(call) if tool else None
     except ToolError as error:
-        return Wish(call, tool, problem=str(error))
+        return PreparedCall(call, tool, problem=str(error))
     await seat.gate.meet(call)
-    return Wish(call, tool, arguments, decision=seat.gate.judge(call))
+    return PreparedCall(call, tool, arguments, decision=seat.gate.judge(call))
 
 
-def _decided(seat: Seat, wish: Wish) -> CallDecided:
+def _decided(seat: RunSetup, wish: PreparedCall) -> CallDecided:
     chain, about = seat.gate.chain_names, target(wish.call)
     return CallDecided(wish.call.id, wish.call.name, wish.decision, chain, about)
 
 
-def _ready(seat: Seat, wish: Wish, record: Recorder) -> tuple[Tool, Struct, Wish]:
+def _ready(seat: RunSetup, wish: PreparedCall, record: Recorder) -> tuple[Tool, Struct, PreparedCall]:
     """The tool and its arguments, if the call was let through and still would be at this moment.
 
     With it comes the wish as it stands now: what must run neutrally may only have become known since.
@@ -233,7 +233,7 @@ def _ready(seat: Seat, wish: Wish, record: Recorder) -> tuple[Tool, Struct, Wish
     return wish.tool, wish.arguments, standing
 
 
-async def _preview(seat: Seat, wish: Wish, record: Recorder) -> str:
+async def _preview(seat: RunSetup, wish: PreparedCall, record: Recorder) -> str:
     if wish.tool is None or wish.arguments is None:
         return ""
     clock = asyncio.timeout(wish.tool.timeout)
@@ -248,7 +248,7 @@ async def _preview(seat: Seat, wish: Wish, record: Recorder) -> str:
         return f"(it could not be shown beforehand: it took longer than {wish.tool.timeout:g} s)"
 
 
-def _context(seat: Seat, wish: Wish, record: Recorder) -> ToolContext:
+def _context(seat: RunSetup, wish: PreparedCall, record: Recorder) -> ToolContext:
     return ToolContext(
         task=record.lease.task,
         agent=seat.agent,
@@ -269,7 +269,7 @@ def _context(seat: Seat, wish: Wish, record: Recorder) -> ToolContext:
     )
 
 
-def _batches(wishes: Sequence[Wish]) -> Iterator[list[Wish]]:
+def _batches(wishes: Sequence[PreparedCall]) -> Iterator[list[PreparedCall]]:
     """Calls that look or delegate run together; one that changes something runs alone, in its place."""
     for together, group in groupby(
         wishes, lambda wish: wish.tool is None or wish.tool.effect in SIDE_BY_SIDE

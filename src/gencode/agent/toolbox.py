@@ -25,7 +25,7 @@ from gencode.core.errors import ToolError, UnknownName, UserMistake
 from gencode.core.messages import Image, ToolCall, Trace
 from gencode.core.rules import Effect
 from gencode.core.spec import ToolChoice, Workspace, same_name
-from gencode.files.file_versions import Seen
+from gencode.files.file_versions import SeenFiles
 from gencode.permissions.paths import Resolved
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class ToolContext(msgspec.Struct, frozen=True, eq=False):
     """Whether a person let this one command reach the network."""
     neutral: bool = False
     """Whether this command was only let through to run where nothing that a repository names is started."""
-    seen: Seen = msgspec.field(default_factory=Seen)
+    seen: SeenFiles = msgspec.field(default_factory=SeenFiles)
     shells: "Callable[[], Shells]" = no_shells
     hand_out: Callable[[Path], None] = _keep_to_oneself
     closed: Callable[[], tuple[str, ...]] = _nothing_closed
@@ -233,7 +233,7 @@ def tool(
     return make
 
 
-class Shelved(msgspec.Struct, frozen=True, eq=False):
+class LazyTool(msgspec.Struct, frozen=True, eq=False):
     """A tool that is only there for an agent whose file names it, and is not loaded before one does."""
 
     name: str
@@ -245,7 +245,7 @@ More = Callable[[Container[str]], Iterable[Tool]]
 """Gives further tools, which have to be named too, for whom these names are not enough."""
 
 
-class Absence(NamedTuple):
+class MissingTool(NamedTuple):
     """Why a tool of a server is not there; `unapproved`: because nobody has approved its server."""
 
     why: str
@@ -260,7 +260,7 @@ class Toolbox(Mapping[str, Tool]):
 
     __slots__ = ("_by_key", "_more", "_schemas", "_tools")
 
-    def __init__(self, tools: Iterable[Tool | Shelved] = (), more: More | None = None) -> None:
+    def __init__(self, tools: Iterable[Tool | LazyTool] = (), more: More | None = None) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._more = more
         self._schemas: tuple[ToolSchema, ...] | None = None
@@ -274,7 +274,7 @@ class Toolbox(Mapping[str, Tool]):
             if known is None:
                 raise KeyError(name)
             found = self._tools[known]
-        if isinstance(found, Shelved):
+        if isinstance(found, LazyTool):
             found = self._tools[found.name] = found.load()
         return found
 
@@ -347,7 +347,7 @@ class Toolbox(Mapping[str, Tool]):
     def grow(self) -> None:
         """Take in what has come since it was made: here nothing does."""
 
-    def why_absent(self, name: str) -> Absence | None:
+    def why_absent(self, name: str) -> MissingTool | None:
         """Why a tool that an agent may have is not here at this moment; here nothing comes later."""
         return None
 
@@ -369,12 +369,12 @@ class Toolbox(Mapping[str, Tool]):
         self._tools |= fresh
         self._index(fresh.values())
 
-    def _index(self, tools: Iterable[Tool | Shelved]) -> None:
+    def _index(self, tools: Iterable[Tool | LazyTool]) -> None:
         for tool in tools:
             self._by_key |= {same_name(name): tool.name for name in (*tool.aliases, tool.name)}
 
 
-class Growing(Toolbox):
+class GrowingToolbox(Toolbox):
     """The tools of one agent, to which those of servers are added that come while it is at work.
 
     None is taken away or replaced: what an agent was told of stays as it was told.
@@ -386,7 +386,7 @@ class Growing(Toolbox):
         self,
         tools: Iterable[Tool],
         come: Callable[[], Iterable[Tool]],
-        absent: Callable[[str], Absence | None],
+        absent: Callable[[str], MissingTool | None],
     ) -> None:
         super().__init__((*tools, *come()))
         self._come = come
@@ -399,10 +399,10 @@ class Growing(Toolbox):
             self._index(fresh.values())
             self._schemas = None
 
-    def why_absent(self, name: str) -> Absence | None:
+    def why_absent(self, name: str) -> MissingTool | None:
         """Why a tool of a server is not here: it came just now, or its server is not ready."""
         if any(tool.name == name for tool in self._come()):
-            return Absence(f"{name} came while you wrote this; call it again.")
+            return MissingTool(f"{name} came while you wrote this; call it again.")
         return self._absent(name)
 
 

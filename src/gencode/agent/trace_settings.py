@@ -16,7 +16,7 @@ ENDPOINTS = (
 NEEDED = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.trace_exporter")
 
 
-class Standing(Struct, frozen=True):
+class TraceStatus(Struct, frozen=True):
     """Whether anything is told, where to, and what keeps it from getting there."""
 
     on: bool
@@ -25,23 +25,23 @@ class Standing(Struct, frozen=True):
     fix: str = ""
 
 
-def standing(wanted: bool, environ: Mapping[str, str] | None = None) -> Standing:
+def standing(wanted: bool, environ: Mapping[str, str] | None = None) -> TraceStatus:
     """How telemetry stands, for a person; of an address only what is no secret is told."""
     environ = os.environ if environ is None else environ
     named = {name: environ[name] for name in ENDPOINTS if environ.get(name)}
     if not (wanted or named) or environ.get("OTEL_SDK_DISABLED", "").casefold() == "true":
-        return Standing(on=False)
+        return TraceStatus(on=False)
     for name, said in named.items():
         if not _is_address(said):
             why = f"{name} is no address that begins with http:// or https:// and names a host"
-            return Standing(on=False, trouble=f"No traces arrive anywhere: {why}.", fix=f"correct {name}")
+            return TraceStatus(on=False, trouble=f"No traces arrive anywhere: {why}.", fix=f"correct {name}")
     if not installed():
         asked = next(iter(named), "the setting telemetry")
         why = f"{asked} asks for traces, and the packages for them are missing"
-        return Standing(on=False, trouble=f"No traces are sent: {why}.", fix=installing("otel"))
+        return TraceStatus(on=False, trouble=f"No traces are sent: {why}.", fix=installing("otel"))
     addresses = [urlsplit(said) for said in named.values()]
     places = {f"{each.scheme}://{each.netloc.rpartition('@')[2]}" for each in addresses}
-    return Standing(on=True, where=", ".join(sorted(places)) or "http://localhost:4318")
+    return TraceStatus(on=True, where=", ".join(sorted(places)) or "http://localhost:4318")
 
 
 def _is_address(text: str) -> bool:

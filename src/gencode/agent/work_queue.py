@@ -21,7 +21,7 @@ SPARE = 64
 """So many outdated entries a heap may hold before it is made anew."""
 
 
-class Standing:
+class QueueEntry:
     """One that stands in line; `number` says who came first."""
 
     __slots__ = ("caps", "number", "parent", "task")
@@ -33,7 +33,7 @@ class Standing:
         self.number = number
 
 
-One = TypeVar("One", bound=Standing)
+One = TypeVar("One", bound=QueueEntry)
 
 
 def caps_of(model: str, caps: Collection[str]) -> Caps:
@@ -51,10 +51,10 @@ def order_of_starts(
     """
     if not caps:
         return [one for line in lines for one in _in_rounds(line)]
-    load, working = Load(caps), deque(at_work)
+    load, working = CapUsage(caps), deque(at_work)
     for each in working:
         load.count(each, 1)
-    left, order = [Line(line) for line in lines], list[One]()
+    left, order = [FairQueue(line) for line in lines], list[One]()
     while any(left):
         if working:
             load.count(working.popleft(), -1)
@@ -79,7 +79,7 @@ def _in_rounds(line: Iterable[One]) -> list[One]:
     return [one for _, _, one in sorted(rounds, key=itemgetter(0, 1))]
 
 
-class Load:
+class CapUsage:
     """How many count for each cap."""
 
     def __init__(self, caps: Mapping[str, int]) -> None:
@@ -96,7 +96,7 @@ class Load:
             self._of[name] += by
 
 
-class Slots:
+class SlotPool:
     """At most `most` agents at work at once, and of a provider or a model at most as many as `caps` says.
 
     A cap is named `provider` or `provider/model`. Agents that were at work before go before new ones, and
@@ -109,11 +109,11 @@ class Slots:
                 raise UserMistake(f"A cap of {cap} agents{whose} at once lets nobody work; name at least 1.")
         self._most = most
         self.caps = dict(caps)
-        self._load = Load(caps)
+        self._load = CapUsage(caps)
         self._at_work: dict[Slot, None] = {}
         """In the order in which they began."""
-        self._returning = Line[Waiter]()
-        self._new = Line[Waiter]()
+        self._returning = FairQueue[SlotWaiter]()
+        self._new = FairQueue[SlotWaiter]()
         self._came = 0
 
     def slot(self, task_key: str, parent: str, model: str) -> "Slot":
@@ -151,14 +151,14 @@ class Slots:
                 waiter.slot.handed = stamp()
                 waiter.turn.set_result(None)
 
-    def line_up(self, slot: "Slot", *, returning: bool) -> "Waiter":
+    def line_up(self, slot: "Slot", *, returning: bool) -> "SlotWaiter":
         """Wait for a slot, behind those who came before."""
         self._came += 1
-        waiter = Waiter(slot, self._came)
+        waiter = SlotWaiter(slot, self._came)
         (self._returning if returning else self._new).add(waiter)
         return waiter
 
-    def withdraw(self, waiter: "Waiter") -> None:
+    def withdraw(self, waiter: "SlotWaiter") -> None:
         """Wait no more; a slot that was handed over meanwhile goes to the next."""
         if waiter.handed:
             self.free(waiter.slot)
@@ -176,12 +176,12 @@ class Slot:
 
     __slots__ = ("_slots", "_waiter", "_worked", "caps", "handed", "held", "parent", "task")
 
-    def __init__(self, slots: Slots, task: str, parent: str, caps: Caps) -> None:
+    def __init__(self, slots: SlotPool, task: str, parent: str, caps: Caps) -> None:
         self._slots = slots
         self.task = task
         self.parent = parent
         self.caps = caps
-        self._waiter: Waiter | None = None
+        self._waiter: SlotWaiter | None = None
         self._worked = False
         self.held = False
         self.handed = ""
@@ -226,7 +226,7 @@ class Slot:
             self._slots.free(self)
 
 
-class Waiter(Standing):
+class SlotWaiter(QueueEntry):
     """One that waits for a slot here."""
 
     __slots__ = ("handed", "slot", "turn")
@@ -238,7 +238,7 @@ class Waiter(Standing):
         self.turn = asyncio.get_running_loop().create_future()
 
 
-class Siblings(Generic[One]):
+class ParentQueue(Generic[One]):
     """Those of one parent who wait, by the caps they count for; `turn` says when the parent's turn is."""
 
     __slots__ = ("by_caps", "turn")
@@ -248,7 +248,7 @@ class Siblings(Generic[One]):
         self.by_caps: dict[Caps, OrderedDict[int, One]] = {}
 
 
-class Line(Generic[One]):
+class FairQueue(Generic[One]):
     """Those who wait, of many parents who take turns.
 
     For each set of caps a heap knows whose turn is next. What it holds of turns that are over, or of
@@ -256,7 +256,7 @@ class Line(Generic[One]):
     """
 
     def __init__(self, those: Iterable[One] = ()) -> None:
-        self._parents: OrderedDict[str, Siblings[One]] = OrderedDict()
+        self._parents: OrderedDict[str, ParentQueue[One]] = OrderedDict()
         """In the order of their turns."""
         self._heaps: dict[Caps, list[tuple[int, str]]] = {}
         self._turns = 0
@@ -275,7 +275,7 @@ class Line(Generic[One]):
         """Put one behind its siblings; a parent that is new here has its turn after all others."""
         siblings = self._parents.get(waiter.parent)
         if siblings is None:
-            siblings = self._parents[waiter.parent] = Siblings(self._next_turn())
+            siblings = self._parents[waiter.parent] = ParentQueue(self._next_turn())
         line = siblings.by_caps.setdefault(waiter.caps, OrderedDict())
         line[waiter.number] = waiter
         if len(line) == 1:
@@ -333,5 +333,5 @@ class Line(Generic[One]):
         return None
 
 
-def _number(waiter: Standing) -> int:
+def _number(waiter: QueueEntry) -> int:
     return waiter.number

@@ -23,7 +23,7 @@ from gencode.core.errors import ToolError, UnknownName, UserMistake
 from gencode.core.ids import stamp
 
 if TYPE_CHECKING:
-    from gencode.web.client import Internet
+    from gencode.web.client import WebResolver
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ _LARGEST_FILE = 10 * 1024 * 1024
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-class Draft(Struct, frozen=True):
+class OutgoingMessage(Struct, frozen=True):
     """A message to be sent; `sender` is the task that wrote it, if one did."""
 
     to: Address
@@ -51,7 +51,7 @@ class Draft(Struct, frozen=True):
     sender: str = ""
 
 
-class Outgoing(Struct, frozen=True):
+class OutboxMessage(Struct, frozen=True):
     """A message on its way; `tries` counts how often somebody took it to deliver it."""
 
     number: int
@@ -62,28 +62,28 @@ class Outgoing(Struct, frozen=True):
     tries: int = 0
 
 
-class Tray(Protocol):
+class OutboxStore(Protocol):
     """Where messages lie until they are delivered."""
 
-    async def put_out(self, draft: Draft) -> Outgoing:
+    async def put_out(self, draft: OutgoingMessage) -> OutboxMessage:
         """Write a message down; UserMistake when too many wait already."""
         ...
 
     async def pick_up(
         self, channels: Sequence[str], now: str, until: str, number: int | None = None
-    ) -> list[Outgoing]:
+    ) -> list[OutboxMessage]:
         """Take messages for these channels that nobody holds at `now`, and hold them; or just one of them."""
         ...
 
-    async def crossed_out(self, message: Outgoing) -> bool:
+    async def crossed_out(self, message: OutboxMessage) -> bool:
         """Forget a message that was delivered; False when somebody else has taken it since."""
         ...
 
-    async def put_back(self, message: Outgoing, until: str) -> None:
+    async def put_back(self, message: OutboxMessage, until: str) -> None:
         """Leave a message that could not be delivered for later, unless somebody else has taken it since."""
         ...
 
-    async def outgoing(self) -> list[Outgoing]:
+    async def outgoing(self) -> list[OutboxMessage]:
         """Everything that is not delivered, oldest first."""
         ...
 
@@ -96,11 +96,11 @@ class Channel(Protocol):
         ...
 
 
-class Keeper(Protocol):
+class MessageStore(Protocol):
     """A store, as far as messages go."""
 
     @property
-    def tray(self) -> Tray:
+    def tray(self) -> OutboxStore:
         """Where messages wait."""
         ...
 
@@ -112,7 +112,7 @@ class Keeper(Protocol):
 class Outbox:
     """Sends messages through the channels that this process has."""
 
-    def __init__(self, keeper: Keeper, channels: Mapping[str, Channel]) -> None:
+    def __init__(self, keeper: MessageStore, channels: Mapping[str, Channel]) -> None:
         self._keeper = keeper
         self._channels = dict(channels)
 
@@ -135,7 +135,7 @@ class Outbox:
         if to.channel not in self._channels:
             raise UnknownName("channel", to.channel, self._channels)
 
-    async def send(self, draft: Draft) -> str:
+    async def send(self, draft: OutgoingMessage) -> str:
         """Write a message down and deliver it; why it has to wait, or nothing when it arrived."""
         self.check(draft.to)
         message = await self._keeper.tray.put_out(draft)
@@ -143,12 +143,16 @@ class Outbox:
         taken = await self._keeper.tray.pick_up((draft.to.channel,), *_held(now), message.number)
         return await self._delivered(taken[0]) if taken else ""
 
+    async def waiting(self) -> list[OutboxMessage]:
+        """The messages that have not been delivered yet."""
+        return await self._keeper.tray.outgoing()
+
     async def deliver(self) -> int:
         """Try everything that waits and is due; how many messages arrived."""
         taken = await self._keeper.tray.pick_up(self.channels, *_held(datetime.now(UTC)))
         return (await asyncio.gather(*map(self._delivered, taken))).count("")
 
-    async def _delivered(self, message: Outgoing) -> str:
+    async def _delivered(self, message: OutboxMessage) -> str:
         to = message.to
         try:
             async with asyncio.timeout(SEND_SECONDS):
@@ -160,7 +164,7 @@ class Outbox:
         await self._keeper.tray.crossed_out(message)
         return ""
 
-    async def _kept(self, message: Outgoing, why: str) -> None:
+    async def _kept(self, message: OutboxMessage, why: str) -> None:
         """Leave a message for later; one that was tried often enough is given up, and its sender told."""
         if message.tries < MOST_TRIES:
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(message.tries, 10))
@@ -176,7 +180,7 @@ class Outbox:
                 log.warning("nobody could be told: %s", mistake)
 
 
-class Screen:
+class TerminalChannel:
     """The terminal of a conversation that is open in this process: each line of a message is a note."""
 
     def __init__(self, show: Callable[[str, str], bool]) -> None:
@@ -190,7 +194,7 @@ class Screen:
                     raise ToolError(f"The conversation {chat} is not open here; it is shown when it goes on.")
 
 
-class Folder:
+class FileChannel:
     """Files below a folder, one for each chat; a message is added at the end."""
 
     def __init__(self, folder: Path) -> None:
@@ -224,10 +228,10 @@ class WebhookSettings(Struct, frozen=True, forbid_unknown_fields=True):
     headers: dict[str, str] = {}
 
 
-class Webhook:
+class WebhookChannel:
     """A public address that takes messages as JSON. Nothing but the user's settings names one."""
 
-    def __init__(self, name: str, told: WebhookSettings, internet: "Internet | None" = None) -> None:
+    def __init__(self, name: str, told: WebhookSettings, internet: "WebResolver | None" = None) -> None:
         self._name = name
         self._told = told
         self._internet = internet
@@ -253,8 +257,8 @@ def own_channels(
     home: Path, show: Callable[[str, str], bool], tables: Mapping[str, Any]
 ) -> dict[str, Channel]:
     """The channels that every process has, and those of the user's settings."""
-    screen = Screen(show)
-    found: dict[str, Channel] = {"cli": screen, "terminal": screen, "file": Folder(home / "outbox")}
+    screen = TerminalChannel(show)
+    found: dict[str, Channel] = {"cli": screen, "terminal": screen, "file": FileChannel(home / "outbox")}
     for name, table in tables.items():
         if name in found or not re.match(r"[a-z0-9][a-z0-9_-]{0,39}\Z", name):
             raise UserMistake(
@@ -262,7 +266,7 @@ def own_channels(
                 "digits, - and _, and neither cli nor terminal nor file."
             )
         try:
-            found[name] = Webhook(name, msgspec.convert(table, WebhookSettings))
+            found[name] = WebhookChannel(name, msgspec.convert(table, WebhookSettings))
         except msgspec.ValidationError as error:
             raise UserMistake(f"The setting channels.{name} does not fit: {error}.") from None
     return found

@@ -10,7 +10,7 @@ from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMe
 BETWEEN = "\n\n"
 
 
-class Answers(Struct, frozen=True, gc=False, omit_defaults=True):
+class RunAnswers(Struct, frozen=True, gc=False, omit_defaults=True):
     """What it said `before` something else came, and whether its last message is a `whole` reply.
 
     A reply is whole when it calls no tool and was not cut. `begins` is where each reply but the first begins
@@ -36,12 +36,12 @@ class Answers(Struct, frozen=True, gc=False, omit_defaults=True):
             yield self.before[begin:end], self.before[begin:]
             end = begin - len(BETWEEN)
 
-    def after_reply(self, message: AssistantMessage) -> "Answers":
+    def after_reply(self, message: AssistantMessage) -> "RunAnswers":
         """The same after one more reply."""
         whole = bool(message.text.strip()) and not message.calls and not message.partial
         return self if whole is self.whole else replace(self, whole=whole)
 
-    def after_hearing(self, message: UserMessage, said: str, *, results: bool = False) -> "Answers":
+    def after_hearing(self, message: UserMessage, said: str, *, results: bool = False) -> "RunAnswers":
         """The same after something came to the agent that has `said` this.
 
         A letter takes nothing of an answer back, and with `results` a result does not either: who waits for
@@ -54,12 +54,12 @@ class Answers(Struct, frozen=True, gc=False, omit_defaults=True):
             return replace(self, whole=False)
         said, old = said.strip(), len(self.before)
         more = (old + len(BETWEEN),) if 0 < old < len(said) else ()
-        return Answers(said, begins=(*self.begins, *more))
+        return RunAnswers(said, begins=(*self.begins, *more))
 
 
 def said_to_the_person(messages: Iterable[Message]) -> str:
     """Everything that an agent says to the person in one turn, whatever comes to it meanwhile."""
-    answers, said = Answers(), ""
+    answers, said = RunAnswers(), ""
     for message in messages:
         match message:
             case AssistantMessage():

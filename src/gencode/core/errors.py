@@ -5,7 +5,7 @@ GenCodeError
 │   ├── UnknownName      … with the nearest names
 │   ├── Conflict         … because of what the named thing is at this moment
 │   └── StoreTrouble     the database cannot be used as it is
-│       └── StoreAway    … and may be there again a little later
+│       └── StoreUnavailable    … and may be there again a little later
 ├── ToolError            the model reads it and can act on it
 │   └── Denied           … because the gate said no
 ├── ProviderError        the model could not answer; `retryable` says whether waiting helps
@@ -19,7 +19,7 @@ Anything else is a bug: it fails the task it happened in, with a traceback in th
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from gencode.core.reasons import Cause
+from gencode.core.reasons import StopCause
 
 MOST_NAMES = 20
 
@@ -55,7 +55,7 @@ class StoreTrouble(UserMistake):
     """The database cannot be read or written as it is."""
 
 
-class StoreAway(StoreTrouble):
+class StoreUnavailable(StoreTrouble):
     """The database did not answer; the same step may work a little later."""
 
 
@@ -99,7 +99,7 @@ class ProviderError(GenCodeError):
 class Stopped(GenCodeError):
     """This branch of work was stopped; the cause says by whom or why."""
 
-    def __init__(self, cause: Cause) -> None:
+    def __init__(self, cause: StopCause) -> None:
         super().__init__(str(cause))
         self.cause = cause
 

@@ -47,7 +47,7 @@ class Inquiry(Struct, frozen=True):
     default: str = ""
 
 
-class Reply(Struct, frozen=True):
+class InquiryResult(Struct, frozen=True):
     """What came of inquiries: the answer to each, or none, and who gave them or why nobody did.
 
     With `later` the answer comes as a message of its own. `silent`: nobody was there, or said anything.
@@ -59,7 +59,7 @@ class Reply(Struct, frozen=True):
     silent: bool = False
 
 
-class Away(Struct, frozen=True):
+class QuestionOrigin(Struct, frozen=True):
     """Where a question of another process comes from: the folder of its conversation, and the machine.
 
     `background`: nobody waits for who asks. `left` are the seconds it waits (None: until it is answered).
@@ -73,7 +73,7 @@ class Away(Struct, frozen=True):
     since: float | None = None
 
 
-class Patience(Struct, frozen=True):
+class AnswerTimeout(Struct, frozen=True):
     """How long a question may wait: for `seconds` once it is shown (None: as long as is usual there), and
     longer while an answer is typed.
 
@@ -109,9 +109,9 @@ class Question(Struct, frozen=True):
     rules: tuple[str, ...] = ()
     inquiries: tuple[Inquiry, ...] = ()
     cwd: str = ""
-    away: Away | None = None
+    away: QuestionOrigin | None = None
     waited: bool = False
-    patience: Patience = Patience()
+    patience: AnswerTimeout = AnswerTimeout()
     until: float | None = None
 
 
@@ -147,11 +147,11 @@ def silence(seconds: float) -> Answer:
     return Answer(False, why=f"{SILENCE} within {seconds:.4g} s", by=DecidedBy.SILENCE)
 
 
-class Unasked(UserMistake):
+class CannotAsk(UserMistake):
     """A question that could not be put to anybody; the sentence says why."""
 
 
-class NobodyThere(Unasked):
+class NobodyAvailable(CannotAsk):
     """A question for which there is nobody at this moment."""
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class Asker(Protocol):
     """Who can be asked."""
 
     async def ask(self, question: Question) -> Answer:
-        """What a person says to exactly this call; NobodyThere where there is none."""
+        """What a person says to exactly this call; NobodyAvailable where there is none."""
         ...
 
 
@@ -223,7 +223,7 @@ class QuestionStore(Protocol):
     """The questions of a store: rows that wait until somebody answers them, each at most once."""
 
     async def put(self, new: NewQuestion) -> int:
-        """Write a question down; its number. NobodyThere or Unasked when it cannot be asked."""
+        """Write a question down; its number. NobodyAvailable or CannotAsk when it cannot be asked."""
         ...
 
     async def answers(self, numbers: Sequence[int]) -> Mapping[int, Answer | None]:
@@ -237,7 +237,7 @@ class QuestionStore(Protocol):
     async def settle(self, number: int, answer: Answer, by: str) -> Answer | None:
         """Answer a question where it was asked, so that others learn who did; what came before it, if any.
 
-        Unasked when its task is not run there any more.
+        CannotAsk when its task is not run there any more.
         """
         ...
 

@@ -83,7 +83,7 @@ class EndReason(StrEnum):
     """Its journal cannot be read to the end; no fact says so."""
 
 
-class Cause(Struct, frozen=True):
+class StopCause(Struct, frozen=True):
     """Why something is stopped: a reason to decide by, and a clause that tells it to people."""
 
     reason: EndReason
@@ -93,21 +93,21 @@ class Cause(Struct, frozen=True):
         return self.text
 
 
-def stop_cause(text: str) -> Cause:
+def stop_cause(text: str) -> StopCause:
     """Somebody stopped it; the clause says who."""
-    return Cause(EndReason.STOPPED, text)
+    return StopCause(EndReason.STOPPED, text)
 
 
-CANCELLED = Cause(EndReason.CLOSING, "it was cancelled")
+CANCELLED = StopCause(EndReason.CLOSING, "it was cancelled")
 """What is said of work that its event loop cut, where nobody had stopped it before."""
-DIED = Cause(EndReason.PROCESS_DIED, "the process that ran it died")
-STOP_UNANSWERED = Cause(EndReason.STOP_UNANSWERED, "it was stopped, and its process did not answer")
-LOST = Cause(EndReason.PROCESS_LOST, "the process that ran it died, or could not reach the database")
+DIED = StopCause(EndReason.PROCESS_DIED, "the process that ran it died")
+STOP_UNANSWERED = StopCause(EndReason.STOP_UNANSWERED, "it was stopped, and its process did not answer")
+LOST = StopCause(EndReason.PROCESS_LOST, "the process that ran it died, or could not reach the database")
 """What can be said of a process of another machine of which nothing was heard for too long."""
-TAKEN_OVER = Cause(
+TAKEN_OVER = StopCause(
     EndReason.WORKER_LOST, "the worker that ran it died, was told to end, or could not reach the database"
 )
 """The same of a worker in whose place another one goes on, perhaps itself."""
-PARENT_STOPPED = Cause(EndReason.PARENT_STOPPED, "the agent that sent it was stopped")
-TOLD_TO_END = Cause(EndReason.CLOSING, "the program was told to end")
-PARENT_GONE = Cause(EndReason.PARENT_GONE, "the process that sent it is gone")
+PARENT_STOPPED = StopCause(EndReason.PARENT_STOPPED, "the agent that sent it was stopped")
+TOLD_TO_END = StopCause(EndReason.CLOSING, "the program was told to end")
+PARENT_GONE = StopCause(EndReason.PARENT_GONE, "the process that sent it is gone")

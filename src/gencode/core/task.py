@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.core.answers import Answers
+from gencode.core.answers import RunAnswers
 from gencode.core.budget import Budget
 from gencode.core.changes import Changes, after_move, with_changes
 from gencode.core.errors import CorruptFact
@@ -55,7 +55,7 @@ MOST_PAST_TEXT = 200_000
 """So many earlier runs of a task, with so many characters, are at hand; its journal has all of them."""
 
 
-class Refused(Struct, frozen=True, gc=False, rename="camel"):
+class RefusedToolCall(Struct, frozen=True, gc=False, rename="camel"):
     """A call that was not run: of which tool, about what (in one line), who refused it, and why.
 
     `call` is its id in the transcript.
@@ -77,7 +77,7 @@ class Evidence(Struct, frozen=True, gc=False, rename="camel"):
     commands: tuple[CommandRun, ...] = ()
     children: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedToolCall, ...] = ()
 
 
 class TaskTerms(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -109,11 +109,11 @@ class RunState(Struct, frozen=True, gc=False, omit_defaults=True):
     """For how many seconds it had been silent when that was last noticed; 0 once it speaks again."""
     model: str = ""
     """The model that answers, or else the one that was to."""
-    answers: Answers = Answers()
+    answers: RunAnswers = RunAnswers()
     """What it has answered in this run before it heard something else."""
 
 
-class Totals(Struct, frozen=True, gc=False, omit_defaults=True):
+class TaskTotals(Struct, frozen=True, gc=False, omit_defaults=True):
     """What all runs of a task come to."""
 
     turns: int = 0
@@ -156,7 +156,7 @@ class PastRun(Struct, frozen=True, gc=False, omit_defaults=True):
     background: bool = False
 
 
-class Delivered(Struct, frozen=True, gc=False, omit_defaults=True):
+class DeliveredResults(Struct, frozen=True, gc=False, omit_defaults=True):
     """What a task was given and told."""
 
     receipts: tuple[str, ...] = ()
@@ -194,13 +194,13 @@ class Task(Struct, frozen=True, gc=False, omit_defaults=True):
     terms: TaskTerms = TaskTerms()
     imported: ImportedTask | None = None
     run: RunState = RunState()
-    totals: Totals = Totals()
+    totals: TaskTotals = TaskTotals()
     evidence: Evidence = Evidence()
     report: TaskReport = TaskReport()
     end: RunEnd = RunEnd()
     past: tuple[PastRun, ...] = ()
     """How its earlier runs ended, where its parent is to be told of that."""
-    delivered: Delivered = Delivered()
+    delivered: DeliveredResults = DeliveredResults()
 
     @property
     def agent(self) -> str:
@@ -234,8 +234,19 @@ class Task(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 RECORDS = (
-    *(Task, TaskCreated, TaskTerms, RunState, Totals, TaskReport, RunEnd, PastRun, Delivered, ImportedTask),
-    *(Evidence, Refused, Answers),
+    *(
+        Task,
+        TaskCreated,
+        TaskTerms,
+        RunState,
+        TaskTotals,
+        TaskReport,
+        RunEnd,
+        PastRun,
+        DeliveredResults,
+        ImportedTask,
+    ),
+    *(Evidence, RefusedToolCall, RunAnswers),
 )
 """What the encoded form of a task is made of: a snapshot of other fields is not one of these."""
 
@@ -465,7 +476,7 @@ def _ended(task: Task, at: str, fact: TaskEnded) -> Task:
 
 def _quiet(run: RunState) -> RunState:
     """A run after its last answer was given, or before its first one is."""
-    return replace(run, stalled=0.0, answers=Answers())
+    return replace(run, stalled=0.0, answers=RunAnswers())
 
 
 def _alive(run: RunState) -> RunState:
@@ -514,7 +525,7 @@ def _with_reply(task: Task, message: AssistantMessage) -> Task:
     return replace(
         task,
         report=report,
-        totals=Totals(
+        totals=TaskTotals(
             totals.turns + (not message.again), totals.usage + (message.usage or Usage()), totals.worked_ms
         ),
         run=replace(
@@ -555,11 +566,11 @@ def untold_commands(task: Task) -> list[CommandRun]:
     ]
 
 
-def with_refusal(before: tuple[Refused, ...], fact: CallDecided) -> tuple[Refused, ...]:
+def with_refusal(before: tuple[RefusedToolCall, ...], fact: CallDecided) -> tuple[RefusedToolCall, ...]:
     """The refused calls, after one more decision."""
     if fact.decision.action is not Action.DENY:
         return before
-    refused = Refused(fact.tool, fact.target or "", fact.decision.by, fact.decision.why, fact.call)
+    refused = RefusedToolCall(fact.tool, fact.target or "", fact.decision.by, fact.decision.why, fact.call)
     known = any(replace(each, why=refused.why) == refused for each in before)  # some events are heard twice
     return before if known else (*before, refused)
 

@@ -11,21 +11,21 @@ from msgspec.structs import astuple
 from gencode.core.errors import ToolError
 from gencode.core.messages import FileSeen, Message, ToolMessage
 from gencode.core.spec import Workspace
-from gencode.files.file_versions import MOST_CHANGES, Seen
-from gencode.files.openers import Identity, identity_of, open_for_reading
+from gencode.files.file_versions import MOST_CHANGES, SeenFiles
+from gencode.files.openers import FileIdentity, identity_of, open_for_reading
 from gencode.permissions.paths import resolve
 
 CHUNK = 1 << 20
-ANOTHER = Identity(0, 0, 0, 0, 0)
+ANOTHER = FileIdentity(0, 0, 0, 0, 0)
 """The state of a file that is not as it was: no file has it."""
 
 
-def as_text(state: Identity) -> str:
+def as_text(state: FileIdentity) -> str:
     """A state as journals keep it: its numbers are too large for some that read JSON."""
     return ":".join(f"{number:x}" for number in astuple(state))
 
 
-def recall(seen: Seen, files: Iterable[FileSeen], workspace: Workspace) -> None:
+def recall(seen: SeenFiles, files: Iterable[FileSeen], workspace: Workspace) -> None:
     """Let an agent know files again that it knew: as they are, if they are as they were then.
 
     Of any other one it knows that it was changed. This blocks: files are read for it.
@@ -53,7 +53,7 @@ def last_known(transcript: Iterable[Message]) -> list[FileSeen]:
     return [*found.values()][-MOST_CHANGES:]
 
 
-def _as_known(known: FileSeen, path: str, workspace: Workspace) -> Identity:
+def _as_known(known: FileSeen, path: str, workspace: Workspace) -> FileIdentity:
     """The state of a file now, if what is in it is what was known of it."""
     try:
         with open_for_reading(resolve(path, workspace)) as file:

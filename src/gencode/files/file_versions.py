@@ -6,7 +6,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gencode.files.openers import Identity, state_of
+from gencode.files.openers import FileIdentity, state_of
 from gencode.permissions.paths import shown
 
 MOST_CHANGES = 10_000
@@ -14,7 +14,7 @@ MOST_CHANGES = 10_000
 MOST_FILES = 20
 _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
-States = Mapping[str, Identity | None]
+States = Mapping[str, FileIdentity | None]
 """The states of files by real path; None where nothing is."""
 
 
@@ -24,17 +24,17 @@ class FileVersions:
     __slots__ = ("_authors", "_known")
 
     def __init__(self) -> None:
-        self._authors: dict[str, tuple[Identity | None, str]] = {}
+        self._authors: dict[str, tuple[FileIdentity | None, str]] = {}
         self._known: dict[str, None] = {}
 
-    def note(self, real: str, identity: Identity | None, who: str) -> None:
+    def note(self, real: str, identity: FileIdentity | None, who: str) -> None:
         """Remember who brought a file into this state, None where it was deleted."""
         self._authors.pop(real, None)
         self._authors[real] = (identity, who)
         if len(self._authors) > MOST_CHANGES:
             del self._authors[next(iter(self._authors))]
 
-    def author(self, real: str, now: Identity | None) -> str:
+    def author(self, real: str, now: FileIdentity | None) -> str:
         """Who brought a file into the state it is in; empty when that is not known."""
         identity, who = self._authors.get(real, (None, ""))
         return who if identity == now else ""
@@ -57,26 +57,26 @@ class FileVersions:
                 self.note(real, now, who)
 
 
-class Seen:
+class SeenFiles:
     """The files an agent read or wrote, by real path, each in the state it was in then."""
 
     __slots__ = ("_files", "_hashes", "_told", "_versions", "_who")
 
     def __init__(self, files: FileVersions | None = None, who: str = "") -> None:
-        self._files: dict[str, Identity] = {}
+        self._files: dict[str, FileIdentity] = {}
         self._hashes: dict[str, str] = {}
-        self._told: dict[str, Identity | None] = {}
+        self._told: dict[str, FileIdentity | None] = {}
         self._versions = files or FileVersions()
         self._who = who
 
-    def note(self, real: str, identity: Identity, sha256: str = "") -> None:
+    def note(self, real: str, identity: FileIdentity, sha256: str = "") -> None:
         """Remember a file as it is now, with the hash of what is in it if that is known."""
         self._files[real] = identity
         self._hashes[real] = sha256
         self._told.pop(real, None)
         self._versions.know(real)
 
-    def wrote(self, real: str, identity: Identity, sha256: str = "") -> None:
+    def wrote(self, real: str, identity: FileIdentity, sha256: str = "") -> None:
         """Remember a file as this agent left it, and that it did."""
         self.note(real, identity, sha256)
         self._versions.note(real, identity, self._who)
@@ -99,7 +99,7 @@ class Seen:
         """A command of this agent has ended: what changed meanwhile was changed by it, as far as is known."""
         self._versions.blame(before, self._who)
 
-    def state(self, real: str) -> Identity | None:
+    def state(self, real: str) -> FileIdentity | None:
         """The state in which a file was seen last; None for one that never was."""
         return self._files.get(real)
 

@@ -13,7 +13,7 @@ _RIFF_HEAD = 8
 _MOST_PARTS = 20_000
 
 
-class Form(Struct, frozen=True):
+class ImageFormat(Struct, frozen=True):
     """One kind: `begins` looks at the first bytes, `size` gives width and height of one that is whole."""
 
     begins: Callable[[bytes], bool]
@@ -81,8 +81,8 @@ def _little(raw: bytes, place: int, length: int) -> int:
 
 
 FORMS = {
-    "image/png": Form(lambda raw: raw.startswith(_PNG), _png_size),
-    "image/jpeg": Form(lambda raw: raw.startswith(b"\xff\xd8\xff"), _jpeg_size),
-    "image/gif": Form(lambda raw: raw.startswith((b"GIF87a", b"GIF89a")), _gif_size),
-    "image/webp": Form(lambda raw: raw.startswith(b"RIFF") and raw[8:12] == b"WEBP", _webp_size),
+    "image/png": ImageFormat(lambda raw: raw.startswith(_PNG), _png_size),
+    "image/jpeg": ImageFormat(lambda raw: raw.startswith(b"\xff\xd8\xff"), _jpeg_size),
+    "image/gif": ImageFormat(lambda raw: raw.startswith((b"GIF87a", b"GIF89a")), _gif_size),
+    "image/webp": ImageFormat(lambda raw: raw.startswith(b"RIFF") and raw[8:12] == b"WEBP", _webp_size),
 }

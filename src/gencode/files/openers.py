@@ -31,15 +31,15 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
-class NotThere(ToolError):
+class PathMissing(ToolError):
     """The path, or a folder on the way to it, does not exist."""
 
 
-class Changed(ToolError):
+class FileChanged(ToolError):
     """What is at the path is not what was judged or read: somebody was quicker."""
 
 
-class Identity(Struct, frozen=True):
+class FileIdentity(Struct, frozen=True):
     """Which file this is and in which state: another one means that it was changed or replaced."""
 
     device: int
@@ -52,16 +52,16 @@ class Identity(Struct, frozen=True):
 
 ALONE_SECONDS = 5.0
 """So long a change waits for another one in the same folder."""
-Expected = Identity | Literal["absent"] | None
+Expected = FileIdentity | Literal["absent"] | None
 """What must be there before a file is replaced; None for whatever it is."""
 
 
-def identity_of(file: BinaryIO) -> Identity:
+def identity_of(file: BinaryIO) -> FileIdentity:
     """The identity of an open file."""
     return _identity(os.fstat(file.fileno()))
 
 
-def state_of(path: str) -> Identity | None:
+def state_of(path: str) -> FileIdentity | None:
     """The identity of whatever lies at a path at this moment; None when nothing does."""
     try:
         return _identity(os.lstat(path))
@@ -88,7 +88,7 @@ def open_folder(resolved: Resolved) -> int:
         raise _trouble(error, resolved, "read") from None
 
 
-def replace_file(resolved: Resolved, data: bytes, *, expected: Expected = None) -> Identity:
+def replace_file(resolved: Resolved, data: bytes, *, expected: Expected = None) -> FileIdentity:
     """Write a whole file at a judged path, its folders too; on any trouble everything stays as it was."""
     try:
         with _folder_above(resolved, make=True) as (folder, name):
@@ -115,7 +115,7 @@ def look_at(resolved: Resolved) -> os.stat_result:
     return found
 
 
-def remove_file(resolved: Resolved, *, expected: Identity) -> None:
+def remove_file(resolved: Resolved, *, expected: FileIdentity) -> None:
     """Delete the file at a judged path, if it is still in this state."""
     try:
         with _folder_above(resolved) as (folder, name):
@@ -131,7 +131,7 @@ def remove_file(resolved: Resolved, *, expected: Identity) -> None:
         raise _trouble(error, resolved, "deleted") from None
 
 
-def move_file(source: Resolved, target: Resolved, *, expected: Identity) -> Identity:
+def move_file(source: Resolved, target: Resolved, *, expected: FileIdentity) -> FileIdentity:
     """Give the file at one judged path another one, where nothing is yet; its folders are made."""
     try:
         with _folder_above(source) as (folder, name), _folder_above(target, make=True) as (there, new):
@@ -220,7 +220,7 @@ def _step(handle: int, part: str, access: int, resolved: Resolved) -> int:
             raise
         found = os.stat(part, dir_fd=handle, follow_symlinks=False)
         if stat.S_ISREG(found.st_mode):
-            raise NotThere(
+            raise PathMissing(
                 f"{_said(resolved)} is not there: {shown(part)} is a file, not a folder."
             ) from None
         raise _changed(resolved) from None
@@ -268,11 +268,11 @@ def _check_expected(before: os.stat_result | None, expected: Expected, resolved:
         return
     if expected == "absent":
         if before is not None:
-            raise Changed(f"{name} exists already; read it first, then change it.")
+            raise FileChanged(f"{name} exists already; read it first, then change it.")
     elif before is None:
-        raise Changed(f"{name} was deleted since it was read; look for it with Glob.")
+        raise FileChanged(f"{name} was deleted since it was read; look for it with Glob.")
     elif _identity(before) != expected:
-        raise Changed(f"{name} changed since it was read; read it again first.")
+        raise FileChanged(f"{name} changed since it was read; read it again first.")
 
 
 @contextmanager
@@ -347,7 +347,7 @@ def _check_again(folder: int, name: str, before: os.stat_result | None, resolved
     try:
         with _folder_above(resolved) as (again, _):
             same_folder = os.path.samestat(os.fstat(again), os.fstat(folder))
-    except (OSError, NotThere):
+    except (OSError, PathMissing):
         same_folder = False
     try:
         now = _identity(os.stat(name, dir_fd=folder, follow_symlinks=False))
@@ -357,8 +357,8 @@ def _check_again(folder: int, name: str, before: os.stat_result | None, resolved
         raise _changed(resolved)
 
 
-def _identity(found: os.stat_result) -> Identity:
-    return Identity(found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size, found.st_ctime_ns)
+def _identity(found: os.stat_result) -> FileIdentity:
+    return FileIdentity(found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size, found.st_ctime_ns)
 
 
 def _said(resolved: Resolved) -> str:
@@ -367,7 +367,7 @@ def _said(resolved: Resolved) -> str:
 
 
 def _changed(resolved: Resolved) -> ToolError:
-    return Changed(f"{_said(resolved)} changed while it was being opened; try again.")
+    return FileChanged(f"{_said(resolved)} changed while it was being opened; try again.")
 
 
 def _not_moved(error: OSError, source: Resolved, target: Resolved) -> ToolError:
@@ -388,7 +388,7 @@ def _trouble(error: OSError, resolved: Resolved, done: str) -> ToolError:
     """What the system said about a path, as a sentence a model can act on."""
     name = _said(resolved)
     if error.errno == errno.ENOENT and done == "read":
-        return NotThere(f"{name} does not exist; find it with Glob first.")
+        return PathMissing(f"{name} does not exist; find it with Glob first.")
     if error.errno in (errno.ENOENT, errno.ELOOP):
         return _changed(resolved)
     if error.errno in _FULL:

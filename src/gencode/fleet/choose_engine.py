@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gencode.core.rules import Policy
-from gencode.journal.dispatch import Dispatching
+from gencode.journal.dispatch import SharedJournal
 from gencode.journal.handover import Engine
 from gencode.journal.store import Store
 from gencode.tasks.process_engine import ProcessEngine
@@ -16,7 +16,7 @@ def engine_for(store: Store, home: Path, cwd: Path, flags: Mapping[str, Any], po
 
     `policy` is what counts here: by the `flags`, and by the settings that only this machine has.
     """
-    if isinstance(store, Dispatching):
+    if isinstance(store, SharedJournal):
         from gencode.fleet.fleet_engine import FleetEngine
 
         return FleetEngine(store, cwd, flags, home, policy)

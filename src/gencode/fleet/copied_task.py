@@ -13,7 +13,7 @@ from gencode.core.folder_copy import FolderCopy
 from gencode.core.messages import Message, UserMessage, place_told
 from gencode.core.place import WorkerCopy
 from gencode.core.spec import Workspace
-from gencode.journal.folder_snapshot import Parcel, Parcels, Returned, as_reason
+from gencode.journal.folder_snapshot import FolderSnapshot, ReturnedChanges, SnapshotStore, as_reason
 from gencode.permissions.paths import is_inside
 from gencode.sandbox.shells import Walls
 from gencode.tasks.task_folders import FolderSummary, TaskFolder
@@ -61,7 +61,7 @@ def copies_told(messages: Iterable[Message]) -> list[WorkerCopy]:
     return [each.place for each in notices if isinstance(each.place, WorkerCopy) and each.place.path]
 
 
-def lost_copies(messages: Iterable[Message], returned: Returned | None) -> list[WorkerCopy]:
+def lost_copies(messages: Iterable[Message], returned: ReturnedChanges | None) -> list[WorkerCopy]:
     """The copies from which nothing was handed in, of a task that did not end: their workers were lost."""
     copies = copies_told(messages)
     handed = [at for at, copy in enumerate(copies) if returned and copy.worker == returned.worker]
@@ -73,7 +73,7 @@ class Lodged(TaskFolder):
 
     shared = False
 
-    def __init__(self, lodging: Lodging, parcels: Parcels, worker: str, home: Path) -> None:
+    def __init__(self, lodging: Lodging, parcels: SnapshotStore, worker: str, home: Path) -> None:
         super().__init__(lodging.tree)
         self._home = home
         self._lodging = lodging
@@ -87,7 +87,7 @@ class Lodged(TaskFolder):
         """Whether nothing more is done here: it is handed in, or somebody else may have the task."""
 
     @classmethod
-    async def prepare(cls, guest: Guest, parcels: Parcels, home: Path, worker: str) -> "Lodged":
+    async def prepare(cls, guest: Guest, parcels: SnapshotStore, home: Path, worker: str) -> "Lodged":
         """Make the copy, and trust in it what its sender trusts."""
         lodging = await lodge(guest, parcels, home)
         lodging.trust(home)
@@ -104,7 +104,7 @@ class Lodged(TaskFolder):
             self._found_at = await asyncio.to_thread(found_at, self._tree.path, names, self._home, sandbox)
 
     @property
-    def parcel(self) -> Parcel:
+    def parcel(self) -> FolderSnapshot:
         """The folder as it was sent."""
         return self._lodging.guest.parcel
 

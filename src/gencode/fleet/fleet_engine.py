@@ -15,17 +15,17 @@ from typing import Any
 
 import msgspec
 
-from gencode.core.errors import GenCodeError, StoreAway, UserMistake
+from gencode.core.errors import GenCodeError, StoreUnavailable, UserMistake
 from gencode.core.events import TaskCreated, TaskEnded
-from gencode.core.reasons import Cause, EndReason
+from gencode.core.reasons import EndReason, StopCause
 from gencode.core.rules import Action, Policy
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.fleet.workspace_transfer import FarOrder, Luggage, Shared
-from gencode.journal.dispatch import BUDGETS, TRAVELLING, Dispatch, Dispatching, Outlook
+from gencode.journal.dispatch import BUDGETS, TRAVELLING, DispatchedTask, MissingWorker, SharedJournal
 from gencode.journal.handover import Handover
 from gencode.journal.owner import new_owner
-from gencode.journal.store import Wish
+from gencode.journal.store import TaskSignal
 from gencode.permissions.links import as_links_lead
 from gencode.permissions.paths import places_of
 
@@ -39,14 +39,14 @@ AWAY_SECONDS = 300.0
 WAITED_FOR = 10
 """The priority of a task that somebody waits for; of any other it is 0."""
 _PERMISSIONS = ("permission_mode", "allow", "ask", "deny")
-TAKEN_BACK = Cause(EndReason.PARENT_STOPPED, "whoever sent it was stopped meanwhile")
+TAKEN_BACK = StopCause(EndReason.PARENT_STOPPED, "whoever sent it was stopped meanwhile")
 
 
 class Away:
     """A task that some worker runs, or will."""
 
     def __init__(
-        self, task: str, created: TaskCreated | None, store: Dispatching, looked: Callable[[], float]
+        self, task: str, created: TaskCreated | None, store: SharedJournal, looked: Callable[[], float]
     ) -> None:
         """`looked` tells since when it was not looked which tasks are over; infinity: nobody looks."""
         self._task = task
@@ -72,7 +72,7 @@ class Away:
         """Whether it has ended, or nobody waits for it any more."""
         return self._gone and not self.unpacking
 
-    async def outlook(self) -> Outlook | None:
+    async def outlook(self) -> MissingWorker | None:
         """What it waits for that no worker is at; None where one is, or none is needed any more."""
         return await self._store.outlook(self._task)
 
@@ -179,7 +179,7 @@ class FleetEngine:
         try:
             lease = await self._store.take(task, new_owner())
         except UserMistake:  # a worker has it by now
-            await self._store.ask(task, Wish.STOP)
+            await self._store.ask(task, TaskSignal.STOP)
             return
         ended = TaskEnded(Status.CANCELLED, error=str(TAKEN_BACK), reason=TAKEN_BACK.reason)
         await self._store.append(lease, [ended], last=True)
@@ -200,7 +200,7 @@ class FleetEngine:
         return known.cwd if known is not None and there else str(self._cwd)
 
     async def _again(
-        self, task: str, before: Dispatch | None, order: bytes, priority: int, delay: timedelta | None
+        self, task: str, before: DispatchedTask | None, order: bytes, priority: int, delay: timedelta | None
     ) -> None:
         """Queue an earlier task, and wait a while for a worker to begin, unless none could."""
         from gencode.fleet.queue import enqueuing
@@ -209,10 +209,10 @@ class FleetEngine:
         enqueue = enqueuing(named[0], priority, delay, named[1])
         await self._store.submit_again(task, order, enqueue)
         if before is not None and delay is None:
-            with suppress(StoreAway):  # it is queued, whether or not that can be seen
+            with suppress(StoreUnavailable):  # it is queued, whether or not that can be seen
                 await self._begun_again(task, before)
 
-    async def _begun_again(self, task: str, before: Dispatch) -> None:
+    async def _begun_again(self, task: str, before: DispatchedTask) -> None:
         """Wait a while for a worker to begin with an earlier task, unless none could."""
         until = time.monotonic() + BEGIN_SECONDS
         while time.monotonic() < until:

@@ -20,7 +20,7 @@ from gencode.core.errors import GenCodeError
 from gencode.fleet.queue_reader import Driver, Load, Queue
 from gencode.fleet.served_agents import Waiting
 from gencode.fleet.task_handoff import Exchange, Needs, Shelf
-from gencode.journal.dispatch import Dispatching, Enqueue
+from gencode.journal.dispatch import Enqueue, SharedJournal
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ def enqueuing(agent: str, priority: int = 0, delay: timedelta | None = None, tak
     return enqueue
 
 
-async def ensure_queue(store: Dispatching) -> None:
+async def ensure_queue(store: SharedJournal) -> None:
     """Make the tables of the queue, where they are not there yet."""
 
     async def install(connection: Any) -> None:
@@ -107,7 +107,7 @@ async def ensure_queue(store: Dispatching) -> None:
     await store.on_connection(install)
 
 
-async def reconcile(store: Dispatching) -> list[str]:
+async def reconcile(store: SharedJournal) -> list[str]:
     """Queue every task that nobody has been at for two lease times and that is not queued; their ids."""
     stuck = await store.overdue(2 * store.lease_seconds)
     missing: list[str] = []
@@ -133,7 +133,7 @@ async def reconcile(store: Dispatching) -> list[str]:
     return missing
 
 
-async def prune(store: Dispatching) -> None:
+async def prune(store: SharedJournal) -> None:
     """Forget what the queue logged long ago; it keeps every job for ever."""
 
     async def forget(connection: Any) -> None:
@@ -149,7 +149,7 @@ class Serving:
     on, and the next round finds it where it is.
     """
 
-    def __init__(self, store: Dispatching, share: Share, run: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(self, store: SharedJournal, share: Share, run: Callable[[str], Awaitable[None]]) -> None:
         self._store = store
         self._share = share
         self._run = run

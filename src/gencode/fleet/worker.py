@@ -22,7 +22,7 @@ from gencode.budgets.limits import NO_BUDGET, tightest
 from gencode.core.budget import Budget
 from gencode.core.errors import Fenced, GenCodeError, StoreTrouble, UserMistake
 from gencode.core.ids import new_id
-from gencode.core.reasons import PARENT_GONE, Cause, EndReason
+from gencode.core.reasons import PARENT_GONE, EndReason, StopCause
 from gencode.core.status import Status
 from gencode.fleet.declined_tasks import LONGEST_SECONDS, NEAR_SECONDS, Reluctance
 from gencode.fleet.queue import Later, Serving, Share, ensure_queue, prune, reconcile
@@ -32,8 +32,8 @@ from gencode.fleet.worker_folder import Room
 from gencode.fleet.worker_folder import Shape as Shape
 from gencode.fleet.worker_workspace import House, Lodgings, Wanted
 from gencode.fleet.workspace_transfer import FarOrder, read_order
-from gencode.journal.dispatch import Dispatch, Lack, Outlook, WorkerCard, lacking
-from gencode.journal.folder_snapshot import Unfit
+from gencode.journal.dispatch import DispatchedTask, MissingPart, MissingWorker, WorkerInfo, lacking
+from gencode.journal.folder_snapshot import InvalidSnapshot
 from gencode.journal.handover import Handover
 from gencode.journal.store import Lease
 from gencode.stores.open_store import open_postgres as open_postgres
@@ -53,8 +53,8 @@ MOST_TAKES = 10
 """A task that was taken so often and never ended takes its workers down with it; it is given up."""
 RECONCILE_SECONDS = 30.0
 PRUNE_SECONDS = 3_600.0
-STOPPED = Cause(EndReason.LEASE_LOST, "its worker could not renew its lease")
-HANDED_BACK = Cause(EndReason.CLOSING, "its worker was told to end")
+STOPPED = StopCause(EndReason.LEASE_LOST, "its worker could not renew its lease")
+HANDED_BACK = StopCause(EndReason.CLOSING, "its worker was told to end")
 DAY_SECONDS = 86_400.0
 """So long at least what nobody waits for is left to workers that may come: some are there by day only."""
 HARD_END = 70
@@ -111,7 +111,7 @@ class UnclaimedTasks:
             del self._timers[task]
         return ended
 
-    def _at_least(self, seen: Outlook) -> Outlook:
+    def _at_least(self, seen: MissingWorker) -> MissingWorker:
         return seen if seen.most is None else replace(seen, most=max(seen.most, self._least))
 
     def _pause(self) -> None:
@@ -144,12 +144,12 @@ class Worker:
         """Says to a person that the process ends as a whole; it must not wait for anybody."""
 
     @property
-    def card(self) -> WorkerCard:
+    def card(self) -> WorkerInfo:
         """The worker as others see it."""
         agents = ", ".join(self._shape.agents) or "all"
         workspace, running = str(self._shape.workspace), self._serving.running
         about = (self.name, agents, workspace, self._shape.most, running, self._draining)
-        return WorkerCard(*about, version=__version__)
+        return WorkerInfo(*about, version=__version__)
 
     @property
     def can_judge(self) -> bool:
@@ -233,7 +233,7 @@ class Worker:
             raise Later("somebody else is at it") from None
         return True
 
-    async def _must_know(self, gen: GenCode, found: Dispatch, order: FarOrder) -> None:
+    async def _must_know(self, gen: GenCode, found: DispatchedTask, order: FarOrder) -> None:
         """Later when the agent of a task is not on this machine; another one may have it."""
         try:
             gen.agents.find(found.agent)
@@ -241,7 +241,9 @@ class Worker:
             self._repertoire.lacks(found.task, found.agent)
             raise await self._unable(found, order, *lacking(found.agent, mistake)) from None
 
-    async def _must_have_model(self, gen: GenCode, found: Dispatch, order: FarOrder, most: Budget) -> None:
+    async def _must_have_model(
+        self, gen: GenCode, found: DispatchedTask, order: FarOrder, most: Budget
+    ) -> None:
         """Later when the model of a task cannot be asked from this machine, for want of a key say."""
         try:
             model = gen.model
@@ -250,7 +252,9 @@ class Worker:
         except UserMistake as mistake:
             raise await self._unable(found, order, str(mistake)) from None
 
-    async def _unable(self, found: Dispatch, order: FarOrder, why: str, lacks: Lack = Lack.OTHER) -> Later:
+    async def _unable(
+        self, found: DispatchedTask, order: FarOrder, why: str, lacks: MissingPart = MissingPart.OTHER
+    ) -> Later:
         """What makes a task wait for another worker, because this machine is not set up for it."""
         await self._store.parcels.hinder(found.task, self.name, why, lacks)
         needs = Needs(found.agent, order.cwd, order.mark, either=True)
@@ -267,17 +271,17 @@ class Worker:
                 return self._repertoire.admits(needs.agent)
         return False
 
-    async def _entered(self, stack: AsyncExitStack, found: Dispatch, order: FarOrder) -> GenCode:
+    async def _entered(self, stack: AsyncExitStack, found: DispatchedTask, order: FarOrder) -> GenCode:
         """The GenCode for a task until the stack is left; Later when its folder cannot be had here, or this
         machine is not set up as it should be.
         """
         try:
             return await stack.enter_async_context(self._seated(found.task, order))
         except Unreachable as why:
-            most = NEAR_SECONDS if why.lacks is Lack.FOLDER else LONGEST_SECONDS
+            most = NEAR_SECONDS if why.lacks is MissingPart.FOLDER else LONGEST_SECONDS
             again = self._reluctance.again(found.task, most)
             raise Later(str(why), again, Needs(found.agent, order.cwd, order.mark)) from None
-        except (StoreTrouble, Unfit):
+        except (StoreTrouble, InvalidSnapshot):
             raise
         except UserMistake as mistake:
             raise await self._unable(found, order, str(mistake)) from None
@@ -331,7 +335,7 @@ class Worker:
             if sender in gone:
                 job.stop.stop(PARENT_GONE)
 
-    async def _refuse(self, found: Dispatch, why: UserMistake) -> None:
+    async def _refuse(self, found: DispatchedTask, why: UserMistake) -> None:
         """End a task that cannot be run, unless somebody else is at it by now."""
         now = await self._store.dispatched(found.task)
         if now is None or now.order is None:
@@ -339,7 +343,7 @@ class Worker:
         if not now.free:
             raise Later("somebody else is at it", self._shape.lease_seconds / 3)
         spent = isinstance(why, BudgetSpent)
-        cause = Cause(EndReason.BUDGET if spent else EndReason.NOT_STARTED, str(why))
+        cause = StopCause(EndReason.BUDGET if spent else EndReason.NOT_STARTED, str(why))
         status = Status.LIMIT_REACHED if spent else Status.FAILED
         if now.status is Status.RUNNING:
             status = Status.INTERRUPTED
@@ -416,7 +420,7 @@ class Worker:
         self.last_word()
         os._exit(HARD_END)
 
-    def _give_up(self, why: Cause, then: Callable[[], None] | None = None) -> None:
+    def _give_up(self, why: StopCause, then: Callable[[], None] | None = None) -> None:
         self._lodgings.abandon()
         rooms, self._rooms = list(self._rooms.values()), {}
         for room in rooms:
@@ -438,7 +442,7 @@ def _sender(order: FarOrder) -> str:
     return (handover.created.parent or "") if handover.bound and handover.created else ""
 
 
-def _bounded(found: Dispatch, handover: Handover, budget: Budget) -> Handover:
+def _bounded(found: DispatchedTask, handover: Handover, budget: Budget) -> Handover:
     handover, created = replace(handover, task=found.task, seen=found.seen), handover.created
     if created is None or budget == NO_BUDGET:
         return handover

@@ -18,7 +18,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.questions import Question
-from gencode.core.reasons import Cause
+from gencode.core.reasons import StopCause
 from gencode.fleet.copied_task import Lodged
 from gencode.fleet.fleet_engine import Away, FleetEngine
 from gencode.fleet.worker_workspace import Folders
@@ -134,7 +134,7 @@ class Room:
         """Close it; `life` is over when that is done."""
         self._closing.set()
 
-    def give_up(self, why: Cause) -> None:
+    def give_up(self, why: StopCause) -> None:
         """Stop everything in it at once and write nothing more: others may take its tasks over."""
         self.given_up = True
         if (gen := self.opened) is not None:
@@ -149,7 +149,7 @@ class Room:
         try:
             async with GenCode.open(cwd, settings=settings, store=self._store, asker=self._desk) as gen:
                 gen.processes.employ(self._onward)
-                gen.servers.patience = SERVERS_WAIT
+                gen.servers.wait_at_most(SERVERS_WAIT)
                 self._opened.set_result(gen)
                 await self._closing.wait()
         except GenCodeError as trouble:

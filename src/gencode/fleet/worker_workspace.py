@@ -13,8 +13,8 @@ from gencode.core.place import WorkerCopy
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
 from gencode.fleet.copied_task import Lodged, lost_copies
-from gencode.journal.dispatch import NOT_HERE, Lack
-from gencode.journal.folder_snapshot import COPIED, Parcel, Parcels, mark_of
+from gencode.journal.dispatch import NOT_HERE, MissingPart
+from gencode.journal.folder_snapshot import COPIED, FolderSnapshot, SnapshotStore, mark_of
 from gencode.journal.store import Store
 from gencode.sandbox.shells import Walls
 from gencode.workspaces.transfer.mirror import Unreachable
@@ -36,7 +36,7 @@ class Wanted(Struct, frozen=True):
     task: str
     cwd: str
     mark: str = ""
-    parcel: Parcel | None = None
+    parcel: FolderSnapshot | None = None
     alone: str = ""
     tree: str = ""
 
@@ -54,7 +54,7 @@ class House(Struct, frozen=True):
 class Lodgings:
     """The copies of folders that are in use on one worker."""
 
-    def __init__(self, store: Store, parcels: Parcels, house: House) -> None:
+    def __init__(self, store: Store, parcels: SnapshotStore, house: House) -> None:
         self._store = store
         self._parcels = parcels
         self._house = house
@@ -88,7 +88,7 @@ class Lodgings:
         task = wanted.task
         shared = self._house.folders == "shared" and wanted.mark != COPIED and not wanted.tree
         if wanted.parcel is None or shared:
-            missing = Unreachable(NOT_HERE, Lack.FOLDER)
+            missing = Unreachable(NOT_HERE, MissingPart.FOLDER)
             if task:
                 await self._hinder(task, missing)
             raise missing

@@ -20,12 +20,12 @@ from gencode.core.rules import Action
 from gencode.core.spec import ForkPoint, Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
-from gencode.journal.dispatch import TRAVELLING, Dispatching
+from gencode.journal.dispatch import TRAVELLING, SharedJournal
 from gencode.journal.folder_snapshot import (
     COPIED,
-    Missing,
-    Parcel,
-    Returned,
+    FolderSnapshot,
+    MissingChanges,
+    ReturnedChanges,
     as_reason,
     begins_behind,
     mark_of,
@@ -50,7 +50,7 @@ FORKS = {
 }
 
 
-class Shared(Dispatching, Store, Protocol):
+class Shared(SharedJournal, Store, Protocol):
     """A journal that many workers share."""
 
 
@@ -63,7 +63,7 @@ class FarOrder(WorkOrder, frozen=True):
     """
 
     mark: str = ""
-    parcel: Parcel | None = None
+    parcel: FolderSnapshot | None = None
     alone: str = ""
     tree: str = ""
     takes: int = 0
@@ -88,7 +88,7 @@ class Packed(Struct, frozen=True):
     """
 
     mark: str
-    parcel: Parcel | None = None
+    parcel: FolderSnapshot | None = None
     alone: str = ""
     told: str = ""
     tree: str = ""
@@ -186,7 +186,9 @@ class Luggage:
         begun = await self._pack_own(await ground_of(self._store, source), with_work=ended)
         return None if begun is None else _begun(created, fork, begun[0], with_work=ended)
 
-    async def _pack_own(self, ground: "Ground", *, with_work: bool = True) -> "tuple[Parcel, Own] | None":
+    async def _pack_own(
+        self, ground: "Ground", *, with_work: bool = True
+    ) -> "tuple[FolderSnapshot, Own] | None":
         """What is in the worktree of a task, and where that is; None where nothing is left of it.
 
         If it last worked in one on another machine, that is what is on its branch.
@@ -204,7 +206,7 @@ class Luggage:
             parcel = await pack_branch(own.branch, *rest, with_work=with_work)
         return None if parcel is None else (parcel, own)
 
-    async def _sent_with(self, task: str) -> Parcel | None:
+    async def _sent_with(self, task: str) -> FolderSnapshot | None:
         """The folder of a task that has not ended, as it was sent with it."""
         given = await self._store.dispatched(task)
         return read_order(given.order).parcel if given is not None and given.order is not None else None
@@ -247,12 +249,12 @@ def _reason(trouble: Exception) -> str:
     return trouble.strerror or str(trouble) if isinstance(trouble, OSError) else str(trouble)
 
 
-def _begun(created: TaskCreated, fork: ForkPoint, parcel: Parcel, *, with_work: bool) -> Packed:
+def _begun(created: TaskCreated, fork: ForkPoint, parcel: FolderSnapshot, *, with_work: bool) -> Packed:
     """What a fork gets that begins in a copy of its own, with the work of the task it copies or without."""
     if with_work:
         told = FORKS["work"].format(cwd=created.cwd, task=created.forked)
         return Packed(COPIED, msgspec.structs.replace(parcel, fork="work", missing=()), told=told)
-    missing = Missing("of_fork", created.cwd, task=created.forked, fact=fork.at)
+    missing = MissingChanges("of_fork", created.cwd, task=created.forked, fact=fork.at)
     told = missing.told()
     parcel = msgspec.structs.replace(parcel, fork="sent", missing=(missing,))
     return Packed(COPIED, parcel, told=f"{told[:1].upper()}{told[1:]}.")
@@ -279,12 +281,12 @@ def ends_with(events: Sequence[Event], at: int) -> bool:
     return not any(isinstance(message, ToolMessage) for message in said)
 
 
-def _as_it_was(work: Returned) -> Parcel:
+def _as_it_was(work: ReturnedChanges) -> FolderSnapshot:
     """The folder as it was when a task was sent, and what is missing if the task left it otherwise."""
     return _lacking(work.parcel, begins_behind(work, ""))
 
 
-def _lacking(parcel: Parcel, missing: Missing | None) -> Parcel:
+def _lacking(parcel: FolderSnapshot, missing: MissingChanges | None) -> FolderSnapshot:
     if missing is None or missing in parcel.missing:
         return parcel
     return msgspec.structs.replace(parcel, missing=(*parcel.missing, missing))

@@ -15,7 +15,7 @@ from gencode.core.task import Task
 from gencode.journal.store import Lease
 
 if TYPE_CHECKING:
-    from gencode.journal.folder_snapshot import Parcels
+    from gencode.journal.folder_snapshot import SnapshotStore
 
 Enqueue = Callable[[Any, str], Awaitable[None]]
 """Puts a task into a queue, on the connection whose transaction also writes the task."""
@@ -38,7 +38,7 @@ _MOST_NAMED = 5
 """Of so many workers it is said why they could not run a task."""
 
 
-class Lack(StrEnum):
+class MissingPart(StrEnum):
     """What a worker does not have that a task needs."""
 
     AGENT = "agent"
@@ -48,25 +48,25 @@ class Lack(StrEnum):
     """What its own words say."""
 
 
-def lacking(agent: str, mistake: UserMistake) -> tuple[str, Lack]:
+def lacking(agent: str, mistake: UserMistake) -> tuple[str, MissingPart]:
     """Why a worker cannot run the tasks of an agent, without all those that it could run."""
     if not isinstance(mistake, UnknownName):
-        return str(mistake), Lack.OTHER
+        return str(mistake), MissingPart.OTHER
     unread = f". {mistake.unread}" if mistake.unread else ""
-    return f"it has no agent {agent}{unread}", Lack.OTHER if unread else Lack.AGENT
+    return f"it has no agent {agent}{unread}", MissingPart.OTHER if unread else MissingPart.AGENT
 
 
-class _Words(Struct, frozen=True):
+class _HandoverPrompt(Struct, frozen=True):
     prompt: str = ""
 
 
-class _Order(Struct, frozen=True):
+class _ResumeOrder(Struct, frozen=True):
     """What an order says to an earlier task that goes on."""
 
-    handover: _Words = _Words()
+    handover: _HandoverPrompt = _HandoverPrompt()
 
 
-class Dispatch(Struct, frozen=True):
+class DispatchedTask(Struct, frozen=True):
     """A task that was given to workers. `order` is what they are told; it is gone when the task has ended.
 
     `free`: nobody's lease runs. `takes` counts how often it was taken. `seen` is the task itself, of one
@@ -86,12 +86,12 @@ class Dispatch(Struct, frozen=True):
     def prompt(self) -> str:
         """What an earlier task is told when it goes on; empty where letters say that, or nobody can tell."""
         try:
-            return msgspec.json.decode(self.order or b"{}", type=_Order).handover.prompt
+            return msgspec.json.decode(self.order or b"{}", type=_ResumeOrder).handover.prompt
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return ""
 
 
-class WorkerCard(Struct, frozen=True):
+class WorkerInfo(Struct, frozen=True):
     """A worker as the others see it; `silent` is for how many seconds nothing was heard of it."""
 
     name: str
@@ -104,16 +104,16 @@ class WorkerCard(Struct, frozen=True):
     silent: float = 0.0
 
 
-class Hindrance(Struct, frozen=True):
+class WorkerProblem(Struct, frozen=True):
     """Why a worker could not run a task, as it said so many seconds ago, and what it lacks."""
 
     worker: str
     why: str
     seconds: float = 0.0
-    lacks: Lack = Lack.OTHER
+    lacks: MissingPart = MissingPart.OTHER
 
 
-class NoWorker(StrEnum):
+class NoWorkerReason(StrEnum):
     """Why no worker is at a task."""
 
     NOT_YET = "not_yet"
@@ -131,7 +131,7 @@ class NoWorker(StrEnum):
     """Only one that shares its folder can run it."""
 
 
-class Outlook(Struct, frozen=True):
+class MissingWorker(Struct, frozen=True):
     """Why no worker is at a task; `why` and `way` are empty while one may come at any time.
 
     `folder`: where a worker has to be started, if only one that has it will do, and `alone` why that is so.
@@ -140,7 +140,7 @@ class Outlook(Struct, frozen=True):
     `unclear`: one that could not may be able to by now, and has no room to look.
     """
 
-    reason: NoWorker = NoWorker.NOT_YET
+    reason: NoWorkerReason = NoWorkerReason.NOT_YET
     agent: str = ""
     folder: str = ""
     alone: str = ""
@@ -154,19 +154,19 @@ class Outlook(Struct, frozen=True):
     def why(self) -> str:
         """Why no worker is at it, as a person is told."""
         match self.reason:
-            case NoWorker.NOT_YET:
+            case NoWorkerReason.NOT_YET:
                 return ""
-            case NoWorker.BUSY:
+            case NoWorkerReason.BUSY:
                 return "all workers have enough to do"
-            case NoWorker.NONE_THERE:
+            case NoWorkerReason.NONE_THERE:
                 return "no worker is there"
-            case NoWorker.NO_TAKER:
+            case NoWorkerReason.NO_TAKER:
                 return f"no worker that is there takes tasks of {self.agent}"
-            case NoWorker.NO_AGENT:
+            case NoWorkerReason.NO_AGENT:
                 return f"no worker{' that is free' if self.full else ''} has the agent {self.agent}"
-            case NoWorker.HINDERED:
+            case NoWorkerReason.HINDERED:
                 return "; ".join(f"{worker}: {why.rstrip('.')}" for worker, why in self.told[:_MOST_NAMED])
-            case NoWorker.FOLDER:
+            case NoWorkerReason.FOLDER:
                 none = "" if self.near else ", and none says that it works there"
                 return f"only a worker that shares its folder can run it, because {self.alone}{none}"
 
@@ -192,15 +192,15 @@ class Outlook(Struct, frozen=True):
             f" --workspace {_typed(self.folder)}, on a machine that has this folder" if self.folder else ""
         )
         match self.reason:
-            case NoWorker.NOT_YET:
+            case NoWorkerReason.NOT_YET:
                 return "", False
-            case NoWorker.NO_TAKER:
+            case NoWorkerReason.NO_TAKER:
                 return f"gen worker --agents {shlex.quote(self.agent)}{place}", False
-            case NoWorker.NO_AGENT:
+            case NoWorkerReason.NO_AGENT:
                 return f"put {self.agent}.md into ~/.gen/agents on a worker", True
-            case NoWorker.HINDERED:
+            case NoWorkerReason.HINDERED:
                 return "put right what a worker lacks", True
-            case NoWorker.BUSY | NoWorker.NONE_THERE | NoWorker.FOLDER:
+            case NoWorkerReason.BUSY | NoWorkerReason.NONE_THERE | NoWorkerReason.FOLDER:
                 return f"gen worker{place}", False
 
     def _because(self, way: str) -> str:
@@ -208,7 +208,7 @@ class Outlook(Struct, frozen=True):
         return f"{why}{f' (what helps: {way})' if way else ''}"
 
 
-class Stuck(Struct, frozen=True):
+class StuckTask(Struct, frozen=True):
     """A task that workers should be at and that nobody is, for so many seconds; and why, if that is known."""
 
     task: str
@@ -216,7 +216,7 @@ class Stuck(Struct, frozen=True):
     cwd: str
     seconds: float
     takes: int
-    outlook: Outlook = Outlook()
+    outlook: MissingWorker = MissingWorker()
 
 
 def _typed(path: str) -> str:
@@ -236,10 +236,10 @@ def _octets(sign: str) -> str:
 
 
 @runtime_checkable
-class Queued(Protocol):
+class WorkerTask(Protocol):
     """A task that workers run, or will, as its sender knows it."""
 
-    async def outlook(self) -> Outlook | None:
+    async def outlook(self) -> MissingWorker | None:
         """What it waits for that no worker is at; None where one is, or none is needed any more."""
         ...
 
@@ -249,7 +249,7 @@ class Queued(Protocol):
 
 
 @runtime_checkable
-class Dispatching(Protocol):
+class SharedJournal(Protocol):
     """A journal that many workers share."""
 
     lease_seconds: float
@@ -257,7 +257,7 @@ class Dispatching(Protocol):
     """What a connection raises when the database is away."""
 
     @property
-    def parcels(self) -> "Parcels":
+    def parcels(self) -> "SnapshotStore":
         """Where folders wait that travel with tasks, and what comes back of them."""
         ...
 
@@ -278,7 +278,7 @@ class Dispatching(Protocol):
         """Give a task to workers that `keeper` had written down and not begun; UserMistake otherwise."""
         ...
 
-    async def dispatched(self, task: str) -> Dispatch | None:
+    async def dispatched(self, task: str) -> DispatchedTask | None:
         """What is known of a task that was given to workers."""
         ...
 
@@ -291,15 +291,15 @@ class Dispatching(Protocol):
         """
         ...
 
-    async def overdue(self, seconds: float) -> list[Stuck]:
+    async def overdue(self, seconds: float) -> list[StuckTask]:
         """The tasks of workers that nobody has been at for so long."""
         ...
 
-    async def outlook(self, task: str) -> Outlook | None:
+    async def outlook(self, task: str) -> MissingWorker | None:
         """What a task waits for that no worker is at; None where one is, or none is needed."""
         ...
 
-    async def outlooks(self, tasks: Sequence[str]) -> dict[str, Outlook]:
+    async def outlooks(self, tasks: Sequence[str]) -> dict[str, MissingWorker]:
         """The same for each of these tasks that has one."""
         ...
 
@@ -316,10 +316,10 @@ class Dispatching(Protocol):
         ...
 
 
-class Muster(Protocol):
+class WorkerRegistry(Protocol):
     """Where workers report."""
 
-    async def report(self, card: WorkerCard) -> None:
+    async def report(self, card: WorkerInfo) -> None:
         """Say that a worker is there."""
         ...
 
@@ -327,6 +327,6 @@ class Muster(Protocol):
         """Say that a worker is there no more."""
         ...
 
-    async def workers(self) -> list[WorkerCard]:
+    async def workers(self) -> list[WorkerInfo]:
         """The workers that reported lately."""
         ...

@@ -15,21 +15,21 @@ BATCH_SECONDS = 0.016
 QUEUE_ROOM = 1024
 
 ReadEvents = Callable[[str, int], Awaitable[list[Event]]]
-"""How a listener reads a task's durable events after a number: `Archive.events`."""
+"""How a listener reads a task's durable events after a number: `JournalReader.events`."""
 
 
-class Bus:
+class EventBus:
     """Publishes events to listeners; never waits for any of them."""
 
     def __init__(self, read: ReadEvents) -> None:
         self._read = read
-        self._listeners: set[Listener] = set()
+        self._listeners: set[EventListener] = set()
         self._waiting: dict[str, list[PassingFact]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def listen(self, room: int = QUEUE_ROOM) -> "Listener":
+    def listen(self, room: int = QUEUE_ROOM) -> "EventListener":
         """A new listener; it hears everything from now on until it is closed."""
-        listener = Listener(room, self._read, self._listeners.discard)
+        listener = EventListener(room, self._read, self._listeners.discard)
         self._listeners.add(listener)
         return listener
 
@@ -78,10 +78,10 @@ class Bus:
             listener.offer(event)
 
 
-class Listener:
+class EventListener:
     """An async iterator over events with a bounded queue. Close it, or leave its `with`, to hear no more."""
 
-    def __init__(self, room: int, read: ReadEvents, leave: Callable[["Listener"], None]) -> None:
+    def __init__(self, room: int, read: ReadEvents, leave: Callable[["EventListener"], None]) -> None:
         self._room = room
         self._read = read
         self._leave = leave
@@ -108,13 +108,13 @@ class Listener:
         self._leave(self)
         self._wake.set()
 
-    def __enter__(self) -> "Listener":
+    def __enter__(self) -> "EventListener":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __aiter__(self) -> "Listener":
+    def __aiter__(self) -> "EventListener":
         return self
 
     async def __anext__(self) -> Event:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.folder_copy import CopiedFolder
-from gencode.journal.dispatch import Lack
+from gencode.journal.dispatch import MissingPart
 
 MOST_PACK = 32 << 20
 """So many bytes of one pack go through the database."""
@@ -33,11 +33,11 @@ _LONGEST_URL = 2_000
 _LONGEST_LIST = 20_000
 
 
-class Unfit(UserMistake):
+class InvalidSnapshot(UserMistake):
     """What was sent cannot be used, here or anywhere."""
 
 
-class Missing(Struct, frozen=True, omit_defaults=True):
+class MissingChanges(Struct, frozen=True, omit_defaults=True):
     """What a task, or the one it is a fork of, changed before and does not find in its folder.
 
     `taken_over`: the folder is as it was when the task was first sent. `on_branch`: what it changed on a
@@ -86,7 +86,7 @@ class Missing(Struct, frozen=True, omit_defaults=True):
         )
 
 
-class Parcel(Struct, frozen=True, omit_defaults=True):
+class FolderSnapshot(Struct, frozen=True, omit_defaults=True):
     """A folder as it was when a task was sent.
 
     `tip` is a commit with everything in it: `head` as it was committed and, above it, what was not (and is
@@ -108,7 +108,7 @@ class Parcel(Struct, frozen=True, omit_defaults=True):
     packs: tuple[str, ...] = ()
     trusted: dict[str, str] = {}
     notes: tuple[str, ...] = ()
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingChanges, ...] = ()
     home: str = ""
     earlier: tuple[CopiedFolder, ...] = ()
     """What the checkout around the folder is itself a copy of, the nearest first."""
@@ -118,7 +118,7 @@ class Parcel(Struct, frozen=True, omit_defaults=True):
     start_left: str = ""
 
 
-class Returned(Struct, frozen=True, omit_defaults=True):
+class ReturnedChanges(Struct, frozen=True, omit_defaults=True):
     """What a task changed elsewhere: the commit that holds it above the tip of its parcel.
 
     `head` is the commit that its agent was at in the end, if that was one of its own. Where its work could
@@ -127,7 +127,7 @@ class Returned(Struct, frozen=True, omit_defaults=True):
     """
 
     task: str
-    parcel: Parcel
+    parcel: FolderSnapshot
     commit: str
     cwd: str = ""
     worker: str = ""
@@ -144,7 +144,7 @@ class Returned(Struct, frozen=True, omit_defaults=True):
         return self.commit == self.parcel.tip
 
 
-class Parcels(Protocol):
+class SnapshotStore(Protocol):
     """Where what travels waits."""
 
     async def lacking(self, packs: Sequence[str]) -> list[str]:
@@ -159,15 +159,15 @@ class Parcels(Protocol):
         """The bytes of a pack."""
         ...
 
-    async def hand_in(self, returned: Returned, body: bytes, owner: str) -> bool:
+    async def hand_in(self, returned: ReturnedChanges, body: bytes, owner: str) -> bool:
         """Keep what a task changed; False, and nothing is kept, when `owner` runs it no more."""
         ...
 
-    async def returned(self, task: str) -> tuple[Returned, bytes] | None:
+    async def returned(self, task: str) -> tuple[ReturnedChanges, bytes] | None:
         """What a task changed elsewhere, with its pack."""
         ...
 
-    async def waiting(self) -> list[Returned]:
+    async def waiting(self) -> list[ReturnedChanges]:
         """All that was changed elsewhere and not taken over yet, the oldest first."""
         ...
 
@@ -175,7 +175,7 @@ class Parcels(Protocol):
         """Note that what a task changed was taken over; False where that was known."""
         ...
 
-    async def hinder(self, task: str, worker: str, why: str, lacks: Lack) -> None:
+    async def hinder(self, task: str, worker: str, why: str, lacks: MissingPart) -> None:
         """Note why a worker cannot run a task."""
         ...
 
@@ -184,27 +184,27 @@ class Parcels(Protocol):
         ...
 
 
-def checked(parcel: Parcel) -> Parcel:
+def checked(parcel: FolderSnapshot) -> FolderSnapshot:
     """A parcel in which every word is what it should be, or Unfit."""
     named = [each for each in (parcel.head, parcel.start, parcel.start_head) if each]
     commits = [parcel.tip, *parcel.known, *named]
     if not all(_COMMIT.fullmatch(each) for each in commits) or len({len(each) for each in commits}) > 1:
-        raise Unfit("its folder is named by something that is no commit")
+        raise InvalidSnapshot("its folder is named by something that is no commit")
     if not _KEY.fullmatch(parcel.key) or not all(_PACK.fullmatch(each) for each in parcel.packs):
-        raise Unfit("its folder is named by something that is no repository")
+        raise InvalidSnapshot("its folder is named by something that is no repository")
     if len(parcel.known) > MOST_COMMITS or len(parcel.packs) > MOST_COMMITS:
-        raise Unfit("its folder is told in more pieces than anybody sends")
+        raise InvalidSnapshot("its folder is told in more pieces than anybody sends")
     if parcel.remote and safe_remote(parcel.remote) != parcel.remote:
-        raise Unfit(f"its folder is at an address that is not taken: {parcel.remote[:200]!r}")
+        raise InvalidSnapshot(f"its folder is at an address that is not taken: {parcel.remote[:200]!r}")
     if parcel.branch and not _BRANCH.fullmatch(parcel.branch):
-        raise Unfit(f"its folder is on a branch that cannot be: {parcel.branch[:200]!r}")
+        raise InvalidSnapshot(f"its folder is on a branch that cannot be: {parcel.branch[:200]!r}")
     if parcel.home and not _is_place(parcel.home):
-        raise Unfit(f"its user lives where nobody can: {parcel.home[:200]!r}")
+        raise InvalidSnapshot(f"its user lives where nobody can: {parcel.home[:200]!r}")
     places = [place for each in parcel.earlier for place in (each.folder, each.home or "/")]
     if len(parcel.earlier) > MOST_ORIGINALS or not all(map(_is_place, places)):
-        raise Unfit("its folder is said to be a copy of what cannot be")
+        raise InvalidSnapshot("its folder is said to be a copy of what cannot be")
     if not parcel.start_left.isprintable() or len(parcel.start_left) > _LONGEST_LIST:
-        raise Unfit("files of its folder have names that cannot be told")
+        raise InvalidSnapshot("files of its folder have names that cannot be told")
     return replace(parcel, below=_checked_below(parcel.below))
 
 
@@ -216,7 +216,7 @@ def _checked_below(below: str) -> str:
     path = PurePosixPath(below)
     parts = {part.casefold() for part in path.parts}
     if path.is_absolute() or parts & {"..", ".git"} or not below.isprintable() or len(below) > 4_096:
-        raise Unfit(f"its folder lies where none may be: {below[:200]!r}")
+        raise InvalidSnapshot(f"its folder lies where none may be: {below[:200]!r}")
     return str(path)
 
 
@@ -260,14 +260,14 @@ def _safe_url(address: str) -> str:
     return f"ssh://{user}@{host}{found.path}" if user else f"ssh://{host}{found.path}"
 
 
-def begins_behind(work: Returned, mark: str) -> Missing | None:
+def begins_behind(work: ReturnedChanges, mark: str) -> MissingChanges | None:
     """What is missing for a task that goes on without its folder after its changes were taken over.
 
     `mark` is that of its folder where it is woken; empty when it is not there.
     """
     if mark or not work.taken or work.nothing:
         return None
-    return Missing("taken_over", work.cwd)
+    return MissingChanges("taken_over", work.cwd)
 
 
 def as_reason(sentence: str) -> str:

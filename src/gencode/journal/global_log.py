@@ -21,7 +21,7 @@ MOST_BYTES = 4_000_000
 """So many bytes of facts are read at once, and one more fact."""
 
 
-class Mark(NamedTuple):
+class LogPosition(NamedTuple):
     """Where a fact stands among all facts."""
 
     place: int
@@ -29,25 +29,27 @@ class Mark(NamedTuple):
     seq: int
 
 
-class Found(NamedTuple):
+class LogEntry(NamedTuple):
     """A fact and where it stands; no event where it cannot be read."""
 
-    mark: Mark
+    mark: LogPosition
     event: Event | None
 
 
-class Chronicle(Protocol):
+class GlobalLog(Protocol):
     """Reads the facts of all tasks, a part at a time."""
 
-    async def end(self) -> Mark | None:
+    async def end(self) -> LogPosition | None:
         """The newest fact before which nothing more can appear; None when there is none at all."""
         ...
 
-    async def mark(self, task: str, seq: int) -> Mark | None:
+    async def mark(self, task: str, seq: int) -> LogPosition | None:
         """Where a fact stands; None when it is not there (any more)."""
         ...
 
-    async def after(self, mark: Mark | None, upto: int = END, most: int = MOST) -> list[Found] | None:
+    async def after(
+        self, mark: LogPosition | None, upto: int = END, most: int = MOST
+    ) -> list[LogEntry] | None:
         """The facts after a mark (None: from the first one) and up to a place, in order.
 
         Only those before which nothing more can appear. None when the fact of the mark was deleted and its
@@ -55,11 +57,11 @@ class Chronicle(Protocol):
         """
         ...
 
-    async def of_task(self, task: str, after: int, upto: int = END, most: int = MOST) -> list[Found]:
+    async def of_task(self, task: str, after: int, upto: int = END, most: int = MOST) -> list[LogEntry]:
         """The facts of one task after a number, in order, up to a place among all facts."""
         ...
 
-    async def before(self, task: str, seq: int, most: int) -> list[Found]:
+    async def before(self, task: str, seq: int, most: int) -> list[LogEntry]:
         """The last facts of a task before a number, in order."""
         ...
 
@@ -72,10 +74,10 @@ class Chronicle(Protocol):
         ...
 
 
-def found(place: int, task: str, seq: int, at: str, body: str | bytes) -> Found:
+def found(place: int, task: str, seq: int, at: str, body: str | bytes) -> LogEntry:
     """One stored fact; what cannot be read keeps its place."""
-    mark = Mark(place, task, seq)
+    mark = LogPosition(place, task, seq)
     try:
-        return Found(mark, Event(task, seq, at, stored_fact(body)))
+        return LogEntry(mark, Event(task, seq, at, stored_fact(body)))
     except CorruptFact:
-        return Found(mark, None)
+        return LogEntry(mark, None)

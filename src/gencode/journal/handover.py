@@ -39,7 +39,7 @@ class Handover(Struct, frozen=True, omit_defaults=True):
     """What the results of an earlier task have to fit from now on; None: what they had to before."""
 
 
-class Elsewhere(Protocol):
+class EngineProcess(Protocol):
     """A process that runs one task."""
 
     @property
@@ -60,6 +60,6 @@ class Elsewhere(Protocol):
 class Engine(Protocol):
     """Where a task executes when it does not do so here."""
 
-    async def start(self, handover: Handover) -> Elsewhere:
+    async def start(self, handover: Handover) -> EngineProcess:
         """Start a process for a task; UserMistake says why it could not even begin."""
         ...

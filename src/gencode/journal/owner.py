@@ -7,7 +7,7 @@ from typing import Literal
 
 from gencode.core.ids import new_id
 
-Fate = Literal["alive", "dead", "unknown"]
+OwnerState = Literal["alive", "dead", "unknown"]
 """What became of an owner; `unknown` for a process of another machine or container."""
 
 LEASE_SECONDS = 15.0
@@ -22,7 +22,7 @@ def new_owner() -> str:
     return "|".join((_place(), boot_id(), str(os.getpid()), _began(os.getpid()), new_id()))
 
 
-def fate(owner: str) -> Fate:
+def fate(owner: str) -> OwnerState:
     """Whether the process behind an owner's name still lives."""
     match owner.split("|"):
         case [place, boot, process, began, _] if place == _place() and process.isdigit():

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 
-class Pace(Protocol):
+class SharedRateLimit(Protocol):
     """Shared by all processes; a model is named as `PROVIDER/MODEL`."""
 
     async def turn(self, model: str, rate: float | None) -> None:

@@ -15,10 +15,10 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 
 if TYPE_CHECKING:
-    from gencode.channels.outbox import Tray
-    from gencode.journal.global_log import Chronicle
-    from gencode.journal.store_changes import Changes
-    from gencode.schedule.appointments import Agenda
+    from gencode.channels.outbox import OutboxStore
+    from gencode.journal.global_log import GlobalLog
+    from gencode.journal.store_changes import ChangeNotifier
+    from gencode.schedule.appointments import JobStore
 
 
 class TaskQuery(Struct, frozen=True):
@@ -66,7 +66,7 @@ class Ownership(Struct, frozen=True):
     silent: float = 0.0
 
 
-class Wish(IntEnum):
+class TaskSignal(IntEnum):
     """What can be asked of the process that runs a task, from any other."""
 
     STOP = 1
@@ -77,7 +77,7 @@ class Wish(IntEnum):
     """Cut what it is doing at this moment and let it go on from there."""
 
 
-class Letter(Struct, frozen=True):
+class PostedMessage(Struct, frozen=True):
     """Something said to a task while it works; `number` counts the letters to it, from 1."""
 
     task: str
@@ -139,14 +139,14 @@ class Journal(Protocol):
         """Every task that is leased or has not ended, its owner (empty: nobody), and whether that is over."""
         ...
 
-    async def ask(self, task: str, wish: Wish) -> bool:
+    async def ask(self, task: str, wish: TaskSignal) -> bool:
         """Ask something of whoever holds the lease of a task; False when nobody does.
 
         The last wish counts, but a stop is never taken back.
         """
         ...
 
-    async def asked(self, owner: str) -> list[tuple[str, Wish]]:
+    async def asked(self, owner: str) -> list[tuple[str, TaskSignal]]:
         """What somebody asked of the tasks of `owner`."""
         ...
 
@@ -154,12 +154,12 @@ class Journal(Protocol):
         """Leave a letter for a task, whoever runs it; its number. UserMistake when there is no such task."""
         ...
 
-    async def letters(self, owner: str) -> list[Letter]:
+    async def letters(self, owner: str) -> list[PostedMessage]:
         """The letters to the tasks of `owner` that these have not taken yet, in order."""
         ...
 
 
-class Archive(Protocol):
+class JournalReader(Protocol):
     """Where facts are read."""
 
     async def task(self, task: str) -> Task | None:
@@ -182,7 +182,7 @@ class Archive(Protocol):
         """All facts of a task as objects for an export, also those of kinds that are not known here."""
         ...
 
-    async def waiting(self, task: str) -> list[Letter]:
+    async def waiting(self, task: str) -> list[PostedMessage]:
         """The letters that a task has not taken yet, in order."""
         ...
 
@@ -198,16 +198,16 @@ class Archive(Protocol):
         ...
 
 
-class Store(Journal, Archive, Protocol):
+class Store(Journal, JournalReader, Protocol):
     """A journal that can be read, and closed, and what is planned and on its way beside it."""
 
     @property
-    def agenda(self) -> "Agenda":
+    def agenda(self) -> "JobStore":
         """What is planned for later."""
         ...
 
     @property
-    def tray(self) -> "Tray":
+    def tray(self) -> "OutboxStore":
         """Messages that are not delivered yet."""
         ...
 
@@ -217,7 +217,7 @@ class Store(Journal, Archive, Protocol):
         ...
 
     @property
-    def chronicle(self) -> "Chronicle":
+    def chronicle(self) -> "GlobalLog":
         """The facts of all tasks in one order."""
         ...
 
@@ -227,7 +227,7 @@ class Store(Journal, Archive, Protocol):
         ...
 
     @property
-    def changes(self) -> "Changes":
+    def changes(self) -> "ChangeNotifier":
         """Wakes whoever waits for something new, whichever process writes it."""
         ...
 

@@ -24,7 +24,7 @@ EACH_SECONDS = 0.0001
 CLOSED = "This GenCode was closed; open it again to go on."
 
 
-class Changes:
+class ChangeNotifier:
     """Counts what is written to a store. One of them serves all who wait in a process."""
 
     def __init__(self) -> None:

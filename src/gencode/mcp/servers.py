@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gencode.agent.toolbox import Absence, Tool
+from gencode.agent.toolbox import MissingTool, Tool
 from gencode.core.errors import UnknownName
 from gencode.core.rules import Rule
 from gencode.core.spec import AgentSpec
@@ -134,7 +134,7 @@ class McpServers:
                 said.append(f"no tool {pattern} is there")
         return said
 
-    def absent(self, spec: AgentSpec, tool: str) -> Absence | None:
+    def absent(self, spec: AgentSpec, tool: str) -> MissingTool | None:
         """Why a tool of a server is not there now, for the model that calls it.
 
         None if no server explains it: one that is ready has no such tool.
@@ -144,7 +144,7 @@ class McpServers:
             if tool.startswith(f"{PREFIX}{label}__") and self._wanted(spec, name, label, tool):
                 there = [each.name for each in self._tools_of(servers[name], label)]
                 why = "" if tool in there else _why_absent(servers[name])
-                return Absence(why, servers[name].state == "unapproved") if why else None
+                return MissingTool(why, servers[name].state == "unapproved") if why else None
         return None
 
     def status(self) -> list[McpServerStatus]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from gencode.agent.toolbox import Absence, Tool
+from gencode.agent.toolbox import MissingTool, Tool
 from gencode.core.rules import Rule
 from gencode.core.spec import AgentSpec
 from gencode.permissions.calls import Approval
@@ -115,10 +115,7 @@ class SessionServers:
         self._problems: tuple[str, ...] = ()
         self._servers: McpServers | None = None
         self._hurried = asyncio.Event()
-        self.patience: float | None = None
-        """So many seconds an agent waits at most for its servers before it begins; None: until each was tried
-        once, which its `startup_seconds` bound.
-        """
+        self._longest_wait: float | None = None
 
     def start(self) -> None:
         """Start what the settings and the project name, in the background."""
@@ -128,7 +125,14 @@ class SessionServers:
     async def ready(self, spec: AgentSpec | None = None) -> None:
         """Wait for the servers that an agent would use; without one, for those of the session."""
         if self._tables or self._files or (spec is not None and spec.mcp_servers):
-            await self._all().ready(self.patience, spec, self._hurried)
+            await self._all().ready(self._longest_wait, spec, self._hurried)
+
+    def wait_at_most(self, seconds: float | None) -> None:
+        """Limit how long an agent waits for its servers before it starts.
+
+        None: until each was tried once, which takes its `startup_seconds` at most.
+        """
+        self._longest_wait = seconds
 
     def hurry(self) -> None:
         """Wait for no server any more: the program is about to end."""
@@ -144,7 +148,7 @@ class SessionServers:
             return self._all().tools() if self._tables or self._files else ()
         return self._all().tools(spec) if self.serves(spec) else ()
 
-    def absent(self, spec: AgentSpec, tool: str) -> Absence | None:
+    def absent(self, spec: AgentSpec, tool: str) -> MissingTool | None:
         """Why a tool of a server is not there now, for whoever calls it; None if no server explains it."""
         return self._all().absent(spec, tool) if self.serves(spec) else None
 

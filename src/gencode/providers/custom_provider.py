@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from gencode.agent.abandon import pieces_apart
-from gencode.agent.plugin_errors import Blame, words_of
+from gencode.agent.plugin_errors import PluginErrors, words_of
 from gencode.agent.ports import Provider, Request
 from gencode.core.errors import ProviderError
 from gencode.core.reply_parts import AgainPart, CallPart, EndPart, Part, TextPart, ThinkingPart, WaitPart
@@ -27,7 +27,7 @@ class CustomProvider:
         whole = False
         whose = f"{self._name} of task {request.task}"
         try:
-            with Blame(self._name):
+            with PluginErrors(self._name):
                 async with aclosing(pieces_apart(self._inner.stream(request), whose)) as parts:
                     async for part in parts:
                         self._check(part)

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from gencode.agent.ports import Provider, Request
 from gencode.core.errors import ProviderError
 from gencode.core.reply_parts import Part
-from gencode.journal.pace import Pace
+from gencode.journal.pace import SharedRateLimit
 
 LONGEST = 180.0
 """A provider that asks for a longer pause is not waited for by anybody."""
@@ -18,7 +18,7 @@ LONGEST = 180.0
 class PacedProvider:
     """A provider whose requests are paced together with those of all machines that share a database."""
 
-    def __init__(self, inner: Provider, pace: Pace, model: str, rate: float | None = None) -> None:
+    def __init__(self, inner: Provider, pace: SharedRateLimit, model: str, rate: float | None = None) -> None:
         self._inner = inner
         self._pace = pace
         self._model = model

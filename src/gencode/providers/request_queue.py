@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from math import ceil
 
-from gencode.agent.news import News
+from gencode.agent.news import NoticeThrottle
 from gencode.core.errors import ProviderError
 from gencode.providers.rate_limit import ProcessLoad, RateLimitState
 from gencode.providers.request_pacing import MINUTE, REMEMBERED
@@ -43,7 +43,7 @@ class RequestQueue:
 
     def __init__(self, storage: LimitStorage | None = None) -> None:
         self._storage = storage or LimitStorage()
-        self.news = News()
+        self.news = NoticeThrottle()
         self._sent_at = -MINUTE
         self._joined = 0.0
         self._fine_at: deque[float] = deque(maxlen=REMEMBERED)

@@ -27,7 +27,7 @@ from gencode.providers.shared_limit_file import LimitStorage, SharedLimitFile
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gencode.journal.pace import Pace
+    from gencode.journal.pace import SharedRateLimit
 
 KEYRING = "gencode"
 ENDLESS = 1_000_000_000
@@ -120,7 +120,7 @@ class ProviderFactory:
     ) -> None:
         self._prices = prices
         self._environ = os.environ if environ is None else environ
-        self._pace: Pace | None = getattr(store, "pace", None)
+        self._pace: SharedRateLimit | None = getattr(store, "pace", None)
         self._states: Path | None = getattr(store, "storms", None)
         self._rates = rates or {}
 

@@ -24,15 +24,15 @@ from gencode.core.questions import (
     FOR_EVER,
     NOBODY,
     Answer,
-    Away,
+    AnswerTimeout,
+    CannotAsk,
     NewQuestion,
-    NobodyThere,
-    Patience,
+    NobodyAvailable,
     Presence,
     Question,
+    QuestionOrigin,
     QuestionRow,
     QuestionStore,
-    Unasked,
     check_answer,
     kept_there,
     silence,
@@ -88,7 +88,7 @@ class PendingQuestion(Struct, frozen=True):
     since: float
 
 
-class _Open:
+class _OpenQuestion:
     """A question that waits here, with its deadline.
 
     `given` is the first answer; `elsewhere`: it was read from the row, so it is not written there. `late`
@@ -232,8 +232,8 @@ class QuestionDesk:
         self._late = late
         self._shown_as = shown_as
         self._turn = asyncio.Lock()
-        self._waiting: dict[int, _Open] = {}
-        self._asked: set[_Open] = set()
+        self._waiting: dict[int, _OpenQuestion] = {}
+        self._asked: set[_OpenQuestion] = set()
         self._shown: dict[int, asyncio.Task[None]] = {}
         self._handed_over: set[int] = set()
         self._done: set[int] = set()
@@ -309,12 +309,12 @@ class QuestionDesk:
     async def ask(self, question: Question) -> Answer:
         """What the first one says who answers; a no with the reason where nobody does in time.
 
-        NobodyThere where there is nobody who could.
+        NobodyAvailable where there is nobody who could.
         """
         if (store := self._store) is None:
-            raise NobodyThere
+            raise NobodyAvailable
         seconds = self._longest(question)
-        each = _Open(self._drawn(), question, self._seconds)
+        each = _OpenQuestion(self._drawn(), question, self._seconds)
         self._asked.add(each)
         if self._shared:
             self._do(self._write_down(store, each, seconds))
@@ -348,7 +348,7 @@ class QuestionDesk:
             seconds *= len(self._waiting) + 1
         return min(each for each in (seconds, own.most, FOR_EVER) if each is not None)
 
-    async def _write_down(self, store: Store, each: "_Open", seconds: float) -> None:
+    async def _write_down(self, store: Store, each: "_OpenQuestion", seconds: float) -> None:
         """Write the row of a question; again and again while the store is away, as long as it waits."""
         mark, pause = secrets.token_hex(8), SHORTEST_PAUSE
         while not each.over:
@@ -357,11 +357,11 @@ class QuestionDesk:
                 told = self._shown_as(_bounded(replace(each.pending.question, path=path)))
                 new = NewQuestion(told, self._owner, background, seconds, self._here, mark)
                 each.row = await store.questions.put(new)
-            except Unasked as why:
+            except CannotAsk as why:
                 log.info("a question is not asked elsewhere: %s", why)
                 if self._here:
                     return
-                if isinstance(why, NobodyThere):
+                if isinstance(why, NobodyAvailable):
                     each.fail(why)
                 else:
                     each.take(unasked(why))
@@ -376,14 +376,14 @@ class QuestionDesk:
                     await _withdraw(store.questions, each.row)
                 return
 
-    async def _settle(self, rows: QuestionStore, each: "_Open", answer: Answer) -> Answer:
+    async def _settle(self, rows: QuestionStore, each: "_OpenQuestion", answer: Answer) -> Answer:
         """What applies when somebody here has answered, or nobody has; who comes too late is told."""
         applies, late = answer, ""
         if each.row is not None:  # else nobody else can have seen it yet
             try:
                 applies, late = await self._first(rows, each, each.row, answer)
                 each.row = None
-            except Unasked as lost:  # somebody else has its task by now
+            except CannotAsk as lost:  # somebody else has its task by now
                 applies, late = unasked(lost), GONE
                 each.row = None
             except GenCodeError as trouble:
@@ -394,7 +394,7 @@ class QuestionDesk:
         return applies
 
     async def _first(
-        self, rows: QuestionStore, each: "_Open", number: int, answer: Answer
+        self, rows: QuestionStore, each: "_OpenQuestion", number: int, answer: Answer
     ) -> tuple[Answer, str]:
         """The first answer to a question, and what is told to whoever gave this one if it is not that."""
         if answer.silent:
@@ -424,7 +424,7 @@ class QuestionDesk:
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _checked(self, each: "_Open", said: Answer) -> Answer | None:
+    def _checked(self, each: "_OpenQuestion", said: Answer) -> Answer | None:
         """An answer from elsewhere as it applies; one that says more than was asked is not heard here."""
         try:
             check_answer(each.pending.question, said)
@@ -435,7 +435,7 @@ class QuestionDesk:
 
     # People who are here, whoever asks.
 
-    async def _given(self, each: "_Open") -> Answer:
+    async def _given(self, each: "_OpenQuestion") -> Answer:
         """The first answer, from here or read from the row; silence once its time is over."""
         if self._person is None:
             each.begin()
@@ -448,13 +448,13 @@ class QuestionDesk:
             shown.cancel()
             await asyncio.wait([shown])
 
-    async def _shown_to(self, person: Person, each: "_Open") -> Answer:
+    async def _shown_to(self, person: Person, each: "_OpenQuestion") -> Answer:
         """What the person says once it is the turn of this question."""
         async with self._turn:
             return await person.answer(each.begin())
 
     @contextmanager
-    def _listed(self, each: "_Open") -> Generator[None]:
+    def _listed(self, each: "_OpenQuestion") -> Generator[None]:
         """While a question waits for those who are here."""
         number = each.pending.number
         self._waiting[number] = each
@@ -475,7 +475,7 @@ class QuestionDesk:
         if self._changed is not None:
             self._changed(self.waiting())
 
-    def _tell_late(self, each: "_Open", why: str) -> None:
+    def _tell_late(self, each: "_OpenQuestion", why: str) -> None:
         """Tell whoever answered here whether that came too late."""
         each.late.set_result(why)
         if why and self._late is not None:
@@ -522,18 +522,18 @@ class QuestionDesk:
             if self._presence is not None:
                 self._show(store, found)
 
-    def _unanswered(self) -> dict[int, "_Open"]:
+    def _unanswered(self) -> dict[int, "_OpenQuestion"]:
         """The questions of agents that are here to which an answer from elsewhere may come."""
         waits = (each for each in self._asked if not (each.ignored or each.given.done()))
         return {each.row: each for each in waits if each.row is not None}
 
-    def _hear(self, each: "_Open", there: bool, said: Answer | None) -> None:
+    def _hear(self, each: "_OpenQuestion", there: bool, said: Answer | None) -> None:
         """Take in what the row of a question says."""
         if there and said is None:
             return
         answer = self._checked(each, said) if said is not None else None
         if said is None and not self._here:
-            answer = unasked(Unasked(LOST))
+            answer = unasked(CannotAsk(LOST))
         each.ignored = answer is None
         if answer is not None:
             each.take(answer)
@@ -560,7 +560,7 @@ class QuestionDesk:
 
     async def _ask_for_others(self, store: Store, row: QuestionRow) -> None:
         """Ask here what an agent of another process asks, and hand the answer over."""
-        each = _Open(self._drawn(), shown_from(row), self._seconds)
+        each = _OpenQuestion(self._drawn(), shown_from(row), self._seconds)
         number, late = row.number, ""
         self._done.add(number)
         try:
@@ -615,8 +615,8 @@ def shown_from(row: QuestionRow) -> Question:
     left = None if row.left is None else round(row.left, 1)
     now = time.time()
     until = None if left is None else round(now + left, 1)
-    away = Away(row.folder, row.place, row.background, left, round(now - row.asked, 1))
-    return replace(row.question, away=away, patience=Patience(most=left), until=until)
+    away = QuestionOrigin(row.folder, row.place, row.background, left, round(now - row.asked, 1))
+    return replace(row.question, away=away, patience=AnswerTimeout(most=left), until=until)
 
 
 def who_answers() -> str:

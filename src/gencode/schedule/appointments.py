@@ -6,7 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from gencode.channels.outbox import Draft
+from gencode.channels.outbox import OutgoingMessage
 from gencode.core.address import parse_address
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.ids import clean_id, moment, stamp
@@ -21,7 +21,7 @@ LONGEST_PROMPT = 20_000
 LONGEST_LABEL = 80
 
 
-class Plan(Struct, frozen=True):
+class JobRequest(Struct, frozen=True):
     """What somebody wants to have done later.
 
     Without `task` it is something said in a conversation that `agent` leads (empty: the main agent), in the
@@ -40,7 +40,7 @@ class Plan(Struct, frozen=True):
     to: str = ""
 
 
-class Appointment(Struct, frozen=True, omit_defaults=True):
+class ScheduledJob(Struct, frozen=True, omit_defaults=True):
     """Work that is planned: a plan with its folder, with what it may do, and with what became of it so far.
 
     `policy` is the root's as it was when this was planned. `due` is when it runs next (None: never again),
@@ -81,22 +81,24 @@ class Appointment(Struct, frozen=True, omit_defaults=True):
         return told(moment(self.due), zone_of(self.zone)) if self.due else "never again"
 
 
-class Agenda(Protocol):
+class JobStore(Protocol):
     """Where appointments are kept. Every change is guarded by the revision, so that one process wins."""
 
-    async def plan(self, appointment: Appointment, most: int) -> Appointment:
+    async def plan(self, appointment: ScheduledJob, most: int) -> ScheduledJob:
         """Write a new one under a free id; UserMistake when there are so many already."""
         ...
 
-    async def appointments(self) -> list[Appointment]:
+    async def appointments(self) -> list[ScheduledJob]:
         """All of them, oldest first."""
         ...
 
-    async def pressing(self, now: str) -> list[Appointment]:
+    async def pressing(self, now: str) -> list[ScheduledJob]:
         """Those that are due, or that some process is at."""
         ...
 
-    async def move(self, before: Appointment, after: Appointment | None, draft: Draft | None = None) -> bool:
+    async def move(
+        self, before: ScheduledJob, after: ScheduledJob | None, draft: OutgoingMessage | None = None
+    ) -> bool:
         """Put `after` (None: nothing) in the place of `before` and put a message out, all or nothing.
 
         False when somebody else has changed it since.
@@ -104,7 +106,7 @@ class Agenda(Protocol):
         ...
 
 
-class Site(Struct, frozen=True):
+class JobContext(Struct, frozen=True):
     """Where appointments are made: a folder, what may be done there at this moment, and who is known."""
 
     cwd: str
@@ -116,14 +118,14 @@ class Site(Struct, frozen=True):
     """Knows channels by address, likewise."""
 
 
-class Calendar:
+class JobCalendar:
     """Makes, lists and removes appointments for one folder."""
 
-    def __init__(self, agenda: Agenda, site: Site) -> None:
+    def __init__(self, agenda: JobStore, site: JobContext) -> None:
         self._agenda = agenda
         self._site = site
 
-    async def add(self, plan: Plan, by: str = "") -> Appointment:
+    async def add(self, plan: JobRequest, by: str = "") -> ScheduledJob:
         """Plan something; UserMistake says what is wrong with it."""
         self._check(plan)
         name = plan.zone.strip() or users_zone()
@@ -132,7 +134,7 @@ class Calendar:
         due = next_time(schedule, now, zone)
         if due is None:
             raise UserMistake(f"{plan.when[:80]!r} never comes.")
-        appointment = Appointment(
+        appointment = ScheduledJob(
             when=str(schedule),
             prompt=plan.prompt,
             zone=name,
@@ -150,12 +152,12 @@ class Calendar:
         )
         return await self._agenda.plan(appointment, MOST)
 
-    async def listed(self, *, everywhere: bool = False) -> list[Appointment]:
+    async def listed(self, *, everywhere: bool = False) -> list[ScheduledJob]:
         """The appointments of this folder, or of all of them."""
         found = await self._agenda.appointments()
         return [each for each in found if everywhere or each.cwd == self._site.cwd]
 
-    async def find(self, name: str, *, everywhere: bool = True) -> Appointment:
+    async def find(self, name: str, *, everywhere: bool = True) -> ScheduledJob:
         """An appointment by its id or the beginning of one."""
         beginning, known = clean_id(name), await self.listed(everywhere=everywhere)
         found = [each for each in known if beginning and each.id.startswith(beginning)]
@@ -167,14 +169,14 @@ class Calendar:
             raise UnknownName("scheduled job", name[:80], [each.id for each in known])
         return found[0]
 
-    async def remove(self, name: str, *, everywhere: bool = True) -> Appointment:
+    async def remove(self, name: str, *, everywhere: bool = True) -> ScheduledJob:
         """Remove an appointment; a run that is going on goes on."""
         while True:
             found = await self.find(name, everywhere=everywhere)
             if await self._agenda.move(found, None):
                 return found
 
-    def _check(self, plan: Plan) -> None:
+    def _check(self, plan: JobRequest) -> None:
         if not plan.prompt.strip():
             raise UserMistake("The prompt is empty; say what is to be done.")
         if len(plan.prompt) > LONGEST_PROMPT:

@@ -49,7 +49,7 @@ _WORDS = {"minute": "1m", "hour": "1h", "day": "1d", "week": "1w"}
 WAYS = 'write it as "0 9 * * 1-5", "@daily", "every 10m", "in 2h" or "at 2026-11-30T09:00"'
 
 
-class Field(Struct, frozen=True):
+class CronField(Struct, frozen=True):
     """One of the five fields of a cron expression."""
 
     name: str
@@ -59,11 +59,11 @@ class Field(Struct, frozen=True):
 
 
 _FIELDS = (
-    Field("minute", 0, 59),
-    Field("hour", 0, 23),
-    Field("day of the month", 1, 31),
-    Field("month", 1, 12, _MONTHS),
-    Field("day of the week", 0, 7, _WEEKDAYS),
+    CronField("minute", 0, 59),
+    CronField("hour", 0, 23),
+    CronField("day of the month", 1, 31),
+    CronField("month", 1, 12, _MONTHS),
+    CronField("day of the week", 0, 7, _WEEKDAYS),
 )
 
 
@@ -274,7 +274,7 @@ def _cron(text: str) -> Cron:
     return Cron(" ".join(parts), minutes, hours, days, months, frozenset(each % 7 for each in weekdays))
 
 
-def _numbers(text: str, field: Field) -> frozenset[int]:
+def _numbers(text: str, field: CronField) -> frozenset[int]:
     found: set[int] = set()
     for part in text.split(","):
         match = _PART.fullmatch(part)
@@ -292,7 +292,7 @@ def _numbers(text: str, field: Field) -> frozenset[int]:
     return frozenset(found)
 
 
-def _number(text: str, field: Field) -> int:
+def _number(text: str, field: CronField) -> int:
     if text in field.names:
         return field.names.index(text) + field.least
     if not text.isdecimal() or not field.least <= int(text) <= field.most:

@@ -12,7 +12,7 @@ from gencode.core.messages import UserMessage, place_told
 from gencode.core.place import ClonePlace, TaskPlace
 from gencode.core.rules import Mode, Policy
 from gencode.core.spec import AgentSpec, Workspace
-from gencode.files.file_versions import Seen
+from gencode.files.file_versions import SeenFiles
 from gencode.permissions.calls import Approval, grant_approval
 from gencode.permissions.chain import Chain, ChainLink
 from gencode.permissions.grants import Grants, SessionApprovals
@@ -60,7 +60,7 @@ class Caller(Struct, frozen=True, eq=False, kw_only=True):
     approved: Approved = field(default_factory=Approved)
     account: str = ""
     until: float | None = None
-    seen: Seen | None = None
+    seen: SeenFiles | None = None
     """What the agent knows of files from before."""
 
     @property

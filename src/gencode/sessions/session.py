@@ -13,7 +13,7 @@ from gencode.core.events import CommandEnded
 from gencode.core.questions import Asker
 from gencode.core.spec import AgentSpec, Workspace
 from gencode.files.file_versions import FileVersions
-from gencode.journal.event_bus import Bus
+from gencode.journal.event_bus import EventBus
 from gencode.permissions.chain import Chain, Root
 from gencode.sessions.caller import Approved, Caller, chain_link
 
@@ -56,7 +56,7 @@ class MainModel:
 class SessionShells:
     """The commands of a session; nothing of them is loaded before the first."""
 
-    def __init__(self, home: Path, walls: "Walls", *, network: bool, bus: Bus) -> None:
+    def __init__(self, home: Path, walls: "Walls", *, network: bool, bus: EventBus) -> None:
         self._home = home
         self._walls: Walls = walls
         self._network = network

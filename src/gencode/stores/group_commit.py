@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from gencode.core.errors import GenCodeError, StoreTrouble
-from gencode.journal.store_changes import Changes
+from gencode.journal.store_changes import ChangeNotifier
 from gencode.stores.sqlite_schema import PATIENCE, PlainErrors, Transaction, is_busy
 
 T = TypeVar("T")
@@ -88,7 +88,7 @@ class GroupCommit:
         connection: sqlite3.Connection,
         errors: PlainErrors,
         thread: ThreadPoolExecutor | None,
-        changes: Changes,
+        changes: ChangeNotifier,
     ) -> None:
         self._connection = connection
         self._transaction = Transaction(connection)

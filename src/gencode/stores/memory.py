@@ -12,8 +12,8 @@ from gencode.core.events import DurableFact, Event, TaskCreated, plain, unicode_
 from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
 from gencode.journal.owner import LEASE_SECONDS
-from gencode.journal.store import Lease, Letter, Ownership, TaskQuery, Wish
-from gencode.journal.store_changes import Changes
+from gencode.journal.store import Lease, Ownership, PostedMessage, TaskQuery, TaskSignal
+from gencode.journal.store_changes import ChangeNotifier
 from gencode.stores.journal_rules import (
     DRAWS,
     MOST_WAITING,
@@ -49,7 +49,7 @@ class _Record:
         self.epoch = epoch
         self.owner = owner
         self.until = until
-        self.wish: Wish | None = None
+        self.wish: TaskSignal | None = None
         self.session = ""
         """The account of the session that pays for it."""
 
@@ -69,13 +69,13 @@ class MemoryStore:
 
     def __init__(self, *, lease_seconds: float = LEASE_SECONDS, draw: Callable[[], str] = new_id) -> None:
         self._records: dict[str, _Record] = {}
-        self._mail: dict[str, list[Letter]] = {}
+        self._mail: dict[str, list[PostedMessage]] = {}
         self._lease_seconds = lease_seconds
         self._draw = draw
         self._tray: MemoryOutbox | None = None
         self._agenda: MemorySchedule | None = None
         self._questions: MemoryQuestions | None = None
-        self.changes = Changes()
+        self.changes = ChangeNotifier()
         """Wakes whoever waits for something new."""
         self.chronicle = MemoryEventLog(lambda: [record.state for record in self._records.values()])
         """The facts of all tasks in one order."""
@@ -201,22 +201,24 @@ class MemoryStore:
             if record.owner is not None or not record.state.status.ended
         ]
 
-    async def ask(self, task: str, wish: Wish) -> bool:
+    async def ask(self, task: str, wish: TaskSignal) -> bool:
         """Ask something of whoever holds the lease of a task; False when nobody does."""
         record = self._records.get(task)
         if record is None or record.owner is None:
             return False
-        kept = record.wish is Wish.STOP or (record.wish is Wish.REPORT and wish is not Wish.STOP)
+        kept = record.wish is TaskSignal.STOP or (
+            record.wish is TaskSignal.REPORT and wish is not TaskSignal.STOP
+        )
         record.wish = record.wish if kept else wish
         self.changes.note()
         return True
 
-    async def asked(self, owner: str) -> list[tuple[str, Wish]]:
+    async def asked(self, owner: str) -> list[tuple[str, TaskSignal]]:
         """What somebody asked of the tasks of `owner`; an interrupt is told once."""
         pairs = [(task, record.wish) for task, record in self._records.items() if record.owner == owner]
         heard = [(task, wish) for task, wish in pairs if wish is not None]
         for task, wish in heard:
-            if wish is Wish.INTERRUPT:
+            if wish is TaskSignal.INTERRUPT:
                 self._records[task].wish = None
         return heard
 
@@ -229,16 +231,16 @@ class MemoryStore:
         if len(waiting) >= MOST_WAITING:
             raise unheard(task)
         number = (waiting[-1].number if waiting else self._records[task].state.delivered.mailed) + 1
-        self._mail[task] = [*waiting, Letter(task, number, clean, unicode_text(sender), stamp())]
+        self._mail[task] = [*waiting, PostedMessage(task, number, clean, unicode_text(sender), stamp())]
         self.changes.note()
         return number
 
-    async def letters(self, owner: str) -> list[Letter]:
+    async def letters(self, owner: str) -> list[PostedMessage]:
         """The letters to the tasks of `owner` that these have not taken yet, in order."""
         mine = sorted(task for task in self._mail if self._records[task].owner == owner)
         return [letter for task in mine for letter in await self.waiting(task)]
 
-    async def waiting(self, task: str) -> list[Letter]:
+    async def waiting(self, task: str) -> list[PostedMessage]:
         """The letters that a task has not taken yet, in order."""
         letters = self._mail.get(task, ())
         return [letter for letter in letters if letter.number > self._records[task].state.delivered.mailed]

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
-from gencode.core.questions import ALL, Answer, NewQuestion, NobodyThere, Presence, QuestionRow, Unasked
+from gencode.core.questions import ALL, Answer, CannotAsk, NewQuestion, NobodyAvailable, Presence, QuestionRow
 from gencode.journal.owner import fate
-from gencode.journal.store_changes import Changes
+from gencode.journal.store_changes import ChangeNotifier
 from gencode.stores.question_rules import (
     DEEPEST,
     MOST_SHOWN,
@@ -53,7 +53,7 @@ class _StoredQuestion(Struct):
 class MemoryQuestions:
     """A `QuestionStore` in a dictionary; `task` tells whose a task is at this moment."""
 
-    def __init__(self, task: "Callable[[str], TaskNow | None]", changes: Changes) -> None:
+    def __init__(self, task: "Callable[[str], TaskNow | None]", changes: ChangeNotifier) -> None:
         self._task = task
         self._changes = changes
         self._rows: dict[int, _StoredQuestion] = {}
@@ -61,18 +61,18 @@ class MemoryQuestions:
         self._numbers = count(1)
 
     async def put(self, new: NewQuestion) -> int:
-        """Write a question down; NobodyThere when it is for none."""
+        """Write a question down; NobodyAvailable when it is for none."""
         body = question_body(new.question)
         if sum(row.answer is None and row.until > time.time() for row in self._rows.values()) >= MOST_WAITING:
-            raise Unasked(TOO_MANY)
+            raise CannotAsk(TOO_MANY)
         asks = self._task(new.question.task)
         if asks is None:
-            raise Unasked(NOT_OURS)
+            raise CannotAsk(NOT_OURS)
         name, root = self._root(new.question.task, asks)
         if not new.home and not self._somebody_is_there(new, root):
-            raise NobodyThere
+            raise NobodyAvailable
         if asks.owner != new.owner or not asks.leased:
-            raise Unasked(NOT_OURS)
+            raise CannotAsk(NOT_OURS)
         now, number = time.time(), next(self._numbers)
         self._rows = {each: row for each, row in self._rows.items() if row.until > now - FORGET_SECONDS}
         self._rows[number] = _StoredQuestion(new, body, asks.epoch, name, root.cwd, now, now + new.seconds)
@@ -91,12 +91,12 @@ class MemoryQuestions:
         return said
 
     async def settle(self, number: int, answer: Answer, by: str) -> Answer | None:
-        """Answer a question where it was asked; what came before, if any did. Unasked if its task is gone."""
+        """Answer a question where it was asked; what came before, if any. CannotAsk if its task is gone."""
         row = self._rows.get(number)
         if row is None:
             return None
         if not self._is_run(row):
-            raise Unasked(NOT_OURS)
+            raise CannotAsk(NOT_OURS)
         said = self._said(number)
         if said is None:
             self._write(row, answer, by)

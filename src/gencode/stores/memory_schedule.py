@@ -4,45 +4,45 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from gencode.channels.outbox import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
+from gencode.channels.outbox import MOST_TOGETHER, MOST_WAITING, OutboxMessage, OutgoingMessage
 from gencode.core.address import Address
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import unicode_text
 from gencode.core.ids import stamp
-from gencode.journal.store_changes import Changes
-from gencode.schedule.appointments import Appointment
+from gencode.journal.store_changes import ChangeNotifier
+from gencode.schedule.appointments import ScheduledJob
 from gencode.stores.journal_rules import DRAWS, crowded, full
 
 
 class MemoryOutbox:
-    """A `Tray` in a dictionary."""
+    """A `OutboxStore` in a dictionary."""
 
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: ChangeNotifier) -> None:
         self._changes = changes
-        self._messages: dict[int, tuple[Outgoing, str]] = {}
+        self._messages: dict[int, tuple[OutboxMessage, str]] = {}
         self._last = 0
 
-    async def put_out(self, draft: Draft) -> Outgoing:
+    async def put_out(self, draft: OutgoingMessage) -> OutboxMessage:
         """Write a message down; UserMistake when too many wait already."""
         message = self.add(draft)
         if message is None:
             raise full()
         return message
 
-    def add(self, draft: Draft) -> Outgoing | None:
+    def add(self, draft: OutgoingMessage) -> OutboxMessage | None:
         """A message that waits from now on, if there is room for it."""
         if len(self._messages) >= MOST_WAITING:
             return None
         self._last += 1
         to = Address(draft.to.channel, unicode_text(draft.to.chat))
-        message = Outgoing(self._last, to, unicode_text(draft.text), draft.sender, stamp())
+        message = OutboxMessage(self._last, to, unicode_text(draft.text), draft.sender, stamp())
         self._messages[self._last] = (message, "")
         self._changes.note()
         return message
 
     async def pick_up(
         self, channels: Sequence[str], now: str, until: str, number: int | None = None
-    ) -> list[Outgoing]:
+    ) -> list[OutboxMessage]:
         """Take messages for these channels that nobody holds, and hold them until a moment."""
         free = [
             each
@@ -53,38 +53,38 @@ class MemoryOutbox:
         self._messages |= {each.number: (each, until) for each in taken}
         return taken
 
-    async def crossed_out(self, message: Outgoing) -> bool:
+    async def crossed_out(self, message: OutboxMessage) -> bool:
         """Forget a message that was delivered; False when somebody else has taken it since."""
         ours = self._is(message)
         if ours:
             del self._messages[message.number]
         return ours
 
-    async def put_back(self, message: Outgoing, until: str) -> None:
+    async def put_back(self, message: OutboxMessage, until: str) -> None:
         """Leave a message for later, unless somebody else has taken it since."""
         if self._is(message):
             self._messages[message.number] = (message, until)
             self._changes.note()
 
-    async def outgoing(self) -> list[Outgoing]:
+    async def outgoing(self) -> list[OutboxMessage]:
         """Everything that is not delivered, oldest first."""
         return [message for message, _ in self._messages.values()]
 
-    def _is(self, message: Outgoing) -> bool:
+    def _is(self, message: OutboxMessage) -> bool:
         known, _ = self._messages.get(message.number, (None, ""))
         return known is not None and known.tries == message.tries
 
 
 class MemorySchedule:
-    """An `Agenda` in a dictionary."""
+    """An `JobStore` in a dictionary."""
 
-    def __init__(self, tray: MemoryOutbox, draw: Callable[[], str], changes: Changes) -> None:
+    def __init__(self, tray: MemoryOutbox, draw: Callable[[], str], changes: ChangeNotifier) -> None:
         self._tray = tray
         self._changes = changes
         self._draw = draw
-        self._planned: dict[str, Appointment] = {}
+        self._planned: dict[str, ScheduledJob] = {}
 
-    async def plan(self, appointment: Appointment, most: int) -> Appointment:
+    async def plan(self, appointment: ScheduledJob, most: int) -> ScheduledJob:
         """Write a new one under a free id; UserMistake when there are so many already."""
         if len(self._planned) >= most:
             raise crowded(most)
@@ -96,16 +96,18 @@ class MemorySchedule:
                 return self._planned[name]
         raise StoreTrouble(f"No free id was found in {DRAWS} attempts.")
 
-    async def appointments(self) -> list[Appointment]:
+    async def appointments(self) -> list[ScheduledJob]:
         """All of them, oldest first."""
         return sorted(self._planned.values(), key=lambda each: each.created_at)
 
-    async def pressing(self, now: str) -> list[Appointment]:
+    async def pressing(self, now: str) -> list[ScheduledJob]:
         """Those that are due, or that some process is at."""
         found = [each for each in self._planned.values() if each.owner or (each.due and each.due <= now)]
         return sorted(found, key=lambda each: each.due or "")
 
-    async def move(self, before: Appointment, after: Appointment | None, draft: Draft | None = None) -> bool:
+    async def move(
+        self, before: ScheduledJob, after: ScheduledJob | None, draft: OutgoingMessage | None = None
+    ) -> bool:
         """Put `after` in the place of `before` and put a message out, all or nothing."""
         known = self._planned.get(before.id)
         if known is None or known.revision != before.revision:
@@ -120,7 +122,7 @@ class MemorySchedule:
         return True
 
 
-def _clean(appointment: Appointment) -> Appointment:
+def _clean(appointment: ScheduledJob) -> ScheduledJob:
     return replace(
         appointment, prompt=unicode_text(appointment.prompt), label=unicode_text(appointment.label)
     )

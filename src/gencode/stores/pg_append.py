@@ -16,7 +16,7 @@ from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import DurableFact, Event, kind_of
 from gencode.core.task import Task
 from gencode.journal.store import Lease
-from gencode.journal.store_changes import Changes
+from gencode.journal.store_changes import ChangeNotifier
 from gencode.stores.journal_rules import Growth, grown, lost
 from gencode.stores.ledger_rows import CALL, amounts
 from gencode.stores.pg_ledger import completed
@@ -97,7 +97,7 @@ class _Append:
 class AppendBatcher:
     """Appends the events of all tasks that are leased here, in batches."""
 
-    def __init__(self, link: Pool, lease_seconds: float, changes: Changes) -> None:
+    def __init__(self, link: Pool, lease_seconds: float, changes: ChangeNotifier) -> None:
         self._link = link
         self._changes = changes
         self._lease_seconds = lease_seconds

@@ -4,7 +4,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
-from gencode.core.errors import StoreAway, StoreTrouble, UserMistake
+from gencode.core.errors import StoreTrouble, StoreUnavailable, UserMistake
 
 _WAITING_HELPS = (
     asyncpg.PostgresConnectionError,
@@ -70,7 +70,7 @@ def waiting_helps(error: BaseException) -> bool:
 
 def trouble(error: BaseException, address: str) -> StoreTrouble:
     """The sentence for an error."""
-    return (StoreAway if waiting_helps(error) else StoreTrouble)(_sentence(error, address))
+    return (StoreUnavailable if waiting_helps(error) else StoreTrouble)(_sentence(error, address))
 
 
 def too_old(version: int, address: str) -> StoreTrouble:

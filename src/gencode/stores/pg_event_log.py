@@ -13,7 +13,7 @@ from typing import Any
 from gencode.core.events import unicode_text
 from gencode.core.messages import Usage
 from gencode.core.status import Status
-from gencode.journal.global_log import END, MOST, MOST_BYTES, Found, Mark, found
+from gencode.journal.global_log import END, MOST, MOST_BYTES, LogEntry, LogPosition, found
 from gencode.stores.pg_pool import Connection, Pool, storable
 
 LOOK_SECONDS = 0.01
@@ -65,7 +65,7 @@ IS_JSON_SINCE = 160_000
 
 
 class PostgresEventLog:
-    """A `Chronicle` of a database; one for all who follow it in this process."""
+    """A `GlobalLog` of a database; one for all who follow it in this process."""
 
     def __init__(self, link: Pool) -> None:
         self._link = link
@@ -75,7 +75,7 @@ class PostgresEventLog:
         """Up to which place that will be so, once these writers have ended."""
         self._looking = asyncio.Lock()
 
-    async def end(self) -> Mark | None:
+    async def end(self) -> LogPosition | None:
         """The newest fact before which nothing more can appear; None when there is none at all."""
         rows = await self._link.fetch(_END)
         if not rows:
@@ -83,14 +83,16 @@ class PostgresEventLog:
         while self._whole < rows[0][0]:
             if not await self._is_whole(rows[0][0]):
                 await asyncio.sleep(LOOK_SECONDS)
-        return Mark(*rows[0])
+        return LogPosition(*rows[0])
 
-    async def mark(self, task: str, seq: int) -> Mark | None:
+    async def mark(self, task: str, seq: int) -> LogPosition | None:
         """Where a fact stands; None when it is not there (any more)."""
         rows = await self._link.fetch(_MARK, storable(unicode_text(task)), seq)
-        return Mark(*rows[0]) if rows else None
+        return LogPosition(*rows[0]) if rows else None
 
-    async def after(self, mark: Mark | None, upto: int = END, most: int = MOST) -> list[Found] | None:
+    async def after(
+        self, mark: LogPosition | None, upto: int = END, most: int = MOST
+    ) -> list[LogEntry] | None:
         """The facts after a mark and up to a place, as far as nothing more can appear between them."""
         first = mark.place if mark else 0
         looks = 0
@@ -106,11 +108,11 @@ class PostgresEventLog:
                 await asyncio.sleep(LOOK_SECONDS)
         return [found(*row) for row in whole]
 
-    async def of_task(self, task: str, after: int, upto: int = END, most: int = MOST) -> list[Found]:
+    async def of_task(self, task: str, after: int, upto: int = END, most: int = MOST) -> list[LogEntry]:
         """The facts of one task after a number, in order, up to a place among all facts."""
         return [found(*row) for row in await self._link.fetch(_OF_TASK, task, after, upto, most, MOST_BYTES)]
 
-    async def before(self, task: str, seq: int, most: int) -> list[Found]:
+    async def before(self, task: str, seq: int, most: int) -> list[LogEntry]:
         """The last facts of a task before a number, in order."""
         rows = await self._link.fetch(_BEFORE, task, min(seq, END), most)
         return [found(*row) for row in reversed(rows)]

@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from gencode.core.errors import StoreAway, StoreTrouble
+from gencode.core.errors import StoreTrouble, StoreUnavailable
 from gencode.core.events import DurableFact, Event, TaskCreated, settle
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.journal.dispatch import Dispatch, Enqueue, Outlook, Stuck, WorkerCard
+from gencode.journal.dispatch import DispatchedTask, Enqueue, MissingWorker, StuckTask, WorkerInfo
 from gencode.journal.store import Lease
 from gencode.stores.journal_rules import DRAWS, drawn, first, held, lost, missing
 from gencode.stores.ledger_rows import SpendingPath
@@ -159,8 +159,10 @@ class FleetStore(PostgresStore):
                 self.changes.note()
             except NotCombinable:
                 written = await self.in_transaction(write)
-            except StoreAway as away:
-                raise StoreAway(f"{away} {IN_DOUBT.format(task=task)}" if tried else str(away)) from None
+            except StoreUnavailable as away:
+                raise StoreUnavailable(
+                    f"{away} {IN_DOUBT.format(task=task)}" if tried else str(away)
+                ) from None
             if written or (task == named and await self._is_there(task, fact)):
                 return task
         raise StoreTrouble(f"No free task id was found in {self.link.address} after {DRAWS} attempts.")
@@ -172,7 +174,7 @@ class FleetStore(PostgresStore):
     async def submit_again(self, task: str, order: bytes, enqueue: Enqueue) -> None:
         """Give an earlier task to workers; UserMistake while somebody is at it.
 
-        StoreAway says that it was not given to them, and StoreTrouble that this is not known.
+        StoreUnavailable says that it was not given to them, and StoreTrouble that this is not known.
         """
         sent: list[str] = []
 
@@ -187,7 +189,7 @@ class FleetStore(PostgresStore):
 
         try:
             await self.in_transaction(write)
-        except StoreAway as away:
+        except StoreUnavailable as away:
             if not sent:
                 raise
             raise StoreTrouble(f"{away} {IN_DOUBT.format(task=task)}") from None
@@ -207,12 +209,12 @@ class FleetStore(PostgresStore):
 
         await self.in_transaction(write)
 
-    async def dispatched(self, task: str) -> Dispatch | None:
+    async def dispatched(self, task: str) -> DispatchedTask | None:
         """What is known of a task that was given to workers."""
         for row in await self.link.fetch(_DISPATCHED, task, FOLD):
             status = Status(row[2])
             seen = snapshot_of(row[7]) if status is Status.PENDING else None
-            return Dispatch(row[0], row[1], status, row[3], row[4], row[5], row[6], seen)
+            return DispatchedTask(row[0], row[1], status, row[3], row[4], row[5], row[6], seen)
         return None
 
     async def begin(
@@ -232,19 +234,19 @@ class FleetStore(PostgresStore):
         self.changes.note()
         return begun
 
-    async def overdue(self, seconds: float) -> list[Stuck]:
+    async def overdue(self, seconds: float) -> list[StuckTask]:
         """The tasks of workers that nobody has been at for so long."""
-        return [Stuck(*row) for row in await self.link.fetch(_OVERDUE, seconds)]
+        return [StuckTask(*row) for row in await self.link.fetch(_OVERDUE, seconds)]
 
     async def unattended(self, tasks: Sequence[str]) -> list[tuple[str, str, bytes]]:
         """Those of these tasks that no worker is at, each with its agent and its order."""
         return [(row[0], row[1], row[2]) for row in await self.link.fetch(_UNATTENDED, list(tasks))]
 
-    async def outlook(self, task: str) -> Outlook | None:
+    async def outlook(self, task: str) -> MissingWorker | None:
         """What a task waits for that no worker is at; None where one is, or none is needed."""
         return (await self.outlooks([task])).get(task)
 
-    async def outlooks(self, tasks: Sequence[str]) -> dict[str, Outlook]:
+    async def outlooks(self, tasks: Sequence[str]) -> dict[str, MissingWorker]:
         """The same for each of these tasks that has one."""
         from gencode.stores.pg_fleet_status import outlooks
 
@@ -276,7 +278,7 @@ class FleetStore(PostgresStore):
         await self.link.fetch(_FREE, owner)
         self.changes.note()
 
-    async def report(self, card: WorkerCard) -> None:
+    async def report(self, card: WorkerInfo) -> None:
         """Say that a worker is there."""
         row = (card.name, card.agents, card.workspace, card.most, card.running, card.draining, card.version)
         await self.link.fetch(_REPORT, *row)
@@ -285,9 +287,9 @@ class FleetStore(PostgresStore):
         """Say that a worker is there no more."""
         await self.link.fetch(_LEAVE, name, FORGOTTEN_SECONDS)
 
-    async def workers(self) -> list[WorkerCard]:
+    async def workers(self) -> list[WorkerInfo]:
         """The workers that reported lately."""
-        return [WorkerCard(*row) for row in await self.link.fetch(_WORKERS, FORGOTTEN_SECONDS)]
+        return [WorkerInfo(*row) for row in await self.link.fetch(_WORKERS, FORGOTTEN_SECONDS)]
 
     async def on_connection(self, step: Callable[[Any], Awaitable[None]]) -> None:
         """Do something on a connection, in a transaction of its own that nobody else's may overlap."""

@@ -8,8 +8,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.ids import new_id
-from gencode.journal.dispatch import Hindrance, Lack, NoWorker, Outlook, Stuck, WorkerCard
-from gencode.journal.folder_snapshot import Parcel, Returned
+from gencode.journal.dispatch import (
+    MissingPart,
+    MissingWorker,
+    NoWorkerReason,
+    StuckTask,
+    WorkerInfo,
+    WorkerProblem,
+)
+from gencode.journal.folder_snapshot import FolderSnapshot, ReturnedChanges
 from gencode.journal.owner import LEASE_SECONDS
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_pool import Pool
@@ -32,11 +39,11 @@ class FleetStatus(Struct, frozen=True):
     address: str
     version: int
     newest: int
-    workers: list[WorkerCard] = []
+    workers: list[WorkerInfo] = []
     waiting: int = 0
     running: int = 0
-    stuck: list[Stuck] = []
-    returned: list[Returned] = []
+    stuck: list[StuckTask] = []
+    returned: list[ReturnedChanges] = []
     """What was changed on workers and not taken over yet."""
 
 
@@ -50,7 +57,7 @@ class _DispatchNote(Struct, frozen=True):
     """What a dispatch note says about the folder and the time limit of a task."""
 
     cwd: str = ""
-    parcel: Parcel | None = None
+    parcel: FolderSnapshot | None = None
     alone: str = ""
     handover: _TimeLimit = _TimeLimit()
 
@@ -79,13 +86,15 @@ async def fleet_status(url: str, stuck_seconds: float = STUCK_SECONDS) -> FleetS
         await link.close()
 
 
-async def outlooks(store: FleetStore, tasks: Sequence[str], *, late: bool = False) -> dict[str, Outlook]:
+async def outlooks(
+    store: FleetStore, tasks: Sequence[str], *, late: bool = False
+) -> dict[str, MissingWorker]:
     """What tasks wait for that no worker is at, of each that does; `late`: they have waited for long."""
     found = await store.unattended(tasks)
     workers = await store.workers()
     there = [each for each in workers if each.silent < SILENT_SECONDS and not each.draining]
     hindrances = await store.parcels.hindrances([task for task, _, _ in found])
-    seen: dict[str, Outlook] = {}
+    seen: dict[str, MissingWorker] = {}
     for task, agent, order in found:
         takers = [each for each in there if _takes(each, agent)]
         names = {each.name for each in takers}
@@ -95,7 +104,7 @@ async def outlooks(store: FleetStore, tasks: Sequence[str], *, late: bool = Fals
         reason = (
             _reason(agent, said, takers, known, late=late or not hope)
             if there
-            else _without_worker(NoWorker.NONE_THERE, said)
+            else _without_worker(NoWorkerReason.NONE_THERE, said)
         )
         if not hope:
             most = said.handover.seconds or USUAL_SECONDS
@@ -104,21 +113,23 @@ async def outlooks(store: FleetStore, tasks: Sequence[str], *, late: bool = Fals
     return seen
 
 
-async def _looked(store: FleetStore, stuck: Sequence[Stuck], *, late: bool) -> list[Stuck]:
+async def _looked(store: FleetStore, stuck: Sequence[StuckTask], *, late: bool) -> list[StuckTask]:
     """Tasks that nobody is at, with the reason as far as that is known."""
     seen = await outlooks(store, [each.task for each in stuck], late=late)
-    found = [(each, seen.get(each.task, Outlook())) for each in stuck]
+    found = [(each, seen.get(each.task, MissingWorker())) for each in stuck]
     return [replace(each, outlook=outlook) for each, outlook in found]
 
 
-async def _hopeless(store: FleetStore, known: set[str]) -> list[Stuck]:
+async def _hopeless(store: FleetStore, known: set[str]) -> list[StuckTask]:
     """Those that wait for a short time only and that no worker can take as things are."""
     fresh = [each for each in await store.overdue(0) if each.task not in known]
     looked = await _looked(store, fresh[:MOST_ASKED], late=False)
-    return [each for each in looked if each.outlook.reason not in (NoWorker.NOT_YET, NoWorker.BUSY)]
+    return [
+        each for each in looked if each.outlook.reason not in (NoWorkerReason.NOT_YET, NoWorkerReason.BUSY)
+    ]
 
 
-def _hope(takers: Sequence[WorkerCard], hindrances: Sequence[Hindrance]) -> bool:
+def _hope(takers: Sequence[WorkerInfo], hindrances: Sequence[WorkerProblem]) -> bool:
     """Whether a worker that is there may take a task yet: one that has not looked at it.
 
     While others put it back again and again, all that have room hear of it; who has what it needs takes it.
@@ -128,7 +139,7 @@ def _hope(takers: Sequence[WorkerCard], hindrances: Sequence[Hindrance]) -> bool
     return any(each.name not in looked and (_full(each) or not offered) for each in takers)
 
 
-def _unclear(takers: Sequence[WorkerCard], hindrances: Sequence[Hindrance]) -> bool:
+def _unclear(takers: Sequence[WorkerInfo], hindrances: Sequence[WorkerProblem]) -> bool:
     """Whether a worker that put a task back long ago is full now: when it has room, it looks again.
 
     One that has room looks every few seconds (after a minute for an agent that it has not), so what it said
@@ -141,43 +152,47 @@ def _unclear(takers: Sequence[WorkerCard], hindrances: Sequence[Hindrance]) -> b
 def _reason(
     agent: str,
     said: _DispatchNote,
-    takers: Sequence[WorkerCard],
-    hindrances: Sequence[Hindrance],
+    takers: Sequence[WorkerInfo],
+    hindrances: Sequence[WorkerProblem],
     *,
     late: bool,
-) -> Outlook:
+) -> MissingWorker:
     """Why none of the workers that are there has begun with a task, of these takers in particular."""
     if not takers:
-        return replace(_without_worker(NoWorker.NO_TAKER, said), agent=agent)
-    told = [each for each in hindrances if each.lacks is not Lack.FOLDER]
-    if told and all(each.lacks is Lack.AGENT for each in told):
+        return replace(_without_worker(NoWorkerReason.NO_TAKER, said), agent=agent)
+    told = [each for each in hindrances if each.lacks is not MissingPart.FOLDER]
+    if told and all(each.lacks is MissingPart.AGENT for each in told):
         return _without_agent(agent, takers, told)
     if not told and not said.alone and late:
         told = hindrances
     if told:
-        return Outlook(NoWorker.HINDERED, told=tuple(sorted((each.worker, each.why) for each in told)))
+        return MissingWorker(
+            NoWorkerReason.HINDERED, told=tuple(sorted((each.worker, each.why) for each in told))
+        )
     if said.alone:
         near = [each for each in takers if PurePath(said.cwd).is_relative_to(each.workspace)]
         if late or not near:
-            return replace(_without_worker(NoWorker.FOLDER, said), alone=said.alone, near=bool(near))
+            return replace(_without_worker(NoWorkerReason.FOLDER, said), alone=said.alone, near=bool(near))
         takers = near
-    return _without_worker(NoWorker.BUSY, said) if all(map(_full, takers)) else Outlook()
+    return _without_worker(NoWorkerReason.BUSY, said) if all(map(_full, takers)) else MissingWorker()
 
 
-def _without_worker(reason: NoWorker, said: _DispatchNote) -> Outlook:
+def _without_worker(reason: NoWorkerReason, said: _DispatchNote) -> MissingWorker:
     """That another worker is needed; with its folder, if only one that has that will do."""
-    return Outlook(reason, folder=said.cwd if said.alone else "")
+    return MissingWorker(reason, folder=said.cwd if said.alone else "")
 
 
-def _full(worker: WorkerCard) -> bool:
+def _full(worker: WorkerInfo) -> bool:
     return worker.running >= worker.most
 
 
-def _without_agent(agent: str, takers: Sequence[WorkerCard], hindrances: Sequence[Hindrance]) -> Outlook:
+def _without_agent(
+    agent: str, takers: Sequence[WorkerInfo], hindrances: Sequence[WorkerProblem]
+) -> MissingWorker:
     """The way to an agent that is missing wherever somebody looked; the others let its tasks pass by."""
     looked = {each.worker for each in hindrances}
     full = any(_full(each) and each.name not in looked for each in takers)
-    return Outlook(NoWorker.NO_AGENT, agent, full=full)
+    return MissingWorker(NoWorkerReason.NO_AGENT, agent, full=full)
 
 
 def _read(order: bytes) -> _DispatchNote:
@@ -187,6 +202,6 @@ def _read(order: bytes) -> _DispatchNote:
         return _DispatchNote()
 
 
-def _takes(worker: WorkerCard, agent: str) -> bool:
+def _takes(worker: WorkerInfo, agent: str) -> bool:
     named = worker.agents.casefold().split(", ")
     return worker.agents == "all" or agent.casefold() in named

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from gencode.core.errors import StoreTrouble
-from gencode.journal.store_changes import CLOSED, Changes
+from gencode.journal.store_changes import CLOSED, ChangeNotifier
 from gencode.stores.pg_errors import (
     OLDEST,
     TROUBLES,
@@ -277,7 +277,7 @@ class NotifyListener:
         self._told(str(said))
 
 
-class PostgresChanges(Changes):
+class PostgresChanges(ChangeNotifier):
     """The changes of a database: this process says when it has written, and listens while somebody waits."""
 
     def __init__(self, link: Pool) -> None:

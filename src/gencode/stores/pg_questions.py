@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
-from gencode.core.questions import ALL, Answer, NewQuestion, NobodyThere, Presence, QuestionRow, Unasked
+from gencode.core.questions import ALL, Answer, CannotAsk, NewQuestion, NobodyAvailable, Presence, QuestionRow
 from gencode.journal.owner import fate
-from gencode.journal.store_changes import Changes
+from gencode.journal.store_changes import ChangeNotifier
 from gencode.stores.pg_pool import Connection, Pool, Step
 from gencode.stores.question_rules import (
     DEEPEST,
@@ -106,12 +106,12 @@ _GONE = "DELETE FROM gen_person WHERE name = $1 OR until < clock_timestamp() - i
 class PostgresQuestions:
     """A `QuestionStore` in tables beside the journal."""
 
-    def __init__(self, link: Pool, changes: Changes) -> None:
+    def __init__(self, link: Pool, changes: ChangeNotifier) -> None:
         self._link = link
         self._changes = changes
 
     async def put(self, new: NewQuestion) -> int:
-        """Write a question down; NobodyThere when it is for none."""
+        """Write a question down; NobodyAvailable when it is for none."""
         body = question_body(new.question)
         mark = f"{'home' if new.home else 'away'} {new.mark or secrets.token_hex(8)}"
 
@@ -121,17 +121,17 @@ class PostgresQuestions:
                     return int(known)
                 await connection.execute(_FORGET)
                 if await connection.fetchval(_COUNT) >= MOST_WAITING:
-                    raise Unasked(TOO_MANY)
+                    raise CannotAsk(TOO_MANY)
                 root = await connection.fetchrow(_ROOT, new.question.task, DEEPEST)
                 if root is None:
-                    raise Unasked(NOT_OURS)
+                    raise CannotAsk(NOT_OURS)
                 there = new.home or await connection.fetchval(_THERE, root[0], root[1], new.background)
                 if not there:
-                    raise NobodyThere
+                    raise NobodyAvailable
                 row = (new.question.task, new.owner, root[0], root[1], new.background)
                 number = await connection.fetchval(_PUT, *row, body, mark, new.seconds)
                 if number is None:
-                    raise Unasked(NOT_OURS)
+                    raise CannotAsk(NOT_OURS)
                 return int(number)
 
         return await self._written(step)
@@ -154,13 +154,13 @@ class PostgresQuestions:
         return await self._written(step)
 
     async def settle(self, number: int, answer: Answer, by: str) -> Answer | None:
-        """Answer a question where it was asked; what came before, if any did. Unasked if its task is gone."""
+        """Answer a question where it was asked; what came before, if any. CannotAsk if its task is gone."""
         body, who = answer_body(answer, by)
 
         async def step(connection: Connection, again: bool) -> Answer | None:
             async with connection.transaction():
                 if await connection.fetchval(_LOST, number) is not None:
-                    raise Unasked(NOT_OURS)
+                    raise CannotAsk(NOT_OURS)
                 if await connection.fetchval(_SETTLE, number, body, who) is not None:
                     return None
                 said = await connection.fetchrow(_SAID, number)

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from gencode.channels.outbox import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
+from gencode.channels.outbox import MOST_TOGETHER, MOST_WAITING, OutboxMessage, OutgoingMessage
 from gencode.core.address import Address
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import unicode_text
 from gencode.core.ids import stamp
 from gencode.core.old_events import translated_policy
-from gencode.journal.store_changes import Changes
-from gencode.schedule.appointments import Appointment
+from gencode.journal.store_changes import ChangeNotifier
+from gencode.schedule.appointments import ScheduledJob
 from gencode.stores.journal_rules import DRAWS, crowded, full
 from gencode.stores.pg_pool import Connection, Pool
 
@@ -55,18 +55,18 @@ _PUT_BACK = "UPDATE gen_outbox SET not_before = $1 WHERE number = $2 AND tries =
 _OUTGOING = "SELECT number, channel, chat, text, sender, at, tries FROM gen_outbox ORDER BY number"
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Appointment)
+_decoder = msgspec.json.Decoder(ScheduledJob)
 
 
 class PostgresSchedule:
-    """An `Agenda` in tables beside the journal."""
+    """An `JobStore` in tables beside the journal."""
 
-    def __init__(self, link: Pool, draw: Callable[[], str], changes: Changes) -> None:
+    def __init__(self, link: Pool, draw: Callable[[], str], changes: ChangeNotifier) -> None:
         self._link = link
         self._draw = draw
         self._changes = changes
 
-    async def plan(self, appointment: Appointment, most: int) -> Appointment:
+    async def plan(self, appointment: ScheduledJob, most: int) -> ScheduledJob:
         """Write a new one under a free id; UserMistake when there are so many already."""
         for _ in range(DRAWS):
             named = _clean(replace(appointment, id=self._draw(), revision=0))
@@ -75,15 +75,17 @@ class PostgresSchedule:
                 return named
         raise StoreTrouble(f"No free id was found in {DRAWS} attempts.")
 
-    async def appointments(self) -> list[Appointment]:
+    async def appointments(self) -> list[ScheduledJob]:
         """All of them, oldest first."""
         return _read(await self._link.fetch(_ALL))
 
-    async def pressing(self, now: str) -> list[Appointment]:
+    async def pressing(self, now: str) -> list[ScheduledJob]:
         """Those that are due, or that some process is at."""
         return _read(await self._link.fetch(_PRESSING, now))
 
-    async def move(self, before: Appointment, after: Appointment | None, draft: Draft | None = None) -> bool:
+    async def move(
+        self, before: ScheduledJob, after: ScheduledJob | None, draft: OutgoingMessage | None = None
+    ) -> bool:
         """Put `after` in the place of `before` and put a message out, all or nothing."""
         mark = secrets.token_hex(8)
         new = after and _clean(replace(after, id=before.id, revision=before.revision + 1))
@@ -106,7 +108,7 @@ class PostgresSchedule:
         self._changes.note()
         return moved
 
-    async def _planned(self, new: Appointment, most: int) -> bool:
+    async def _planned(self, new: ScheduledJob, most: int) -> bool:
         async def step(connection: Connection, again: bool) -> bool:
             row = (new.id, new.due, _body(new), new.created_at, most)
             if await connection.fetchval(_PLAN, *row) is not None:
@@ -121,13 +123,13 @@ class PostgresSchedule:
 
 
 class PostgresOutbox:
-    """A `Tray` in a table beside the journal."""
+    """A `OutboxStore` in a table beside the journal."""
 
-    def __init__(self, link: Pool, changes: Changes) -> None:
+    def __init__(self, link: Pool, changes: ChangeNotifier) -> None:
         self._link = link
         self._changes = changes
 
-    async def put_out(self, draft: Draft) -> Outgoing:
+    async def put_out(self, draft: OutgoingMessage) -> OutboxMessage:
         """Write a message down; UserMistake when too many wait already."""
         mark, at = secrets.token_hex(8), stamp()
 
@@ -143,31 +145,31 @@ class PostgresOutbox:
         number = await self._link.patiently(step)
         self._changes.note()
         to = Address(draft.to.channel, unicode_text(draft.to.chat))
-        return Outgoing(number, to, unicode_text(draft.text), draft.sender, at)
+        return OutboxMessage(number, to, unicode_text(draft.text), draft.sender, at)
 
     async def pick_up(
         self, channels: Sequence[str], now: str, until: str, number: int | None = None
-    ) -> list[Outgoing]:
+    ) -> list[OutboxMessage]:
         """Take messages for these channels that nobody holds, and hold them until a moment."""
         rows = await self._link.fetch(_PICK_UP, list(channels), now, until, number, MOST_TOGETHER)
         return sorted((_outgoing(row) for row in rows), key=lambda each: each.number)
 
-    async def crossed_out(self, message: Outgoing) -> bool:
+    async def crossed_out(self, message: OutboxMessage) -> bool:
         """Forget a message that was delivered; False when somebody else has taken it since."""
         return bool(await self._link.fetch(_CROSS_OUT, message.number, message.tries))
 
-    async def put_back(self, message: Outgoing, until: str) -> None:
+    async def put_back(self, message: OutboxMessage, until: str) -> None:
         """Leave a message for later, unless somebody else has taken it since."""
         await self._link.fetch(_PUT_BACK, until, message.number, message.tries)
         self._changes.note()
 
-    async def outgoing(self) -> list[Outgoing]:
+    async def outgoing(self) -> list[OutboxMessage]:
         """Everything that is not delivered, oldest first."""
         return [_outgoing(row) for row in await self._link.fetch(_OUTGOING)]
 
 
-def _read(rows: Sequence[Any]) -> list[Appointment]:
-    found: list[Appointment] = []
+def _read(rows: Sequence[Any]) -> list[ScheduledJob]:
+    found: list[ScheduledJob] = []
     for row in rows:
         try:
             job = _decoder.decode(row[0])
@@ -177,21 +179,21 @@ def _read(rows: Sequence[Any]) -> list[Appointment]:
     return found
 
 
-def _clean(appointment: Appointment) -> Appointment:
+def _clean(appointment: ScheduledJob) -> ScheduledJob:
     return replace(
         appointment, prompt=unicode_text(appointment.prompt), label=unicode_text(appointment.label)
     )
 
 
-def _body(appointment: Appointment) -> str:
+def _body(appointment: ScheduledJob) -> str:
     return _encoder.encode(appointment).decode()
 
 
-def _out_row(draft: Draft) -> tuple[str, bytes, bytes, str]:
+def _out_row(draft: OutgoingMessage) -> tuple[str, bytes, bytes, str]:
     chat, text = unicode_text(draft.to.chat), unicode_text(draft.text)
     return draft.to.channel, chat.encode(), text.encode(), draft.sender
 
 
-def _outgoing(row: Any) -> Outgoing:
+def _outgoing(row: Any) -> OutboxMessage:
     number, channel, chat, text, sender, at, tries = row
-    return Outgoing(number, Address(channel, chat.decode()), text.decode(), sender, at, tries)
+    return OutboxMessage(number, Address(channel, chat.decode()), text.decode(), sender, at, tries)

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from gencode.core.errors import UserMistake
-from gencode.journal.dispatch import Hindrance, Lack
-from gencode.journal.folder_snapshot import Returned
+from gencode.journal.dispatch import MissingPart, WorkerProblem
+from gencode.journal.folder_snapshot import ReturnedChanges
 from gencode.stores.pg_pool import Pool, storable
 
 KEPT_DAYS = 30
@@ -113,19 +113,19 @@ class PostgresWorkspaceTransfer:
             return row[0]
         return None
 
-    async def hand_in(self, returned: Returned, body: bytes, owner: str) -> bool:
+    async def hand_in(self, returned: ReturnedChanges, body: bytes, owner: str) -> bool:
         """Keep what a task changed; False, and nothing is kept, when `owner` runs it no more."""
         told = msgspec.json.encode(returned).decode()
         named = (returned.task, storable(told), list(returned.parcel.packs), returned.commit)
         return bool(await self._link.fetch(_HAND_IN, *named, body, owner))
 
-    async def returned(self, task: str) -> tuple[Returned, bytes] | None:
+    async def returned(self, task: str) -> tuple[ReturnedChanges, bytes] | None:
         """What a task changed elsewhere, with its pack."""
         for row in await self._link.fetch(_RETURNED, storable(task)):
             return msgspec.structs.replace(_read(row[0]), taken=row[1]), row[2]
         return None
 
-    async def waiting(self) -> list[Returned]:
+    async def waiting(self) -> list[ReturnedChanges]:
         """All that was changed elsewhere and not taken over yet, the oldest first."""
         return [_read(row[0]) for row in await self._link.fetch(_WAITING, MOST_TOLD)]
 
@@ -133,15 +133,15 @@ class PostgresWorkspaceTransfer:
         """Note that what a task changed was taken over; False where that was known."""
         return bool(await self._link.fetch(_TAKEN, task, commit))
 
-    async def hinder(self, task: str, worker: str, why: str, lacks: Lack) -> None:
+    async def hinder(self, task: str, worker: str, why: str, lacks: MissingPart) -> None:
         """Note why a worker cannot run a task."""
         await self._link.fetch(_HINDER, task, worker, storable(why[:1_000]), FRESH_SECONDS / 2, lacks.value)
 
-    async def hindrances(self, tasks: Sequence[str]) -> dict[str, list[Hindrance]]:
+    async def hindrances(self, tasks: Sequence[str]) -> dict[str, list[WorkerProblem]]:
         """Why workers could not run tasks that nobody is at, of each the newest first."""
-        found: dict[str, list[Hindrance]] = {}
+        found: dict[str, list[WorkerProblem]] = {}
         for task, worker, why, seconds, lacks in await self._link.fetch(_HINDRANCES, list(tasks)):
-            found.setdefault(task, []).append(Hindrance(worker, why, seconds, Lack(lacks)))
+            found.setdefault(task, []).append(WorkerProblem(worker, why, seconds, MissingPart(lacks)))
         return found
 
     async def forget(self) -> None:
@@ -151,8 +151,8 @@ class PostgresWorkspaceTransfer:
             await self._link.fetch(statement, *values)
 
 
-def _read(told: str) -> Returned:
+def _read(told: str) -> ReturnedChanges:
     try:
-        return msgspec.json.decode(told, type=Returned)
+        return msgspec.json.decode(told, type=ReturnedChanges)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise UserMistake(f"What came back of a task cannot be read: {error}.") from None

@@ -14,7 +14,7 @@ from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
 from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
 from gencode.journal.owner import LEASE_SECONDS, QUEUE
-from gencode.journal.store import Lease, Letter, Ownership, TaskQuery, Wish
+from gencode.journal.store import Lease, Ownership, PostedMessage, TaskQuery, TaskSignal
 from gencode.stores.journal_rules import (
     DRAWS,
     MOST_WAITING,
@@ -76,7 +76,7 @@ SELECT id, CASE WHEN dispatch IS NULL THEN coalesce(owner, '') ELSE $1 END,
             THEN extract(epoch FROM clock_timestamp() - lease_until)::float8 + $2::float8 ELSE 0 END
 FROM gen_task WHERE owner IS NOT NULL OR status IN ('pending', 'running')
 """
-# The numbers are those of `Wish`: only a stop (1) replaces a report (3), and nothing a stop.
+# The numbers are those of `TaskSignal`: only a stop (1) replaces a report (3), and nothing a stop.
 _ASK = """
 WITH asked AS (
     UPDATE gen_task SET wish = CASE WHEN wish = 1 OR (wish = 3 AND $2 <> 1) THEN wish ELSE $2 END
@@ -296,7 +296,7 @@ class PostgresStore:
         """Every task that is leased or has not ended, its owner (empty: nobody), and whether that is over."""
         return [Ownership(*row) for row in await self.link.fetch(_OWNED, QUEUE, self.lease_seconds)]
 
-    async def ask(self, task: str, wish: Wish) -> bool:
+    async def ask(self, task: str, wish: TaskSignal) -> bool:
         """Ask something of whoever holds the lease of a task; False when nobody does."""
         rows = await self.link.fetch(_ASK, storable(task), wish.value, WAKE)
         for row in rows:
@@ -304,17 +304,17 @@ class PostgresStore:
         self.changes.note()
         return bool(rows)
 
-    async def asked(self, owner: str) -> list[tuple[str, Wish]]:
+    async def asked(self, owner: str) -> list[tuple[str, TaskSignal]]:
         """What somebody asked of the tasks of `owner`; an interrupt is told once."""
         if await self._ear.quiet("asked", owner, LOOK_SECONDS):
             return []
         rows = await self.link.fetch(_ASKED, owner)
-        lasting = [(task, Wish(wish)) for task, wish in rows if wish != Wish.INTERRUPT]
+        lasting = [(task, TaskSignal(wish)) for task, wish in rows if wish != TaskSignal.INTERRUPT]
         if lasting:
             self._ear.hear(owner)  # it counts for as long as the task is there
         if len(lasting) == len(rows):
             return lasting
-        return [*lasting, *((row[0], Wish.INTERRUPT) for row in await self.link.fetch(_HEARD, owner))]
+        return [*lasting, *((row[0], TaskSignal.INTERRUPT) for row in await self.link.fetch(_HEARD, owner))]
 
     async def post(self, task: str, text: str, sender: str) -> int:
         """Leave a letter for a task, whoever runs it; its number. UserMistake when it cannot be taken."""
@@ -340,7 +340,7 @@ class PostgresStore:
         self.changes.note()
         return number
 
-    async def letters(self, owner: str) -> list[Letter]:
+    async def letters(self, owner: str) -> list[PostedMessage]:
         """The letters to the tasks of `owner` that these have not taken yet, in order."""
         if await self._ear.quiet("letters", owner, LOOK_SECONDS):
             return []
@@ -349,7 +349,7 @@ class PostgresStore:
             self._ear.hear(owner)  # they wait until they are taken
         return letters
 
-    async def waiting(self, task: str) -> list[Letter]:
+    async def waiting(self, task: str) -> list[PostedMessage]:
         """The letters that a task has not taken yet, in order."""
         return await self._letters(_WAITING, task)
 
@@ -438,9 +438,9 @@ class PostgresStore:
                     newer.setdefault(row[0], []).append((row[1], row[2], row[3]))
         return [folded(task, states[task], newer.get(task, ()), last) for task, last, _ in rows]
 
-    async def _letters(self, statement: str, whose: str) -> list[Letter]:
+    async def _letters(self, statement: str, whose: str) -> list[PostedMessage]:
         rows = await self.link.fetch(statement, storable(whose))
-        return [Letter(row[0], row[1], row[2].decode(), row[3].decode(), row[4]) for row in rows]
+        return [PostedMessage(row[0], row[1], row[2].decode(), row[3].decode(), row[4]) for row in rows]
 
     async def in_transaction(self, write: Callable[[Connection, bool], Awaitable[bool]]) -> bool:
         """Write something in a transaction; it is told when an earlier try may have been written."""

@@ -8,7 +8,7 @@ import msgspec
 
 from gencode.core.events import unicode_text
 from gencode.core.messages import ToolCall
-from gencode.core.questions import FOR_EVER, Answer, Question, QuestionRow, Unasked
+from gencode.core.questions import FOR_EVER, Answer, CannotAsk, Question, QuestionRow
 from gencode.core.rules import DecidedBy
 from gencode.journal.owner import fate, machine_of
 
@@ -30,13 +30,13 @@ _questions = msgspec.json.Decoder(Question)
 
 
 def question_body(question: Question) -> str:
-    """A question as it is stored; Unasked when that is not possible."""
+    """A question as it is stored; CannotAsk when that is not possible."""
     try:
         body = msgspec.json.encode(question).decode()
     except (TypeError, ValueError, RecursionError):  # what a model said may be no text at all
-        raise Unasked("The question cannot be stored") from None
+        raise CannotAsk("The question cannot be stored") from None
     if len(body) > LONGEST:
-        raise Unasked(TOO_LONG)
+        raise CannotAsk(TOO_LONG)
     return body
 
 

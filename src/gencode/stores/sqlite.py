@@ -20,8 +20,8 @@ from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
 from gencode.core.ids import new_id
 from gencode.core.task import Task
 from gencode.journal.owner import LEASE_SECONDS
-from gencode.journal.store import Lease, Letter, Ownership, TaskQuery, Wish
-from gencode.journal.store_changes import Changes
+from gencode.journal.store import Lease, Ownership, PostedMessage, TaskQuery, TaskSignal
+from gencode.journal.store_changes import ChangeNotifier
 from gencode.stores.group_commit import GroupCommit, WriteStep, patiently
 from gencode.stores.journal_rules import DRAWS, adopted, drawn, first, held, letter_text, missing, taken
 from gencode.stores.sqlite_ledger import Accounts, SqliteLedger
@@ -53,7 +53,7 @@ RETURNING Epoch
 _RENEW = """
 UPDATE Sessions SET LeaseUntil = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) WHERE Owner = ? RETURNING Id
 """
-# The numbers are those of `Wish`: only a stop (1) replaces a report (3), and nothing a stop.
+# The numbers are those of `TaskSignal`: only a stop (1) replaces a report (3), and nothing a stop.
 _ASK = """
 UPDATE Sessions SET Cancel = iif(Cancel = 1 OR (Cancel = 3 AND :wish <> 1), Cancel, :wish)
 WHERE Id = :id AND Owner IS NOT NULL
@@ -101,7 +101,7 @@ _EVENTS = (
 )
 
 
-class SqliteChanges(Changes):
+class SqliteChanges(ChangeNotifier):
     """The changes of a file: one timer of the process asks SQLite for what others have committed."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -283,29 +283,29 @@ class SqliteStore:
             for task, owner, over, late in rows
         ]
 
-    async def ask(self, task: str, wish: Wish) -> bool:
+    async def ask(self, task: str, wish: TaskSignal) -> bool:
         """Ask something of whoever holds the lease of a task; False when nobody does."""
         wanted = {"id": task, "wish": wish.value}
         return await self._pen.change(lambda: self._writer.execute(_ASK, wanted).rowcount) > 0
 
-    async def asked(self, owner: str) -> list[tuple[str, Wish]]:
+    async def asked(self, owner: str) -> list[tuple[str, TaskSignal]]:
         """What somebody asked of the tasks of `owner`; an interrupt is told once."""
         rows = await self._read(lambda: self._reader.execute(ASKED, (owner,)).fetchall())
-        if all(wish != Wish.INTERRUPT for _, wish in rows):
-            return [(task, Wish(wish)) for task, wish in rows]
+        if all(wish != TaskSignal.INTERRUPT for _, wish in rows):
+            return [(task, TaskSignal(wish)) for task, wish in rows]
         heard = await self._pen.change(lambda: self._writer.execute(_HEARD, (owner,)).fetchall())
-        lasting = [(task, Wish(wish)) for task, wish in rows if wish != Wish.INTERRUPT]
-        return [*lasting, *((task, Wish.INTERRUPT) for (task,) in heard)]
+        lasting = [(task, TaskSignal(wish)) for task, wish in rows if wish != TaskSignal.INTERRUPT]
+        return [*lasting, *((task, TaskSignal.INTERRUPT) for (task,) in heard)]
 
     async def post(self, task: str, text: str, sender: str) -> int:
         """Leave a letter for a task, whoever runs it; its number. UserMistake when it cannot be taken."""
         return await self._write(PostMessage(self._cursor, task, letter_text(text), unicode_text(sender)))
 
-    async def letters(self, owner: str) -> list[Letter]:
+    async def letters(self, owner: str) -> list[PostedMessage]:
         """The letters to the tasks of `owner` that these have not taken yet, in order."""
         return await self._letters(LETTERS, owner)
 
-    async def waiting(self, task: str) -> list[Letter]:
+    async def waiting(self, task: str) -> list[PostedMessage]:
         """The letters that a task has not taken yet, in order."""
         return await self._letters(_WAITING, task)
 
@@ -344,9 +344,9 @@ class SqliteStore:
         """All facts of a task as objects for an export, also those of kinds that are not known here."""
         return await self._read(lambda: lines_of(task, *self._stored(task, 0)))
 
-    async def _letters(self, statement: str, whose: str) -> list[Letter]:
+    async def _letters(self, statement: str, whose: str) -> list[PostedMessage]:
         rows = await self._read(lambda: self._reader.execute(statement, (whose,)).fetchall())
-        return [Letter(*row) for row in rows]
+        return [PostedMessage(*row) for row in rows]
 
     def _write(self, step: WriteStep[T]) -> Awaitable[T]:
         return self._pen.write(step, together=self._is_busy())

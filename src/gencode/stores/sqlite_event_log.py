@@ -14,7 +14,7 @@ from typing import Any
 from gencode.core.events import unicode_text
 from gencode.core.messages import Usage
 from gencode.core.status import Status
-from gencode.journal.global_log import END, MOST, MOST_BYTES, Found, Mark, found
+from gencode.journal.global_log import END, MOST, MOST_BYTES, LogEntry, LogPosition, found
 from gencode.stores.group_commit import patiently
 from gencode.stores.sqlite_schema import PATIENCE, PlainErrors
 
@@ -41,22 +41,24 @@ _Row = tuple[int, str, int, str, bytes]
 
 
 class SqliteEventLog:
-    """A `Chronicle` of one file."""
+    """A `GlobalLog` of one file."""
 
     def __init__(self, path: Path, reader: sqlite3.Connection, errors: PlainErrors) -> None:
         self._path = path
         self._reader = reader
         self._errors = errors
 
-    async def end(self) -> Mark | None:
+    async def end(self) -> LogPosition | None:
         """The newest fact; None when there is none at all."""
         return await self._one(_END)
 
-    async def mark(self, task: str, seq: int) -> Mark | None:
+    async def mark(self, task: str, seq: int) -> LogPosition | None:
         """Where a fact stands; None when it is not there (any more)."""
         return await self._one(_MARK, unicode_text(task), seq)
 
-    async def after(self, mark: Mark | None, upto: int = END, most: int = MOST) -> list[Found] | None:
+    async def after(
+        self, mark: LogPosition | None, upto: int = END, most: int = MOST
+    ) -> list[LogEntry] | None:
         """The facts after a mark (None: from the first one) and up to a place, in order."""
         if mark is None:
             return await self._facts(_FROM, (0, upto, most))
@@ -69,11 +71,11 @@ class SqliteEventLog:
                 break
         return None
 
-    async def of_task(self, task: str, after: int, upto: int = END, most: int = MOST) -> list[Found]:
+    async def of_task(self, task: str, after: int, upto: int = END, most: int = MOST) -> list[LogEntry]:
         """The facts of one task after a number, in order, up to a place among all facts."""
         return await self._facts(_OF_TASK, (task, after, upto, most))
 
-    async def before(self, task: str, seq: int, most: int) -> list[Found]:
+    async def before(self, task: str, seq: int, most: int) -> list[LogEntry]:
         """The last facts of a task before a number, in order."""
         return list(reversed(await self._facts(_BEFORE, (task, seq, most))))
 
@@ -89,11 +91,11 @@ class SqliteEventLog:
             rows = await asyncio.to_thread(self._read_apart, _SPENT, wanted)
         return [(minute, Usage(*numbers)) for minute, *numbers in rows]
 
-    async def _one(self, statement: str, *values: object) -> Mark | None:
+    async def _one(self, statement: str, *values: object) -> LogPosition | None:
         row = await self._read(lambda: self._reader.execute(statement, values).fetchone())
-        return Mark(*row) if row else None
+        return LogPosition(*row) if row else None
 
-    async def _facts(self, statement: str, values: Sequence[object]) -> list[Found]:
+    async def _facts(self, statement: str, values: Sequence[object]) -> list[LogEntry]:
         return await self._read(lambda: _bounded(self._reader.execute(statement, values)))
 
     async def _read(self, read: Callable[[], Any]) -> Any:
@@ -105,9 +107,9 @@ class SqliteEventLog:
             return connection.execute(statement, wanted).fetchall()
 
 
-def _bounded(rows: Iterable[_Row]) -> list[Found]:
+def _bounded(rows: Iterable[_Row]) -> list[LogEntry]:
     """The facts of some rows, up to so many bytes."""
-    facts: list[Found] = []
+    facts: list[LogEntry] = []
     size = 0
     for row in rows:
         facts.append(found(*row))

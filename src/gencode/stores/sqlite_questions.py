@@ -11,7 +11,7 @@ from typing import TypeVar
 from gencode.core.errors import UserMistake
 from gencode.core.events import unicode_text
 from gencode.core.messages import ToolCall
-from gencode.core.questions import ALL, Answer, NewQuestion, NobodyThere, Presence, QuestionRow, Unasked
+from gencode.core.questions import ALL, Answer, CannotAsk, NewQuestion, NobodyAvailable, Presence, QuestionRow
 from gencode.journal.owner import fate
 from gencode.stores.group_commit import FunctionStep
 from gencode.stores.question_rules import (
@@ -100,18 +100,18 @@ class SqliteQuestions(SqliteTable):
     """A `QuestionStore` in tables beside the journal."""
 
     async def put(self, new: NewQuestion) -> int:
-        """Write a question down; NobodyThere when it is for none."""
+        """Write a question down; NobodyAvailable when it is for none."""
         body = question_body(new.question)
 
         def write() -> int:
             self._writer.execute(_FORGET)
             if self._writer.execute(_COUNT).fetchone()[0] >= MOST_WAITING:
-                raise Unasked(TOO_MANY)
+                raise CannotAsk(TOO_MANY)
             root = self._writer.execute(_ROOT, (new.question.task, DEEPEST)).fetchone()
             if root is None:
-                raise Unasked(NOT_OURS)
+                raise CannotAsk(NOT_OURS)
             if not new.home and not self._somebody_is_there(new, root[1], root[2]):
-                raise NobodyThere
+                raise NobodyAvailable
             row = {
                 **{"task": new.question.task, "owner": new.owner, "root": root[0], "cwd": root[1]},
                 **{"background": new.background, "home": new.home, "body": body},
@@ -119,7 +119,7 @@ class SqliteQuestions(SqliteTable):
             }
             numbered = self._writer.execute(_PUT, row).fetchall()
             if not numbered:
-                raise Unasked(NOT_OURS)
+                raise CannotAsk(NOT_OURS)
             return int(numbered[0][0])
 
         return await self._written(write)
@@ -141,12 +141,12 @@ class SqliteQuestions(SqliteTable):
         return await self._written(write)
 
     async def settle(self, number: int, answer: Answer, by: str) -> Answer | None:
-        """Answer a question where it was asked; what came before, if any did. Unasked if its task is gone."""
+        """Answer a question where it was asked; what came before, if any. CannotAsk if its task is gone."""
         body, who = answer_body(answer, by)
 
         def write() -> Answer | None:
             if self._writer.execute(_LOST, (number,)).fetchone():
-                raise Unasked(NOT_OURS)
+                raise CannotAsk(NOT_OURS)
             if self._writer.execute(_ANSWER, (body, who, number)).rowcount:
                 return None
             said = self._writer.execute(_ANSWER_OF, (number,)).fetchone()

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from gencode.channels.outbox import MOST_TOGETHER, MOST_WAITING, Draft, Outgoing
+from gencode.channels.outbox import MOST_TOGETHER, MOST_WAITING, OutboxMessage, OutgoingMessage
 from gencode.core.address import Address
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import unicode_text
 from gencode.core.ids import stamp
 from gencode.core.old_events import translated_policy
-from gencode.schedule.appointments import Appointment
+from gencode.schedule.appointments import ScheduledJob
 from gencode.stores.group_commit import FunctionStep, GroupCommit, WriteStep
 from gencode.stores.journal_rules import DRAWS, crowded, full
 from gencode.stores.sqlite_schema import PlainErrors
@@ -51,11 +51,11 @@ _PUT_BACK = "UPDATE Outbox SET NotBefore = ? WHERE Number = ? AND Tries = ?"
 _OUTGOING = "SELECT Number, Channel, Chat, Text, Sender, At, Tries FROM Outbox ORDER BY Number"
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Appointment)
+_decoder = msgspec.json.Decoder(ScheduledJob)
 
 
 class SqliteSchedule(SqliteTable):
-    """The schedule in a table beside the journal (implements `Agenda`)."""
+    """The schedule in a table beside the journal (implements `JobStore`)."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class SqliteSchedule(SqliteTable):
         super().__init__(pen, writer, reader, errors)
         self._draw = draw
 
-    async def plan(self, appointment: Appointment, most: int) -> Appointment:
+    async def plan(self, appointment: ScheduledJob, most: int) -> ScheduledJob:
         """Write a new one under a free id; UserMistake when there are so many already."""
         for _ in range(DRAWS):
             named = replace(appointment, id=self._draw(), revision=0)
@@ -76,29 +76,31 @@ class SqliteSchedule(SqliteTable):
                 return named
         raise StoreTrouble(f"No free id was found in {DRAWS} draws.")
 
-    async def appointments(self) -> list[Appointment]:
+    async def appointments(self) -> list[ScheduledJob]:
         """All of them, oldest first."""
         return _legible(await self._read(_ALL))
 
-    async def pressing(self, now: str) -> list[Appointment]:
+    async def pressing(self, now: str) -> list[ScheduledJob]:
         """Those that are due, or that some process is at."""
         return _legible(await self._read(PRESSING, (now,)))
 
-    async def move(self, before: Appointment, after: Appointment | None, draft: Draft | None = None) -> bool:
+    async def move(
+        self, before: ScheduledJob, after: ScheduledJob | None, draft: OutgoingMessage | None = None
+    ) -> bool:
         """Put `after` in the place of `before` and put a message out, all or nothing."""
         return await self._pen.write(_MoveStep(self._writer, before, after, draft), together=False)
 
 
 class SqliteOutbox(SqliteTable):
-    """The outbox in a table beside the journal (implements `Tray`)."""
+    """The outbox in a table beside the journal (implements `OutboxStore`)."""
 
-    async def put_out(self, draft: Draft) -> Outgoing:
+    async def put_out(self, draft: OutgoingMessage) -> OutboxMessage:
         """Write a message down; UserMistake when too many wait already."""
         return await self._pen.write(_PutOutStep(self._writer, draft), together=False)
 
     async def pick_up(
         self, channels: Sequence[str], now: str, until: str, number: int | None = None
-    ) -> list[Outgoing]:
+    ) -> list[OutboxMessage]:
         """Take messages for these channels that nobody holds, and hold them until a moment."""
         named = msgspec.json.encode(channels).decode()
         wanted = {"channels": named, "now": now, "until": until, "number": number, "most": MOST_TOGETHER}
@@ -107,7 +109,7 @@ class SqliteOutbox(SqliteTable):
         )
         return sorted((_outgoing(row) for row in rows), key=lambda each: each.number)
 
-    async def crossed_out(self, message: Outgoing) -> bool:
+    async def crossed_out(self, message: OutboxMessage) -> bool:
         """Forget a message that was delivered; False when somebody else has taken it since."""
         row = (message.number, message.tries)
         gone = await self._pen.write(
@@ -115,14 +117,14 @@ class SqliteOutbox(SqliteTable):
         )
         return gone > 0
 
-    async def put_back(self, message: Outgoing, until: str) -> None:
+    async def put_back(self, message: OutboxMessage, until: str) -> None:
         """Leave a message for later, unless somebody else has taken it since."""
         row = (until, message.number, message.tries)
         await self._pen.write(
             FunctionStep(lambda: self._writer.execute(_PUT_BACK, row).rowcount), together=False
         )
 
-    async def outgoing(self) -> list[Outgoing]:
+    async def outgoing(self) -> list[OutboxMessage]:
         """Everything that is not delivered, oldest first."""
         return [_outgoing(row) for row in await self._read(_OUTGOING)]
 
@@ -132,7 +134,7 @@ class _PlanStep(WriteStep[bool]):
 
     __slots__ = ("_appointment", "_connection", "_most")
 
-    def __init__(self, connection: sqlite3.Connection, appointment: Appointment, most: int) -> None:
+    def __init__(self, connection: sqlite3.Connection, appointment: ScheduledJob, most: int) -> None:
         self._connection = connection
         self._appointment = appointment
         self._most = most
@@ -156,9 +158,9 @@ class _MoveStep(WriteStep[bool]):
     def __init__(
         self,
         connection: sqlite3.Connection,
-        before: Appointment,
-        after: Appointment | None,
-        draft: Draft | None,
+        before: ScheduledJob,
+        after: ScheduledJob | None,
+        draft: OutgoingMessage | None,
     ) -> None:
         self._connection = connection
         self._before = before
@@ -179,26 +181,26 @@ class _MoveStep(WriteStep[bool]):
         return bool(moved)
 
 
-class _PutOutStep(WriteStep[Outgoing]):
+class _PutOutStep(WriteStep[OutboxMessage]):
     """A message to be delivered."""
 
     __slots__ = ("_connection", "_draft")
 
-    def __init__(self, connection: sqlite3.Connection, draft: Draft) -> None:
+    def __init__(self, connection: sqlite3.Connection, draft: OutgoingMessage) -> None:
         self._connection = connection
         self._draft = draft
 
-    def write(self) -> Outgoing:
+    def write(self) -> OutboxMessage:
         """Write the row."""
         channel, chat, text, sender, at, most = _out_row(self._draft, stamp())
         numbered = self._connection.execute(_PUT_OUT, (channel, chat, text, sender, at, most)).fetchall()
         if not numbered:
             raise full()
-        return Outgoing(numbered[0][0], Address(channel, chat), text, sender, at)
+        return OutboxMessage(numbered[0][0], Address(channel, chat), text, sender, at)
 
 
-def _legible(rows: Sequence[tuple[str]]) -> list[Appointment]:
-    found: list[Appointment] = []
+def _legible(rows: Sequence[tuple[str]]) -> list[ScheduledJob]:
+    found: list[ScheduledJob] = []
     for (body,) in rows:
         try:
             job = _decoder.decode(body)
@@ -208,14 +210,14 @@ def _legible(rows: Sequence[tuple[str]]) -> list[Appointment]:
     return found
 
 
-def _body(appointment: Appointment) -> str:
+def _body(appointment: ScheduledJob) -> str:
     clean = replace(
         appointment, prompt=unicode_text(appointment.prompt), label=unicode_text(appointment.label)
     )
     return _encoder.encode(clean).decode()
 
 
-def _out_row(draft: Draft, at: str) -> tuple[str, str, str, str, str, int]:
+def _out_row(draft: OutgoingMessage, at: str) -> tuple[str, str, str, str, str, int]:
     return (
         draft.to.channel,
         unicode_text(draft.to.chat),
@@ -226,6 +228,6 @@ def _out_row(draft: Draft, at: str) -> tuple[str, str, str, str, str, int]:
     )
 
 
-def _outgoing(row: tuple[int, str, str, str, str, str, int]) -> Outgoing:
+def _outgoing(row: tuple[int, str, str, str, str, str, int]) -> OutboxMessage:
     number, channel, chat, text, sender, at, tries = row
-    return Outgoing(number, Address(channel, chat), text, sender, at, tries)
+    return OutboxMessage(number, Address(channel, chat), text, sender, at, tries)

@@ -21,12 +21,12 @@ from gencode.core.messages import AssistantMessage, ToolCall, unanswered
 from gencode.core.questions import (
     LEFT_EMPTY,
     Answer,
+    AnswerTimeout,
     Asker,
     Inquiry,
-    NobodyThere,
-    Patience,
+    InquiryResult,
+    NobodyAvailable,
     Question,
-    Reply,
     TimedAsker,
     silence,
 )
@@ -102,7 +102,7 @@ class QuestionRouter:
 
     async def ask(
         self, caller: Caller, inbox: AgentInbox, inquiries: Sequence[Inquiry], call: ToolCall
-    ) -> Reply:
+    ) -> InquiryResult:
         """The answers, from the parent if it gives them in time, else from a person."""
         job = self._supervisor.local(caller.task or "")
         alone = job is not None and job.seat.gate.approvals.unattended
@@ -115,24 +115,24 @@ class QuestionRouter:
                 else nullcontext()
             ):
                 if await self._answered_by(job, parent, inbox, inquiries):
-                    return Reply(by=f"The agent {parent.agent}", later=True)
-        nobody = Reply(by=SILENCE if parent else NOBODY, silent=True)
+                    return InquiryResult(by=f"The agent {parent.agent}", later=True)
+        nobody = InquiryResult(by=SILENCE if parent else NOBODY, silent=True)
         if caller.session.asker is None or alone:
             return nobody
         question = Question(
             *(caller.task or "", caller.lineage[-1], call, ASKING, caller.lineage),
             inquiries=tuple(inquiries),
             waited=waited,
-            patience=Patience(self._person_seconds, self._share(job, SHARE_OF_PERSON)),
+            patience=AnswerTimeout(self._person_seconds, self._share(job, SHARE_OF_PERSON)),
         )
         try:
             answer = await _asked(caller.session.asker, question)
-        except NobodyThere:
+        except NobodyAvailable:
             return nobody
         words = tuple(each.strip() for each in answer.words)
         if any(words):
-            return Reply(by=PERSON, words=words)
-        return Reply(
+            return InquiryResult(by=PERSON, words=words)
+        return InquiryResult(
             by=answer.why or (LEFT_EMPTY if words else UNDECIDED), silent=answer.by is not DecidedBy.USER
         )
 

@@ -7,14 +7,14 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from gencode.agent.ports import Verb
+from gencode.agent.ports import StopAction
 from gencode.core.errors import Conflict, Fenced, UserMistake
 from gencode.core.events import TaskStarted
-from gencode.core.reasons import STOP_UNANSWERED, Cause, EndReason
+from gencode.core.reasons import STOP_UNANSWERED, EndReason, StopCause
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.owner import fate
-from gencode.journal.store import Store, TaskQuery, Wish
+from gencode.journal.store import Store, TaskQuery, TaskSignal
 from gencode.tasks import process_engine
 from gencode.tasks.crash_recovery import close_task, stop_anywhere
 from gencode.tasks.liveness import is_abandoned
@@ -28,7 +28,7 @@ STOP_SECONDS = 3.0
 LET_GO_SECONDS = 20.0
 """So long it has to send it to the background, and another process to begin: nobody is cut off meanwhile."""
 HEARD_SECONDS = 0.25
-SENT_BACK = Cause(EndReason.BACKGROUNDED, "it was sent to the background")
+SENT_BACK = StopCause(EndReason.BACKGROUNDED, "it was sent to the background")
 MOST_LIVES = 10
 """So often an agent begins before only its sender and a person can let it go on: two that write to each other
 would wake each other for ever."""
@@ -51,13 +51,15 @@ class TaskControl:
         self._supervisor = supervisor
         self._watch = watch
 
-    async def strike(self, task: str, verb: Verb, why: Cause, message: str = "") -> StopResult:
+    async def strike(self, task: str, verb: StopAction, why: StopCause, message: str = "") -> StopResult:
         """Do one of the verbs that cut or end; only a task that is interrupted can be told a message."""
         if verb == "interrupt":
             return await self.interrupt(task, why, message)
         return await self.stop(task, why, tree=verb == "tree", report=verb == "keep")
 
-    async def stop(self, task: str, why: Cause, *, tree: bool = False, report: bool = False) -> StopResult:
+    async def stop(
+        self, task: str, why: StopCause, *, tree: bool = False, report: bool = False
+    ) -> StopResult:
         """Stop a task and the work it waits for; with `tree` also what it sent to the background.
 
         With `report` it says in one last turn what it has found. What has ended is freed where a process has
@@ -69,7 +71,7 @@ class TaskControl:
         # All are asked before any is waited for, from the top, so that no end below wakes anybody above.
         for each in (task, *below) if below and not report else ():
             if each in running and self._supervisor.find(each) is None:
-                await self._store.ask(each, Wish.STOP)
+                await self._store.ask(each, TaskSignal.STOP)
         if task in running:
             await self._stopped(task, why, report=report)
         else:
@@ -87,7 +89,7 @@ class TaskControl:
                         await self._store.take(task, self._supervisor.owner, held.owner)
                     )
 
-    async def hits(self, task: str, verb: Verb) -> list[Task]:
+    async def hits(self, task: str, verb: StopAction) -> list[Task]:
         """What a verb would hit at this moment, the task itself first; nothing of it when that has ended.
 
         Below it, that is what somebody waits for; with `tree` also what was sent to the background, and with
@@ -116,7 +118,7 @@ class TaskControl:
         """The place of a task that waits for its turn; None for any other, and where there is no line."""
         return (await queue_positions(self._store, [task], self._supervisor.slots.caps)).get(task)
 
-    async def interrupt(self, task: str, why: Cause, message: str = "") -> StopResult:
+    async def interrupt(self, task: str, why: StopCause, message: str = "") -> StopResult:
         """Cut what a task does at this moment, and what it waits for; it goes on, with what is said to it.
 
         A conversation's turn is over; what it sent to the background goes on in both cases.
@@ -128,7 +130,7 @@ class TaskControl:
             job.interrupt(why)
             if job.task.conversation:
                 await job.wait(STOP_SECONDS)
-        elif hit and await self._store.ask(task, Wish.INTERRUPT):
+        elif hit and await self._store.ask(task, TaskSignal.INTERRUPT):
             await self._watch.until(task, lambda now: now.seq > hit[0].seq, STOP_SECONDS)
         now = await self._watch.task(task)
         if now.status is Status.PENDING or _ended_by_itself(now):
@@ -168,7 +170,7 @@ class TaskControl:
             raise Conflict(f"Task {task} has already ended as {found.status}.")
         if found.conversation:
             raise UserMistake(f"{task} is a conversation; only the work of an agent goes to the background.")
-        if found.terms.background or not await self._store.ask(task, Wish.BACKGROUND):
+        if found.terms.background or not await self._store.ask(task, TaskSignal.BACKGROUND):
             return await self._watch.task(task)
         found = await self._watch.until(task, lambda now: now.terms.background, LET_GO_SECONDS)
         if not found.terms.background and not found.status.ended:
@@ -187,13 +189,13 @@ class TaskControl:
                 await self._store.changes.after(seen, LOOK_SECONDS)
         return task
 
-    async def _stopped(self, task: str, why: Cause, *, report: bool) -> None:
+    async def _stopped(self, task: str, why: StopCause, *, report: bool) -> None:
         """Stop one task: here, or by asking its process, or in the place of one that does not answer."""
         job = self._supervisor.find(task)
         if report and (local := self._supervisor.local(task)) is not None:
             local.report(why)
         elif report:
-            await self._store.ask(task, Wish.REPORT)
+            await self._store.ask(task, TaskSignal.REPORT)
         if job is not None:
             await job.wait(REPORT_SECONDS if report else 0)
             await job.halt(why)

@@ -30,12 +30,12 @@ from gencode.core.messages import (
     unanswered,
 )
 from gencode.core.outcome import output_file
-from gencode.core.reasons import DIED, LOST, Cause, EndReason
+from gencode.core.reasons import DIED, LOST, EndReason, StopCause
 from gencode.core.status import Status
 from gencode.core.task import Task, replay, transcript_of
-from gencode.journal.dispatch import Dispatching
+from gencode.journal.dispatch import SharedJournal
 from gencode.journal.owner import fate, new_owner
-from gencode.journal.store import Lease, Store, TaskQuery, Wish
+from gencode.journal.store import Lease, Store, TaskQuery, TaskSignal
 from gencode.tasks import process_engine
 from gencode.tasks.liveness import FolderLiveness, HungProcess, is_abandoned, ownership_of
 from gencode.tasks.queries import is_bounded
@@ -54,7 +54,7 @@ async def close_orphans(store: Store, owner: str, outputs: Path | None = None) -
 
 
 async def close_if_orphan(
-    store: Store, task: str, owner: str, outputs: Path | None = None, why: Cause | None = None
+    store: Store, task: str, owner: str, outputs: Path | None = None, why: StopCause | None = None
 ) -> None:
     """End this one task if nobody works on it any more: its owner died, or gave it back without an end.
 
@@ -69,7 +69,12 @@ async def close_if_orphan(
 
 
 async def _close_orphan(
-    store: Store, task: str, owner: str, before: str | None, outputs: Path | None, why: Cause | None = None
+    store: Store,
+    task: str,
+    owner: str,
+    before: str | None,
+    outputs: Path | None,
+    why: StopCause | None = None,
 ) -> None:
     why = why or (LOST if before is not None and fate(before) == "unknown" else DIED)
     try:
@@ -83,7 +88,7 @@ async def close_task(
     task: str,
     owner: str,
     instead_of: str | None = None,
-    why: Cause = DIED,
+    why: StopCause = DIED,
     status: Status = Status.INTERRUPTED,
     outputs: Path | None = None,
 ) -> None:
@@ -95,7 +100,7 @@ async def close_task(
 async def close_leased(
     store: Store,
     lease: Lease,
-    why: Cause,
+    why: StopCause,
     status: Status,
     *,
     prompt: str | None = None,
@@ -114,7 +119,7 @@ async def close_leased(
         await restore_output_file(store, outputs, lease.state)
 
 
-async def time_out(store: Store, task: str, why: Cause) -> None:
+async def time_out(store: Store, task: str, why: StopCause) -> None:
     """Time out a task in the place of a process that hangs; after that it can write nothing more."""
     held = await ownership_of(store, task)
     await close_task(store, task, new_owner(), held.owner if held else None, why, Status.TIMED_OUT)
@@ -138,14 +143,14 @@ async def recover_folder(store: Store, liveness: FolderLiveness) -> None:
             log.info("whether tasks of other processes hang is not known: %s", trouble)
 
 
-async def stop_anywhere(store: Store, task: str, owner: str, why: Cause) -> None:
+async def stop_anywhere(store: Store, task: str, owner: str, why: StopCause) -> None:
     """Stop a task wherever it is: whoever is at it is asked, and one that nobody is at ends at once."""
     for _ in range(MOST_TRIES):
-        if await store.ask(task, Wish.STOP) or await _cancelled(store, task, owner, why):
+        if await store.ask(task, TaskSignal.STOP) or await _cancelled(store, task, owner, why):
             return
 
 
-async def _cancelled(store: Store, task: str, owner: str, why: Cause) -> bool:
+async def _cancelled(store: Store, task: str, owner: str, why: StopCause) -> bool:
     """End a task that nobody has taken, or that nobody is at any more; False when somebody has it by now."""
     try:
         lease = await store.take(task, owner)
@@ -166,20 +171,20 @@ async def _cancelled(store: Store, task: str, owner: str, why: Cause) -> bool:
 
 async def _queued_prompt(store: Store, task: str) -> str | None:
     """What workers are to tell a task with which they go on; None where they have nothing to do with it."""
-    found = await store.dispatched(task) if isinstance(store, Dispatching) else None
+    found = await store.dispatched(task) if isinstance(store, SharedJournal) else None
     return found.prompt if found and found.order is not None else None
 
 
 async def close_unclaimed(store: Store, task: str, why: str) -> bool:
     """Time out a task that no worker could take; False when one has it by now, or had it since."""
-    if not isinstance(store, Dispatching):
+    if not isinstance(store, SharedJournal):
         return False
     try:
         # All is read before: each time that it is taken counts as one that brought a worker down.
         now, found = replay(await store.events(task)), await store.dispatched(task)
         if now is None or found is None or found.order is None:
             return False
-        cause = Cause(EndReason.NO_WORKER, why + GO_ON.format(task=task))
+        cause = StopCause(EndReason.NO_WORKER, why + GO_ON.format(task=task))
         last = await ending_facts(store, now, cause, Status.TIMED_OUT, found.prompt)
         # Nobody renews this one's leases, so that the task is free soon when the database goes away now.
         lease = await store.take(task, new_owner())
@@ -203,7 +208,7 @@ async def _written(store: Store, lease: Lease, last: list[DurableFact]) -> bool:
 
 
 async def ending_facts(
-    store: Store, task: Task, why: Cause, status: Status, prompt: str | None = None
+    store: Store, task: Task, why: StopCause, status: Status, prompt: str | None = None
 ) -> list[DurableFact]:
     """The facts that end a task: not begun yet, cut where it was, or with a `prompt` to go on and not begun.
 
@@ -229,14 +234,14 @@ async def _begun_with(store: Store, task: Task, prompt: str) -> list[DurableFact
     return [TaskStarted(), *(MessageAdded(UserMessage(each)) for each in said)]
 
 
-def _end(task: Task, status: Status, why: Cause) -> TaskEnded:
+def _end(task: Task, status: Status, why: StopCause) -> TaskEnded:
     return TaskEnded(status, task.report.text, str(why), changes=task.report.changes, reason=why.reason)
 
 
 def interruption(
     task: Task,
     transcript: list[Message],
-    why: Cause = DIED,
+    why: StopCause = DIED,
     children: Sequence[Task] = (),
     *,
     bounded: bool,

@@ -23,9 +23,9 @@ from gencode.core.budget import Budget
 from gencode.core.errors import Stopped, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.ids import moment
-from gencode.core.reasons import Cause, EndReason
+from gencode.core.reasons import EndReason, StopCause
 from gencode.core.task import Task
-from gencode.journal.dispatch import Outlook
+from gencode.journal.dispatch import MissingWorker
 from gencode.journal.handover import Handover
 
 SHARE_LEFT = 0.1
@@ -86,7 +86,7 @@ class TimedTask(Protocol):
         """Whether another process works on it."""
         ...
 
-    def expire(self, why: Cause) -> None:
+    def expire(self, why: StopCause) -> None:
         """Its time is up."""
         ...
 
@@ -182,7 +182,7 @@ class Deadline:
         self.limits = limits or TimeLimits()
         self.at: float | None = None
         """The moment, by the monotonic clock; None before the task begins, and where it has no limit."""
-        self.cause: Cause | None = None
+        self.cause: StopCause | None = None
         """What is reported when it has passed: whose time was up, and the way out."""
         self._on_passed: Callable[[], None] | None = None
         self._on_changed: Callable[[], None] | None = None
@@ -234,13 +234,13 @@ class Deadline:
         if self._on_changed is not None:
             self._on_changed()
 
-    def _why(self, task: Task, by: TimeLimit, left: float) -> Cause:
+    def _why(self, task: Task, by: TimeLimit, left: float) -> StopCause:
         if by is TimeLimit.BUDGET:
-            return Cause(EndReason.BUDGET, spent_words(task, self._budget))
+            return StopCause(EndReason.BUDGET, spent_words(task, self._budget))
         tightest, most = self.limits.tightest
         seconds = (most or 0.0) if by is tightest else max(left, 0.0)
         late = LATE if seconds and (by is tightest or seconds > BLINK_SECONDS) else NOT_BEGUN
-        return Cause(EndReason.TIME_LIMIT, late.format(seconds=seconds, why=WHY[by]))
+        return StopCause(EndReason.TIME_LIMIT, late.format(seconds=seconds, why=WHY[by]))
 
 
 def remaining(timed: TimedTask | None, find: Find) -> float | None:
@@ -278,7 +278,7 @@ def ended_in_queue(timed: TimedTask, by: float | None) -> Generator[None, None, 
 
     def late() -> None:
         if timed.queued:
-            cause = Cause(EndReason.TIME_LIMIT, NOT_BEGUN.format(why=WHY[TimeLimit.PARENT]))
+            cause = StopCause(EndReason.TIME_LIMIT, NOT_BEGUN.format(why=WHY[TimeLimit.PARENT]))
             timed.expire(cause)
             timed.stop.stop(cause)
 
@@ -357,7 +357,7 @@ class UnclaimedTimer:
         self._last: float | None = None
         self._lasted = 0.0
 
-    def is_over(self, seen: Outlook | None) -> bool:
+    def is_over(self, seen: MissingWorker | None) -> bool:
         """One more look; whether it has been so for as long as the task is waited for."""
         now, last = self._clock(), self._last
         if seen is None or seen.most is None:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from gencode.agent.ports import Sent, Struck, Verb
-from gencode.core.errors import StoreAway, ToolError, UserMistake
+from gencode.agent.ports import ControlResult, StartedTask, StopAction
+from gencode.core.errors import StoreUnavailable, ToolError, UserMistake
 from gencode.core.ids import clean_id
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
-from gencode.core.questions import Hearing, Inquiry, Reply
+from gencode.core.questions import Hearing, Inquiry, InquiryResult
 from gencode.core.quoting import disarmed, quoted
-from gencode.core.reasons import PARENT_STOPPED, Cause, EndReason, stop_cause
+from gencode.core.reasons import PARENT_STOPPED, EndReason, StopCause, stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
@@ -54,13 +54,13 @@ class Delegation(Struct, frozen=True, eq=False, kw_only=True):
     wake: Wake
     outputs: Path
 
-    async def strike(self, task: str, verb: Verb, why: Cause) -> Struck:
+    async def strike(self, task: str, verb: StopAction, why: StopCause) -> ControlResult:
         """Interrupt or stop a task, and the work it waits for."""
         hit = (await self.reach.strike(task, verb, why)).hit
         over = {task, *(each.id for each in hit)}
         left = [each for each in await self.reach.hits(task, "tree") if each.id not in over]
         outcome = await self.look(task, 0)
-        return Struck(outcome, tuple(map(as_sent, hit)), tuple(map(as_sent, left)))
+        return ControlResult(outcome, tuple(map(as_sent, hit)), tuple(map(as_sent, left)))
 
     async def look(self, task: str, seconds: float) -> Outcome:
         """The outcome of a task, after at most so many seconds of waiting for its end."""
@@ -71,7 +71,7 @@ class Delegation(Struct, frozen=True, eq=False, kw_only=True):
         await restore_output_file(self.store, self.outputs, found)
         return self.watch.outcome(found)
 
-    async def hits(self, task: str, verb: Verb) -> list[Sent]:
+    async def hits(self, task: str, verb: StopAction) -> list[StartedTask]:
         """What a verb would affect at this moment, the task itself first."""
         return [as_sent(each) for each in await self.reach.hits(task, verb)]
 
@@ -95,7 +95,7 @@ class AgentDelegate:
         self._caller = caller
         self._inbox = inbox
         self._find = delegation.supervisor.find
-        self._children: dict[str, RunningTask | Sent] = {}
+        self._children: dict[str, RunningTask | StartedTask] = {}
         """What was started in this run; of what has ended only how it did."""
 
     @property
@@ -131,7 +131,7 @@ class AgentDelegate:
         try:
             await job.ended()
             return self._outcome(job)
-        except StoreAway:
+        except StoreUnavailable:
             if not job.elsewhere:
                 raise
             return self._outcome(job)
@@ -156,15 +156,15 @@ class AgentDelegate:
             outcome = replace(outcome, queue_position=place)
         return replace(outcome, background=True) if self._inbox.is_later(outcome.agent_id) else outcome
 
-    async def strike(self, task: str, verb: Verb) -> Struck:
+    async def strike(self, task: str, verb: StopAction) -> ControlResult:
         """Interrupt or stop a task in the background, and the work it waits for."""
         agent = self._caller.lineage[-1]
         why = stop_cause(f"the agent {agent} stopped it")
         if verb == "interrupt":
-            why = Cause(EndReason.INTERRUPTED, f"the agent {agent} interrupted it")
+            why = StopCause(EndReason.INTERRUPTED, f"the agent {agent} interrupted it")
         return await self._delegation.strike(_id(task), verb, why)
 
-    async def hits(self, task: str, verb: Verb) -> Sequence[Sent]:
+    async def hits(self, task: str, verb: StopAction) -> Sequence[StartedTask]:
         """What a verb would affect at this moment, the task itself first."""
         return await self._delegation.hits(_id(task), verb)
 
@@ -228,7 +228,7 @@ class AgentDelegate:
         above = await self._delegation.watch.task(found.parent or "")
         return self._delegation.wake if above.status.ended else None
 
-    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> Reply:
+    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
         """Ask whoever can answer; the agent above first, then a person, and in the end nobody."""
         return await self._delegation.questions.ask(self._caller, self._inbox, inquiries, call)
 
@@ -248,10 +248,10 @@ class AgentDelegate:
         transcript: list[dict[str, Any]] = [to_builtins(message) for message in whole_transcript(events)]
         return replace(self._delegation.watch.outcome(found), transcript=transcript)
 
-    def sent(self) -> Sequence[Sent]:
+    def sent(self) -> Sequence[StartedTask]:
         """The tasks that were sent in this run, in the order they were launched."""
         children = self._children.values()
-        return [child if isinstance(child, Sent) else as_sent(child.task) for child in children]
+        return [child if isinstance(child, StartedTask) else as_sent(child.task) for child in children]
 
     def agents(self) -> Sequence[tuple[str, str]]:
         """Name and description of every agent that may be sent."""
@@ -298,9 +298,9 @@ class AgentDelegate:
         return await self._starter.start(plan)
 
 
-def as_sent(task: Task) -> Sent:
+def as_sent(task: Task) -> StartedTask:
     """A task as its caller sees it."""
-    return Sent(task.id, task.agent, task.status, task.end.error, task.terms.background)
+    return StartedTask(task.id, task.agent, task.status, task.end.error, task.terms.background)
 
 
 def _id(text: str) -> str:

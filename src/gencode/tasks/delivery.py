@@ -44,7 +44,7 @@ from gencode.core.task import (
 )
 from gencode.core.text import one_line
 from gencode.files.file_versions import changed_under
-from gencode.journal.store import Letter, Store, TaskQuery
+from gencode.journal.store import PostedMessage, Store, TaskQuery
 from gencode.tasks.running_task import LocalTask, RunningTask
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class AgentInbox:
         self._cap = cap
         self._stale = stale
         self._commands = commands or BackgroundCommands()
-        self._letters: dict[int, Letter] = {}
+        self._letters: dict[int, PostedMessage] = {}
         self._news = asyncio.Event()
         self._jobs: dict[str, RunningTask] = {}
         self._read: tuple[str, ...] = ()
@@ -200,7 +200,7 @@ class AgentInbox:
         ended, running = self._untold_commands()
         return bool(ended or (running and self._commands.seconds > 0))
 
-    def put(self, letter: Letter) -> None:
+    def put(self, letter: PostedMessage) -> None:
         """Something was said to the agent; it hears it before its next reply, and only once."""
         if letter.number > self._record.task.delivered.mailed:
             self._letters[letter.number] = letter

@@ -10,11 +10,11 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome
-from gencode.core.reasons import Cause, EndReason, stop_cause
+from gencode.core.reasons import EndReason, StopCause, stop_cause
 from gencode.core.spec import Isolation, TaskRequest
 from gencode.core.task import Task
-from gencode.journal.event_bus import Bus
-from gencode.journal.store import Archive
+from gencode.journal.event_bus import EventBus
+from gencode.journal.store import JournalReader
 from gencode.tasks.argument_checks import (
     MESSAGE,
     checked_bool,
@@ -22,18 +22,18 @@ from gencode.tasks.argument_checks import (
     checked_event_number,
     checked_text,
 )
-from gencode.tasks.control import StopResult, TaskControl, Verb
+from gencode.tasks.control import StopAction, StopResult, TaskControl
 from gencode.tasks.records import TaskRecords
 from gencode.tasks.running_task import RunningTask
 
 Amounts = Mapping[str, float | None]
 """A budget as a dictionary."""
 _ISOLATIONS = get_args(Isolation)
-NOT_HEARD = Cause(EndReason.CALLER_GONE, "nobody listened any more")
-TaskAction = Verb | Literal["steer"]
-_VERBS = (*get_args(Verb), "steer")
+NOT_HEARD = StopCause(EndReason.CALLER_GONE, "nobody listened any more")
+TaskAction = StopAction | Literal["steer"]
+_VERBS = (*get_args(StopAction), "steer")
 STOPPED = stop_cause("it was stopped")
-INTERRUPTED = Cause(EndReason.INTERRUPTED, "it was interrupted")
+INTERRUPTED = StopCause(EndReason.INTERRUPTED, "it was interrupted")
 
 
 class TaskOptions(TypedDict, total=False):
@@ -76,7 +76,7 @@ class ConversationTurn:
 
     def __init__(
         self,
-        bus: Bus,
+        bus: EventBus,
         begin: Callable[[], Awaitable[RunningTask]],
         outcome: Callable[[RunningTask], Awaitable[Outcome]],
     ) -> None:
@@ -141,14 +141,14 @@ class TaskActions:
         now, woken = await self._say(task, checked_text(MESSAGE, message))
         return await self._records.outcome_of(now), woken
 
-    async def interrupt(self, task: str, message: str = "", *, why: Cause = INTERRUPTED) -> StruckTask:
+    async def interrupt(self, task: str, message: str = "", *, why: StopCause = INTERRUPTED) -> StruckTask:
         """Cut what a task does at this moment, and what it waits for."""
         said = checked_text(MESSAGE, message)
         found = await self._records.find(task)
         return await self.struck(await self._reach.interrupt(found.id, why, said))
 
     async def stop(
-        self, task: str, *, keep: bool = False, tree: bool = False, why: Cause = STOPPED
+        self, task: str, *, keep: bool = False, tree: bool = False, why: StopCause = STOPPED
     ) -> StruckTask:
         """End a task and what it waits for: with `keep` after a last word, with `tree` all that is below."""
         keep, tree = checked_bool("keep", keep), checked_bool("tree", tree)
@@ -169,8 +169,8 @@ class Handle:
     def __init__(
         self,
         live: RunningTask,
-        bus: Bus,
-        archive: Archive,
+        bus: EventBus,
+        archive: JournalReader,
         outcome_of: Callable[[Task], Awaitable[Outcome]],
         verbs: TaskActions,
     ) -> None:

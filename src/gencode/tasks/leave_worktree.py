@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agent.seat import Ending
+from gencode.agent.seat import LoopResult
 from gencode.core.changes import MOST_TASKS, Changes, NamedTask, WorktreeChanges, WorktreeInUse
 from gencode.core.errors import GenCodeError
 from gencode.core.events import ChangesMoved
@@ -41,8 +41,8 @@ class _Left(Struct):
 
 @asynccontextmanager
 async def leaving(
-    store: Store, lives: Iterable[RunningTask], job: LocalTask, ending: Ending
-) -> AsyncGenerator[Ending]:
+    store: Store, lives: Iterable[RunningTask], job: LocalTask, ending: LoopResult
+) -> AsyncGenerator[LoopResult]:
     """How a job ended, with what it changed in a worktree; until that is written, nobody else ends there."""
     own = job.workplace
     if own is None and not _in_worktree(job):

@@ -20,7 +20,7 @@ from gencode.agent.recorder import Recorder
 from gencode.core.errors import Conflict, GenCodeError
 from gencode.core.events import Event, PassingFact, TaskStalled
 from gencode.core.ids import stamp
-from gencode.core.reasons import Cause, EndReason
+from gencode.core.reasons import EndReason, StopCause
 from gencode.core.task import Task
 from gencode.journal.owner import LEASE_SECONDS, fate, process_of
 from gencode.journal.store import Lease, Ownership, Store
@@ -80,15 +80,15 @@ async def silent_tasks(store: Store, stalled: float) -> dict[str, Ownership]:
     return {held.task: held for held in silent if held.owner not in here}
 
 
-def not_ended_in_time(seconds: float) -> Cause:
+def not_ended_in_time(seconds: float) -> StopCause:
     """Why a task ends whose time is up and whose process did not end it."""
     why = f"it took longer than {seconds:.4g} s, and its process did not end it; it was killed"
-    return Cause(EndReason.TIME_LIMIT, why)
+    return StopCause(EndReason.TIME_LIMIT, why)
 
 
-def silent_process(seconds: float) -> Cause:
+def silent_process(seconds: float) -> StopCause:
     """Why a task ends whose process gave no sign of life for so long."""
-    return Cause(EndReason.SILENT, f"its process gave no sign of life for {seconds:.0f} s; it was killed")
+    return StopCause(EndReason.SILENT, f"its process gave no sign of life for {seconds:.0f} s; it was killed")
 
 
 class LeaseRenewal:
@@ -165,7 +165,7 @@ class LeaseRenewal:
 class Liveness(Protocol):
     """Whether a task that somebody here waits for gives signs of life."""
 
-    async def look(self) -> Cause | None:
+    async def look(self) -> StopCause | None:
         """Look once more; why the task is to be ended, if it was silent for too long."""
         ...
 
@@ -180,13 +180,13 @@ class TaskLiveness:
         self._record = record
         self._timing = timing
 
-    async def look(self) -> Cause | None:
+    async def look(self) -> StopCause | None:
         """Write down that the task is stalled; why it is to be ended, if it was silent for too long."""
         record, timing = self._record, self._timing
         silent, task = record.silent, record.task
         if silent >= timing.silent:
             why = f"it gave no sign of life for {silent:.0f} s; silence_seconds allows no more"
-            return Cause(EndReason.SILENT, why)
+            return StopCause(EndReason.SILENT, why)
         if silent >= timing.stalled and not task.run.stalled and not task.status.ended:
             await record.commit(TaskStalled(round(silent, 1)), quiet=True)
         return None
@@ -249,7 +249,7 @@ class ProcessLiveness:
         self._ran = 0.0
         self._told = False
 
-    async def look(self) -> Cause | None:
+    async def look(self) -> StopCause | None:
         """Tell that the task is stalled; why it is to be ended, if its process hangs."""
         missed = await self._missed()
         self._ran += self._silence.look(missed)
@@ -277,7 +277,7 @@ class HungProcess(Struct, frozen=True):
     """A process that runs one task and hangs, and why each task that it has is to be ended."""
 
     owner: str
-    tasks: dict[str, Cause]
+    tasks: dict[str, StopCause]
 
 
 class FolderLiveness:
@@ -327,7 +327,7 @@ class FolderLiveness:
             if self._tell and found is not None and not found.status.ended:
                 await self._tell(Event(each.task, None, stamp(), TaskStalled(round(each.silent, 1))))
 
-    async def _overdue(self, owner: str) -> dict[str, Cause]:
+    async def _overdue(self, owner: str) -> dict[str, StopCause]:
         """Why each task of a process that hangs is to be ended; nothing while each has time left."""
         tasks = [await self._store.task(task) for task in self._silence.owned_by(owner)]
         here = [each for each in tasks if each and not each.status.ended and self._is_here(each.cwd)]
@@ -335,7 +335,7 @@ class FolderLiveness:
         rest = {each.id: silent_process(self._silence[each.id, owner]) for each in here}
         return {**rest, **overdue} if overdue else {}
 
-    def _why(self, task: Task, owner: str) -> Cause | None:
+    def _why(self, task: Task, owner: str) -> StopCause | None:
         """Why the time of a task is up, if it is: who is silent for as long as it may take has used that up.
 
         What it sent beside itself does not end it.

@@ -5,7 +5,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agent.limits import Limits
+from gencode.agent.limits import RunLimits
 from gencode.agent.models import Model, elsewhere
 from gencode.agent.output_schema_notice import Form
 from gencode.budgets.limits import NO_BUDGET, check_budget, tightest
@@ -81,7 +81,7 @@ class TaskPlan(Struct, frozen=True, eq=False, kw_only=True):
     agent: AgentSpec
     place: Caller
     run: NewTask | EarlierTask
-    limits: Limits = Limits()
+    limits: RunLimits = RunLimits()
     time: TimeLimits = TimeLimits()
     images: tuple[Image, ...] = ()
     isolated: bool = False
@@ -208,7 +208,7 @@ class TaskPlanner:
             agent=spec,
             place=place,
             run=NewTask(created, reusable=reusable, worktree=tree),
-            limits=Limits(turns),
+            limits=RunLimits(turns),
             time=self._time(place, budget.seconds, seconds, waited=not background),
             isolated=isolation == "process",
         )
@@ -218,7 +218,7 @@ class TaskPlanner:
         spec: AgentSpec,
         said: UserMessage,
         caller: Caller,
-        limits: Limits,
+        limits: RunLimits,
         time: TimeLimits,
         budget: Budget,
         session: Task | None,
@@ -301,7 +301,7 @@ class TaskPlanner:
                 takes_over=takes_over,
                 schema=request.output_schema,
             ),
-            limits=Limits(request.max_turns or task.created.max_turns or spec.max_turns),
+            limits=RunLimits(request.max_turns or task.created.max_turns or spec.max_turns),
             time=self._time(place, left, seconds, waited=not request.background),
         )
 
@@ -338,7 +338,7 @@ class TaskPlanner:
             agent=spec,
             place=place,
             run=NewTask(created, memory=memory, worktree=tree, copies=task),
-            limits=Limits(created.max_turns),
+            limits=RunLimits(created.max_turns),
             time=self._time(place, created.budget.seconds, seconds, waited=False),
         )
 
@@ -374,7 +374,7 @@ class TaskPlanner:
             agent=spec,
             place=replace(place, workspace=place.workspace.as_clone(created.clone)),
             run=NewTask(created, memory=memory, received=handover),
-            limits=Limits(created.max_turns),
+            limits=RunLimits(created.max_turns),
             time=handed_limits(created, handover, self._limits.task_seconds),
         )
         return plan if workplace is None else plan.working_in(workplace)

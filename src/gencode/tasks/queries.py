@@ -5,14 +5,14 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from gencode.agent.work_queue import Caps, Standing, caps_of, order_of_starts
+from gencode.agent.work_queue import Caps, QueueEntry, caps_of, order_of_starts
 from gencode.budgets.limits import Spent, shares
 from gencode.core.errors import CorruptFact
 from gencode.core.events import Event
 from gencode.core.messages import Usage
 from gencode.core.status import Status
-from gencode.core.task import Task
-from gencode.journal.dispatch import Dispatching
+from gencode.core.task import RunEnd, Task, TaskReport
+from gencode.journal.dispatch import SharedJournal
 from gencode.journal.owner import QUEUE
 from gencode.journal.store import Store, TaskQuery
 from gencode.tasks.deadline import worked_seconds
@@ -33,12 +33,10 @@ async def with_woken_as_pending(store: Store, tasks: Sequence[Task]) -> list[Tas
     what it is asked now.
     """
     ended = [task.id for task in tasks if task.status.ended and not task.conversation]
-    if not ended or not isinstance(store, Dispatching):
+    if not ended or not isinstance(store, SharedJournal):
         return [*tasks]
     woken = {*ended} - await store.over(ended)
-    waits = partial(
-        replace, status=Status.PENDING, report="", changes=(), output=None, error=None, ended_at=None
-    )
+    waits = partial(replace, status=Status.PENDING, report=TaskReport(), end=RunEnd())
     return [waits(task) if task.id in woken else task for task in tasks]
 
 
@@ -149,14 +147,14 @@ async def _begun(
     return last
 
 
-def _in_line(queue: Sequence[Task], begun: Mapping[str, str], caps: Mapping[str, int]) -> list[Standing]:
+def _in_line(queue: Sequence[Task], begun: Mapping[str, str], caps: Mapping[str, int]) -> list[QueueEntry]:
     """Who waits, by the turns of their parents: a parent's is over when one of its own begins."""
     came: dict[str, str] = {}
     for task in queue:
         came.setdefault(task.parent or "", _came(task))
     turns = {parent: max(first, begun.get(parent, "")) for parent, first in came.items()}
     line = [
-        Standing(task.id, task.parent or "", _caps_of(task, caps), number)
+        QueueEntry(task.id, task.parent or "", _caps_of(task, caps), number)
         for number, task in enumerate(queue)
     ]
     return sorted(line, key=lambda each: turns[each.parent])

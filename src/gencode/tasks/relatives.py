@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from gencode.agent.gate import Relation
 from gencode.agent.prompt import kin_words
-from gencode.agent.seat import Seat
+from gencode.agent.seat import RunSetup
 from gencode.core.errors import GenCodeError, Stopped
 from gencode.core.ids import clean_id
 from gencode.core.outcome import output_file
 from gencode.core.task import Task
-from gencode.journal.event_bus import Bus
-from gencode.journal.store import Store, TaskQuery, Wish
+from gencode.journal.event_bus import EventBus
+from gencode.journal.store import Store, TaskQuery, TaskSignal
 from gencode.sandbox.shells import Shells
 from gencode.tasks.crash_recovery import close_if_orphan
 from gencode.tasks.delivery import AgentInbox
@@ -124,7 +124,7 @@ class TaskFamily:
     """Learns the relatives of tasks that go on, and expects what they still have out."""
 
     def __init__(
-        self, store: Store, bus: Bus, supervisor: Supervisor, tree: TaskTree, outputs: Path | None
+        self, store: Store, bus: EventBus, supervisor: Supervisor, tree: TaskTree, outputs: Path | None
     ) -> None:
         self._store = store
         self._bus = bus
@@ -162,7 +162,7 @@ class TaskFamily:
             if self._tree.relation(task.id, target) == "foreign":
                 await self.learn(task)
 
-    def introduced(self, seat: Seat, task: Task) -> Seat:
+    def introduced(self, seat: RunSetup, task: Task) -> RunSetup:
         """A seat whose agent is told who it is and who sent it, if it may write to others."""
         if task.parent is None or not seat.gate.may_write:
             return seat
@@ -173,7 +173,7 @@ class TaskFamily:
         above = await self._store.task(sender)
         self._tree.learn(sender, above.parent if above else None, above.agent if above else "")
 
-    def take_up(self, children: Sequence[Task], inbox: AgentInbox, seat: Seat) -> None:
+    def take_up(self, children: Sequence[Task], inbox: AgentInbox, seat: RunSetup) -> None:
         """Expect what earlier turns sent and still runs here, and hand out the files of it all."""
         for child in children:
             if not child.terms.background:
@@ -208,7 +208,7 @@ class RejoinedTask(FollowedTask):
             with self.stop.interrupts():
                 await self._to_its_end(owner)
         except Stopped:
-            await self._store.ask(self.id, Wish.STOP)
+            await self._store.ask(self.id, TaskSignal.STOP)
             with suppress(TimeoutError):
                 async with asyncio.timeout(GRACE_SECONDS):
                     await self._to_its_end(owner)

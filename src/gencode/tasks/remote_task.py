@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from gencode.agent.models import Model
 from gencode.agent.stop import Stop
 from gencode.agent.work_queue import Slot
-from gencode.core.errors import Fenced, GenCodeError, Stopped, StoreAway, UserMistake
+from gencode.core.errors import Fenced, GenCodeError, Stopped, StoreUnavailable, UserMistake
 from gencode.core.events import (
     AnyFact,
     CallDecided,
@@ -27,14 +27,14 @@ from gencode.core.events import (
 )
 from gencode.core.ids import new_id
 from gencode.core.messages import AssistantMessage, ToolMessage
-from gencode.core.reasons import CANCELLED, STOP_UNANSWERED, Cause, EndReason
+from gencode.core.reasons import CANCELLED, STOP_UNANSWERED, EndReason, StopCause
 from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
-from gencode.journal.dispatch import Queued
-from gencode.journal.event_bus import Bus
-from gencode.journal.handover import Elsewhere, Engine, Handover
-from gencode.journal.store import Lease, Store, Wish
+from gencode.journal.dispatch import WorkerTask
+from gencode.journal.event_bus import EventBus
+from gencode.journal.handover import Engine, EngineProcess, Handover
+from gencode.journal.store import Lease, Store, TaskSignal
 from gencode.tasks.crash_recovery import close_if_orphan, close_unclaimed, stop_anywhere, time_out
 from gencode.tasks.deadline import TimeLimits, with_time_left
 from gencode.tasks.liveness import Liveness, ProcessLiveness
@@ -54,8 +54,8 @@ NOT_HERE = (
 )
 BEGIN_SECONDS = 10.0
 """So much longer than it may be silent a process may take to begin, since it has to be loaded first."""
-CUT_SHORT = Cause(EndReason.PARENT_STOPPED, "whoever sent it was stopped meanwhile")
-Begin = Callable[[], Awaitable[Elsewhere]]
+CUT_SHORT = StopCause(EndReason.PARENT_STOPPED, "whoever sent it was stopped meanwhile")
+Begin = Callable[[], Awaitable[EngineProcess]]
 """Starts the process that runs a task."""
 
 
@@ -63,7 +63,7 @@ class FollowedTask(RunningTask):
     """A task that another process runs. What is written there is heard here, too."""
 
     def __init__(
-        self, task: Task, stop: Stop, store: Store, bus: Bus, liveness: Liveness | None = None
+        self, task: Task, stop: Stop, store: Store, bus: EventBus, liveness: Liveness | None = None
     ) -> None:
         super().__init__(stop, liveness=liveness)
         self._task = task
@@ -141,9 +141,9 @@ class RemoteTask(FollowedTask):
         task: Task,
         stop: Stop,
         store: Store,
-        bus: Bus,
+        bus: EventBus,
         *,
-        process: Elsewhere | None = None,
+        process: EngineProcess | None = None,
         begin: Begin | None = None,
         lease: Lease | None = None,
         slot: Slot | None = None,
@@ -163,7 +163,7 @@ class RemoteTask(FollowedTask):
         self._unanswered = OpenQuestions()
         self._returning: asyncio.Task[None] | None = None
         self._waits = WorkerWait(self.tell)
-        self._calling_off: Cause | None = None
+        self._calling_off: StopCause | None = None
 
     @property
     def queued(self) -> bool:
@@ -212,7 +212,7 @@ class RemoteTask(FollowedTask):
         except Stopped as stopped:
             status, why = Status.TIMED_OUT if self.overdue else Status.CANCELLED, stopped.cause
         except UserMistake as mistake:
-            status, why = Status.FAILED, Cause(EndReason.NOT_STARTED, str(mistake))
+            status, why = Status.FAILED, StopCause(EndReason.NOT_STARTED, str(mistake))
         except asyncio.CancelledError:
             pass
         try:
@@ -226,12 +226,12 @@ class RemoteTask(FollowedTask):
         await self._hear()
         return False
 
-    async def _call_off(self, owner: str, why: Cause) -> None:
+    async def _call_off(self, owner: str, why: StopCause) -> None:
         """Stop it wherever it is. One that workers were given and that none is at ends here."""
-        if isinstance(self._process, Queued):
+        if isinstance(self._process, WorkerTask):
             await stop_anywhere(self._store, self.id, owner, why)
         else:
-            await self._store.ask(self.id, Wish.STOP)
+            await self._store.ask(self.id, TaskSignal.STOP)
 
     @property
     def _gone(self) -> bool:
@@ -239,7 +239,7 @@ class RemoteTask(FollowedTask):
 
     @property
     def _outlook(self) -> FindOutlook | None:
-        return self._process.outlook if isinstance(self._process, Queued) else None
+        return self._process.outlook if isinstance(self._process, WorkerTask) else None
 
     async def _followed(self) -> None:
         seen = self._store.changes.count
@@ -257,7 +257,7 @@ class RemoteTask(FollowedTask):
             if why := await self._waits.look(self._outlook, quiet=not events):
                 await close_unclaimed(self._store, self.id, why)
 
-    async def time_out(self, why: Cause) -> None:
+    async def time_out(self, why: StopCause) -> None:
         """End its process, and the task in its place: it gives no sign of life, or takes too long."""
         try:
             await time_out(self._store, self.id, why)
@@ -283,7 +283,7 @@ class RemoteTask(FollowedTask):
     def _comes_home(self) -> bool:
         """Whether what it changed is waited for, however many others are before it; a stop ends that."""
         well = self._task.status is Status.COMPLETED and not self.stop.stopped
-        return well and isinstance(self._process, Queued) and self._process.comes_home()
+        return well and isinstance(self._process, WorkerTask) and self._process.comes_home()
 
     async def _let_go(self, owner: str, patience: float) -> None:
         """Wait for the process and close what it left open: a crash there ends this task, nothing else."""
@@ -313,7 +313,9 @@ class DetachedTask(NamedTuple):
 class OtherProcesses:
     """Hands tasks over to other processes. Without an engine there are none."""
 
-    def __init__(self, store: Store, bus: Bus, supervisor: Supervisor, engine: Engine | None = None) -> None:
+    def __init__(
+        self, store: Store, bus: EventBus, supervisor: Supervisor, engine: Engine | None = None
+    ) -> None:
         self._store = store
         self._bus = bus
         self._supervisor = supervisor
@@ -401,12 +403,12 @@ class OtherProcesses:
         self._bus.publish(events)
         return remote
 
-    async def _given(self, handover: Handover, stop: Stop) -> Elsewhere:
+    async def _given(self, handover: Handover, stop: Stop) -> EngineProcess:
         """Let a process take a task; one that may be queued when nobody tries any more is called off."""
         tell = partial(self._bus.tell, (handover.created.parent if handover.created else None) or "")
         try:
             return await retry(partial(self._start, handover), stop, tell, QUEUES)
-        except (StoreAway, asyncio.CancelledError):
+        except (StoreUnavailable, asyncio.CancelledError):
             if self.far and handover.named:
                 await self._called_off(handover.named)
             raise
@@ -428,7 +430,7 @@ class OtherProcesses:
             [self._supervisor.run_aside(self._call_off(task, CUT_SHORT))], timeout=GRACE_SECONDS
         )
 
-    async def _call_off(self, task: str, why: Cause) -> None:
+    async def _call_off(self, task: str, why: StopCause) -> None:
         """Stop a task wherever it is, also when the database is away at first."""
         try:
             step = partial(stop_anywhere, self._store, task, self._supervisor.owner, why)
@@ -441,12 +443,12 @@ class OtherProcesses:
         process = await self._detached(handover)
         return DetachedTask(process.task, getattr(process, "begins", ""))
 
-    async def _detached(self, handover: Handover) -> Elsewhere:
+    async def _detached(self, handover: Handover) -> EngineProcess:
         """Let a process take a task that nobody here waits for; a database that is away is waited for."""
         tell = partial(self._bus.tell, handover.named or handover.task)
         return await retry(partial(self._start, handover), self._supervisor.stop, tell, QUEUES)
 
-    async def _in_turn(self, handover: Handover, limits: TimeLimits) -> Elsewhere:
+    async def _in_turn(self, handover: Handover, limits: TimeLimits) -> EngineProcess:
         """Let a process take a task whose turn has come."""
         return await self._start(self._timed(handover, limits))
 
@@ -454,7 +456,7 @@ class OtherProcesses:
         """What a process is handed, with the seconds that its task has from this moment on."""
         return with_time_left(limits, self._supervisor.find, handover)
 
-    async def _start(self, handover: Handover) -> Elsewhere:
+    async def _start(self, handover: Handover) -> EngineProcess:
         if self._engine is None:
             raise UserMistake(NOT_HERE)
         if self.far:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gencode.agent.ports import Request
-from gencode.agent.seat import Ending, Seat
+from gencode.agent.seat import LoopResult, RunSetup
 from gencode.core.events import CallDecided, Event, MessageAdded, TaskCreated, TaskStarted
 from gencode.core.ids import moment
 from gencode.core.messages import (
@@ -49,10 +49,12 @@ _LITERAL = re.compile(r"(?:[^*?\[{\\/]*/)*")
 """The folders of a pattern of Glob before its first component with a wildcard."""
 
 
-def cached_ending(task: Task) -> Ending:
+def cached_ending(task: Task) -> LoopResult:
     """The end of a task that another one is answered with."""
     mark = f"answered from the journal: task {task.id} of {task.end.at}; nothing it rests on has changed"
-    return Ending(Status.COMPLETED, EndReason.FINISHED, task.result, warnings=(mark,), output=task.end.output)
+    return LoopResult(
+        Status.COMPLETED, EndReason.FINISHED, task.result, warnings=(mark,), output=task.end.output
+    )
 
 
 def cached_reply(task: Task) -> MessageAdded:
@@ -101,13 +103,13 @@ def _unchanged(inputs: Iterable[FileChange], now: Rests) -> bool:
     return all(now.hash(each.path) == each.sha256 for each in inputs if each.path != BEGINNING)
 
 
-async def cache_inputs(store: Store, seat: Seat, task: str, began: str) -> tuple[FileChange, ...] | None:
+async def cache_inputs(store: Store, seat: RunSetup, task: str, began: str) -> tuple[FileChange, ...] | None:
     """What the result of a task rests on, as it was all the time; None when that is not known."""
     events, trouble = await readable_events(store, task)
     return None if trouble else await asyncio.to_thread(_inputs, seat, events, began)
 
 
-def _inputs(seat: Seat, events: Sequence[Event], began: str) -> tuple[FileChange, ...] | None:
+def _inputs(seat: RunSetup, events: Sequence[Event], began: str) -> tuple[FileChange, ...] | None:
     transcript = transcript_of(events)
     if not _left_alone(seat, events, transcript):
         return None
@@ -121,7 +123,7 @@ def _inputs(seat: Seat, events: Sequence[Event], began: str) -> tuple[FileChange
     return (FileChange(BEGINNING, began), *found) if all(each.sha256 for each in found) else None
 
 
-def _left_alone(seat: Seat, events: Sequence[Event], transcript: Sequence[Message]) -> bool:
+def _left_alone(seat: RunSetup, events: Sequence[Event], transcript: Sequence[Message]) -> bool:
     """Whether a task heard nothing after its beginning, nobody was asked about it, and no call failed."""
     decisions = [event.fact.decision for event in events if isinstance(event.fact, CallDecided)]
     later = transcript[beginning(transcript) :]
@@ -136,7 +138,7 @@ def _left_alone(seat: Seat, events: Sequence[Event], transcript: Sequence[Messag
     )
 
 
-def _name(seat: Seat, call: ToolCall) -> str | None:
+def _name(seat: RunSetup, call: ToolCall) -> str | None:
     """The file or folder that a call looked at, from the working directory; None when that is not known.
 
     It must be in there, with no link on the way. Empty for a call that looks at nothing.

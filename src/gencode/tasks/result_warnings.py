@@ -5,8 +5,8 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 
-from gencode.agent.ports import Sent
-from gencode.agent.seat import Ending, Seat
+from gencode.agent.ports import StartedTask
+from gencode.agent.seat import LoopResult, RunSetup
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_summed_up
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
@@ -24,7 +24,9 @@ MOST_TEXT = 100_000
 _NAME = re.compile(r"(?<![\w.@+~/-])[\w@+~-]*+[./][\w.@+~/-]{1,300}")
 
 
-def warnings_of(seat: Seat, transcript: Sequence[Message], task: Task, ending: Ending) -> tuple[str, ...]:
+def warnings_of(
+    seat: RunSetup, transcript: Sequence[Message], task: Task, ending: LoopResult
+) -> tuple[str, ...]:
     """What whoever reads a result should know that the result may not say."""
     found = [*ending.warnings]
     if seat.delegate is not None:
@@ -40,7 +42,7 @@ def warnings_of(seat: Seat, transcript: Sequence[Message], task: Task, ending: E
     return tuple(found)
 
 
-def children_warnings(sent: Sequence[Sent]) -> list[str]:
+def children_warnings(sent: Sequence[StartedTask]) -> list[str]:
     """How the agents that were sent ended, where that was not well."""
     found: list[str] = []
     for child in sent:
@@ -54,7 +56,7 @@ def children_warnings(sent: Sequence[Sent]) -> list[str]:
     return [*found[:MOST_CHILDREN], f"and {rest} more tasks did not end well"] if rest > 0 else found
 
 
-def shells_warnings(seat: Seat, task: Task) -> list[str]:
+def shells_warnings(seat: RunSetup, task: Task) -> list[str]:
     """Which commands of a task still run although it has ended."""
     if all(command.exit is not None for command in task.evidence.commands):
         return []  # it left none in the background, and what runs commands need not even be loaded
@@ -68,7 +70,7 @@ def shells_warnings(seat: Seat, task: Task) -> list[str]:
     return [*found, f"and {rest} more commands in the background were still running"] if rest > 0 else found
 
 
-def never_read(seat: Seat, transcript: Sequence[Message], task: Task, report: str) -> Iterator[str]:
+def never_read(seat: RunSetup, transcript: Sequence[Message], task: Task, report: str) -> Iterator[str]:
     """Files of the workspace that a report names and that no call read, changed, listed or was given.
 
     Nobody can tell where a part of the transcript was summed up.

@@ -15,9 +15,9 @@ from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
-from gencode.journal.dispatch import Dispatching
+from gencode.journal.dispatch import SharedJournal
 from gencode.journal.handover import Handover
-from gencode.journal.store import Letter, Store
+from gencode.journal.store import PostedMessage, Store
 from gencode.permissions.chain import Chain, ChainLink, Root, narrowed, rebuilt
 from gencode.sessions.caller import Caller, chain_link
 from gencode.sessions.session import Session
@@ -27,7 +27,7 @@ from gencode.tasks.seat_builder import SeatBuilder, spawned
 from gencode.tasks.task_folders import TaskFolder, TaskFolders, place_notice
 
 if TYPE_CHECKING:
-    from gencode.journal.folder_snapshot import Parcel
+    from gencode.journal.folder_snapshot import FolderSnapshot
     from gencode.workspaces.transfer.clones import Clone
 
 IN_CLONE = (
@@ -164,9 +164,9 @@ class CallerFactory:
             words = _elsewhere(task, verb, far=self.is_far(task))
             raise UserMistake(f"{words} {why}".rstrip()) from None
 
-    async def _sent_with(self, task: Task) -> "Parcel | None":
+    async def _sent_with(self, task: Task) -> "FolderSnapshot | None":
         """How the folder of a task was that went to another machine, or of the one that it is a fork of."""
-        if not isinstance(self._store, Dispatching):
+        if not isinstance(self._store, SharedJournal):
             return None
         for name in filter(None, (task.id, task.created.forked)):
             if found := await self._store.parcels.returned(name):
@@ -201,7 +201,7 @@ def busy_error(task: str, *, waits: bool) -> Conflict:
 
 
 def resume_messages(
-    task: Task, said: UserMessage, letters: Sequence[Letter], events: Sequence[Event]
+    task: Task, said: UserMessage, letters: Sequence[PostedMessage], events: Sequence[Event]
 ) -> list[UserMessage]:
     """What a task hears when it goes on: why it had ended, what it is asked, and what came meanwhile.
 

@@ -5,13 +5,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 
 from gencode.agent.recorder import Recorder
-from gencode.agent.seat import Ending, Seat
+from gencode.agent.seat import LoopResult, RunSetup
 from gencode.agent.stop import Stop
 from gencode.core.budget import Budget
 from gencode.core.errors import GenCodeError
 from gencode.core.events import DurableFact, PassingFact
 from gencode.core.messages import FileChange, Message
-from gencode.core.reasons import Cause
+from gencode.core.reasons import StopCause
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.store import Lease
@@ -37,7 +37,7 @@ class RunningTask(ABC):
         """Its signs of life; None of one that others time out when it gives none."""
         self.trouble: GenCodeError | None = None
         self.work: asyncio.Task[None] | None = None
-        self.overdue: Cause | None = None
+        self.overdue: StopCause | None = None
         """Why its time is up, if it is."""
         self.stop_requested = False
         """Whether somebody in another process asked for its end."""
@@ -154,7 +154,7 @@ class RunningTask(ABC):
         """Its end could not be written down."""
         self.trouble = trouble
 
-    def expire(self, why: Cause) -> None:
+    def expire(self, why: StopCause) -> None:
         """Its time is up."""
         self.overdue = why
 
@@ -162,11 +162,11 @@ class RunningTask(ABC):
         """Somebody in another process asked for its end."""
         self.stop_requested = True
 
-    async def time_out(self, why: Cause) -> None:
+    async def time_out(self, why: StopCause) -> None:
         """End it: it gave no sign of life for too long."""
         await self.halt(why)
 
-    async def halt(self, why: Cause) -> None:
+    async def halt(self, why: StopCause) -> None:
         """Stop the task and wait until it has ended, or has been cut off after the grace time."""
         self.stop.stop(why)
         if self.work is not None:
@@ -182,7 +182,7 @@ class LocalTask(RunningTask):
 
     def __init__(
         self,
-        seat: Seat,
+        seat: RunSetup,
         transcript: list[Message],
         record: Recorder,
         stop: Stop,
@@ -192,7 +192,7 @@ class LocalTask(RunningTask):
         limits: TimeLimits | None = None,
         first: tuple[DurableFact, ...] = (),
         rests_on: RestsOn | None = None,
-        ready: Ending | None = None,
+        ready: LoopResult | None = None,
     ) -> None:
         """`first` is written once it is its turn to work; nothing when it works from the start.
 
@@ -268,12 +268,12 @@ class LocalTask(RunningTask):
         """Let it be at work for as long as another budget says, with its earlier runs."""
         self.deadline.change_budget(self.task, budget, worked_seconds(self.began), find)
 
-    def report(self, why: Cause) -> None:
+    def report(self, why: StopCause) -> None:
         """Stop the work, and let the agent say in one last turn what it has found."""
         self.reports = True
         self.turns.stop(why)
 
-    def interrupt(self, why: Cause) -> None:
+    def interrupt(self, why: StopCause) -> None:
         """Cut what it does at this moment. An agent goes on from there; a conversation's turn is over.
 
         One that waits for its turn does nothing that could be cut.

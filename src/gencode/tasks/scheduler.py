@@ -16,7 +16,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.channels.outbox import LONGEST, Draft, Outbox
+from gencode.channels.outbox import LONGEST, Outbox, OutgoingMessage
 from gencode.core.address import parse_address
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.ids import moment, stamp
@@ -27,8 +27,7 @@ from gencode.core.status import Status
 from gencode.core.text import clip
 from gencode.journal.owner import fate, new_owner
 from gencode.journal.store import Store
-from gencode.permissions.chain import Root
-from gencode.schedule.appointments import Appointment
+from gencode.schedule.appointments import ScheduledJob
 from gencode.schedule.cron import count_until, next_time, read_schedule
 from gencode.schedule.time_zones import told, zone_of
 from gencode.tasks.liveness import ownership_of
@@ -51,7 +50,14 @@ UNSTARTED = timedelta(minutes=10)
 class OpenFolder(Protocol):
     """An open GenCode in the folder of an appointment."""
 
-    root: Root
+    @property
+    def policy(self) -> Policy:
+        """The permission mode and the rules of the session."""
+        ...
+
+    def set_policy(self, policy: Policy) -> None:
+        """Go on under another policy."""
+        ...
 
     async def start_task(self, request: TaskRequest) -> RunningTask:
         """Start one subagent."""
@@ -66,12 +72,12 @@ class OpenFolder(Protocol):
         ...
 
 
-def any_folder(_job: Appointment) -> bool:
+def any_folder(_job: ScheduledJob) -> bool:
     """Whatever is due is run here."""
     return True
 
 
-OpenFolderOf = Callable[[Appointment], AbstractAsyncContextManager[OpenFolder]]
+OpenFolderOf = Callable[[ScheduledJob], AbstractAsyncContextManager[OpenFolder]]
 """Opens the folder of an appointment as it is today, with nobody to ask."""
 
 
@@ -94,7 +100,7 @@ class Scheduler:
         outbox: Outbox,
         opening: OpenFolderOf,
         tell: Callable[[str], None] = log.info,
-        mine: Callable[[Appointment], bool] = any_folder,
+        mine: Callable[[ScheduledJob], bool] = any_folder,
     ) -> None:
         self._store = store
         self._outbox = outbox
@@ -121,9 +127,9 @@ class Scheduler:
                     log.warning("what is due could not be looked up: %s", trouble)
                 await asyncio.sleep(LOOK_SECONDS)
 
-    async def look(self, now: datetime) -> list[Appointment]:
+    async def look(self, now: datetime) -> list[ScheduledJob]:
         """Claim every run that is due, and report what was missed or cut off; those that are ours to run."""
-        claimed: list[Appointment] = []
+        claimed: list[ScheduledJob] = []
         for each in await self._store.agenda.pressing(stamp(now)):
             try:
                 if each.owner:
@@ -134,7 +140,7 @@ class Scheduler:
                 log.warning("the scheduled job %s cannot be run: %s", each.id, mistake)
         return claimed
 
-    async def fire(self, job: Appointment) -> None:
+    async def fire(self, job: ScheduledJob) -> None:
         """Run what was claimed, and write down how it ended."""
         run = RunResult(Status.CANCELLED, "the process ended")
         try:
@@ -153,7 +159,7 @@ class Scheduler:
                 log.warning("messages could not be delivered: %s", trouble)
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _claim(self, job: Appointment, now: datetime) -> Appointment | None:
+    async def _claim(self, job: ScheduledJob, now: datetime) -> ScheduledJob | None:
         """The run that is due at this moment, if it is ours; what was missed before it is reported."""
         zone, due = zone_of(job.zone), moment(job.due or stamp(now))
         schedule = read_schedule(job.when, moment(job.created_at))
@@ -179,7 +185,7 @@ class Scheduler:
             self._tell(text)
         return replace(after, revision=job.revision + 1) if runs else None
 
-    async def _bury(self, job: Appointment, now: datetime) -> None:
+    async def _bury(self, job: ScheduledJob, now: datetime) -> None:
         """Let go of a run whose process died, and report it."""
         lost = fate(job.owner)
         if lost == "alive" or (lost == "unknown" and not await self._is_gone(job, now)):
@@ -193,7 +199,7 @@ class Scheduler:
         if await self._store.agenda.move(job, after, _draft(job, text)):
             self._tell(text)
 
-    async def _is_gone(self, job: Appointment, now: datetime) -> bool:
+    async def _is_gone(self, job: ScheduledJob, now: datetime) -> bool:
         """Whether the process elsewhere that is at a run has died, as the lease of its task tells."""
         since = now - moment(job.began)
         if since < GRACE or since >= FORGOTTEN:
@@ -206,11 +212,11 @@ class Scheduler:
         task = await self._store.task(job.last_task)
         return task is not None and task.end.at is not None and now - moment(task.end.at) >= GRACE
 
-    async def _ran(self, job: Appointment) -> RunResult:
+    async def _ran(self, job: ScheduledJob) -> RunResult:
         if job.session and (heard := await self._said_to_a_running_one(job)):
             return heard
         async with self._open(job) as place:
-            place.root.policy = scheduled_policy(job.policy, place.root.policy)
+            place.set_policy(scheduled_policy(job.policy, place.policy))
             if job.task:
                 request = TaskRequest(job.agent, job.prompt, job.label, background=True)
                 live = await place.start_task(request)
@@ -220,7 +226,7 @@ class Scheduler:
             outcome = await place.outcome(live)
         return RunResult(outcome.status, outcome.result or outcome.error or "")
 
-    async def _said_to_a_running_one(self, job: Appointment) -> RunResult | None:
+    async def _said_to_a_running_one(self, job: ScheduledJob) -> RunResult | None:
         """A conversation that is at work hears it as a letter, before its next reply."""
         found = await self._store.task(job.session)
         if found is None:
@@ -230,7 +236,7 @@ class Scheduler:
         await self._store.post(job.session, job.prompt, "system")
         return RunResult("told", f"The conversation {job.session} was at work and hears it.")
 
-    async def _close(self, job: Appointment, run: RunResult) -> None:
+    async def _close(self, job: ScheduledJob, run: RunResult) -> None:
         """Write down how a run ended; one that is not planned again goes when it went well."""
         went_well = run.status in (Status.COMPLETED, "told")
         text = clip(f"{_named(job)} ended as {run.status}.\n{run.text}".strip(), LONGEST - 200)
@@ -250,9 +256,9 @@ class Scheduler:
 
     async def _change(
         self,
-        job: Appointment,
-        make: Callable[[Appointment], Appointment | None],
-        draft: Draft | None = None,
+        job: ScheduledJob,
+        make: Callable[[ScheduledJob], ScheduledJob | None],
+        draft: OutgoingMessage | None = None,
     ) -> None:
         """Change an appointment that this process is at, as it is now; one that was removed stays so."""
         while True:
@@ -284,11 +290,11 @@ def _lasts(rule: Rule, allowed_now: set[tuple[str, str]]) -> bool:
     return (rule.tool, rule.pattern) in allowed_now
 
 
-def _named(job: Appointment) -> str:
+def _named(job: ScheduledJob) -> str:
     return f"[The scheduled job {job.id} ({job.title})]"
 
 
-def _missed_words(job: Appointment, missed: int, first: datetime) -> str:
+def _missed_words(job: ScheduledJob, missed: int, first: datetime) -> str:
     since = told(first, zone_of(job.zone))
     if missed == 1:
         return f"{_named(job)}: its run of {since} was missed, because nobody was there to do it."
@@ -296,11 +302,11 @@ def _missed_words(job: Appointment, missed: int, first: datetime) -> str:
     return f"{_named(job)}: {count} runs since {since} were missed, because nobody was there to do them."
 
 
-def _way(job: Appointment) -> str:
+def _way(job: ScheduledJob) -> str:
     if job.task:
         return f"go on with: gen task resume {job.last_task} PROMPT"
     return f"go on with: gen -p PROMPT --session {job.last_task}"
 
 
-def _draft(job: Appointment, text: str) -> Draft | None:
-    return Draft(parse_address(job.to), text, job.by) if job.to and text else None
+def _draft(job: ScheduledJob, text: str) -> OutgoingMessage | None:
+    return OutgoingMessage(parse_address(job.to), text, job.by) if job.to and text else None

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agent.gate import Approvals, CallingAgent, Gate, Relatives
+from gencode.agent.gate import Approvals, CallingAgent, Gate, RelatedTasks
 from gencode.agent.instructions import no_instructions
-from gencode.agent.limits import Limits
+from gencode.agent.limits import RunLimits
 from gencode.agent.models import Model, ModelRegistry
 from gencode.agent.output_schema_notice import Form
 from gencode.agent.payer import NO_PRICE
 from gencode.agent.ports import AgentSource
 from gencode.agent.prompt import system_prompt
-from gencode.agent.seat import Seat
-from gencode.agent.toolbox import Absence, Growing, Tool, Toolbox
+from gencode.agent.seat import RunSetup
+from gencode.agent.toolbox import GrowingToolbox, MissingTool, Tool, Toolbox
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated, TaskQueued, TaskStarted
@@ -34,7 +34,7 @@ from gencode.core.spec import (
     same_name,
 )
 from gencode.core.task import Task
-from gencode.files.file_versions import Seen
+from gencode.files.file_versions import SeenFiles
 from gencode.permissions.calls import AgentKind
 from gencode.permissions.tool_table import MEMORY_TOOLS
 from gencode.sessions.caller import Caller
@@ -103,7 +103,7 @@ class ServerTools(Protocol):
         """What its receipt should say about servers."""
         ...
 
-    def absent(self, spec: AgentSpec, tool: str) -> Absence | None:
+    def absent(self, spec: AgentSpec, tool: str) -> MissingTool | None:
         """Why a tool is not there now, for whoever calls it; None if no server explains it."""
         ...
 
@@ -195,7 +195,7 @@ class SeatBuilder:
         def come() -> list[Tool]:
             return [tool for tool in outside.tools(spec) if tool.effect == "read" or not plans]
 
-        return Growing(own.values(), come, partial(outside.absent, spec))
+        return GrowingToolbox(own.values(), come, partial(outside.absent, spec))
 
     def _own_tools(self, spec: AgentSpec, caller: Caller, *, plans: bool) -> Toolbox:
         deepest, sent = not self.may_send(caller), caller.depth > 0
@@ -280,9 +280,9 @@ class SeatBuilder:
         task: Task,
         toolbox: Toolbox,
         caller: Caller,
-        limits: Limits,
-        relatives: Relatives,
-    ) -> Seat:
+        limits: RunLimits,
+        relatives: RelatedTasks,
+    ) -> RunSetup:
         """Everything the loop needs to run this agent."""
         gate = Gate(
             chain=caller.chain,
@@ -299,13 +299,13 @@ class SeatBuilder:
             agents=self,
             relatives=relatives,
         )
-        return Seat(
+        return RunSetup(
             model=caller.model,
             system=task.terms.system,
             gate=gate,
             limits=limits,
             shells=caller.session.shells.all,
-            seen=caller.seen or Seen(caller.session.files, f"the agent {spec.name}, task {task.id}"),
+            seen=caller.seen or SeenFiles(caller.session.files, f"the agent {spec.name}, task {task.id}"),
             price=self._customs.price(caller.model.name),
             schema=output_schema_of(task, spec),
             hooks=self._hooks(spec, task, toolbox, caller),
@@ -321,11 +321,11 @@ class SeatBuilder:
         if not self.hooked(spec):
             return None
         from gencode.agent.hook_settings import parse_hooks
-        from gencode.agent.hooks import Around, hooks_for
+        from gencode.agent.hooks import HookContext, hooks_for
 
         own = parse_hooks(spec.hooks, of_agent=True).hooks
         everybodys = parse_hooks(self._customs.hooks, of_agent=False).hooks
-        around = Around(task.id, spec.name, caller.workspace, toolbox, main=task.conversation)
+        around = HookContext(task.id, spec.name, caller.workspace, toolbox, main=task.conversation)
         run = partial(self._enclosed, caller)
         return hooks_for(around, run, (*own, *everybodys))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agent.limits import Limits
+from gencode.agent.limits import RunLimits
 from gencode.agent.models import elsewhere
 from gencode.budgets.ledger import BudgetSpent
 from gencode.budgets.limits import NO_BUDGET
@@ -17,7 +17,7 @@ from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
 from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, untold_commands
-from gencode.files.file_versions import Seen
+from gencode.files.file_versions import SeenFiles
 from gencode.journal.handover import Handover
 from gencode.journal.store import TaskQuery
 from gencode.sessions.caller import Approved
@@ -90,7 +90,7 @@ class TaskService:
         self._processes = starter.processes
         self._messages = MessageSender(self._processes, store, delegation.reach, delegation.watch, self._wake)
         self._budgets = TaskBudgets(store, limits.budget, limits.named)
-        self._led: dict[str, tuple[Seen, Approved]] = {}
+        self._led: dict[str, tuple[SeenFiles, Approved]] = {}
         """What conversations that were led here know of files, and what is approved in each."""
         self._waking = asyncio.Lock()
 
@@ -268,7 +268,7 @@ class TaskService:
         budget = await self._budgets.of_conversation(found)
         left = seconds_left(found, budget)
         bounds = time_limits({TimeLimit.BUDGET: left, TimeLimit.RUN: self._limits.seconds})
-        limits = Limits(self._limits.turns or spec.max_turns, commands=None if waits else 0.0)
+        limits = RunLimits(self._limits.turns or spec.max_turns, commands=None if waits else 0.0)
         known = self._led.get(found.id) if found else None
         seen, approved = known or (None, self._session.approved.for_session())
         caller = replace(self._session.leader(spec), seen=seen, approved=approved)

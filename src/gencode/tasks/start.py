@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from gencode.agent.models import Model
 from gencode.agent.output_schema_notice import told_form
-from gencode.agent.payer import CallQueue, Payer
+from gencode.agent.payer import CallBudget, CallQueue
 from gencode.agent.ports import Request
 from gencode.agent.recorder import Recorder
 from gencode.agent.request_images import as_shown
-from gencode.agent.seat import Ending, Seat
+from gencode.agent.seat import LoopResult, RunSetup
 from gencode.agent.toolbox import Toolbox
 from gencode.agent.work_queue import Slot
 from gencode.budgets.limits import NO_BUDGET, limits_of
@@ -26,8 +26,8 @@ from gencode.core.messages import Message, UserMessage
 from gencode.core.reasons import DIED, TAKEN_OVER
 from gencode.core.task import Task, fold, transcript_of, whole_transcript
 from gencode.files.file_memory import last_known, recall
-from gencode.journal.dispatch import Dispatching
-from gencode.journal.event_bus import Bus
+from gencode.journal.dispatch import SharedJournal
+from gencode.journal.event_bus import EventBus
 from gencode.journal.handover import Handover
 from gencode.journal.store import Lease
 from gencode.sessions.caller import Caller
@@ -65,7 +65,7 @@ class TaskStarter:
         self,
         delegation: Delegation,
         *,
-        bus: Bus,
+        bus: EventBus,
         folders: TaskFolders,
         processes: OtherProcesses,
         command_seconds: float,
@@ -228,7 +228,7 @@ class TaskStarter:
         store, owner, created, received = self._store, self._supervisor.owner, run.created, run.received
         if received is not None and received.task:
             instead = received.keeper or None
-            if received.seen is not None and then and isinstance(store, Dispatching):
+            if received.seen is not None and then and isinstance(store, SharedJournal):
                 return await store.begin(received.seen, owner, then, instead)
             lease = await store.take(received.task, owner, instead)
             begun = False
@@ -446,7 +446,7 @@ class TaskStarter:
 
     def _seat(
         self, plan: TaskPlan, record: Recorder, toolbox: Toolbox, slot: Slot | None, system: str
-    ) -> Seat:
+    ) -> RunSetup:
         task, place = record.task, plan.place
         self._tree.learn(task.id, task.parent, plan.agent.name)
         shells = place.session.shells.all
@@ -454,20 +454,20 @@ class TaskStarter:
         seat = self._seating.seat(plan.agent, task, toolbox, place, plan.limits, relatives)
         if slot is not None:
             slot.assign(task.id)
-        payer = Payer(self._store.ledger, self._calls, record.lease.path, record.lease.owner)
+        payer = CallBudget(self._store.ledger, self._calls, record.lease.path, record.lease.owner)
         return self._family.introduced(replace(seat, slot=slot, system=system, payer=payer), task)
 
     def _job(
         self,
         plan: TaskPlan,
-        seat: Seat,
+        seat: RunSetup,
         transcript: Sequence[Message],
         record: Recorder,
         children: Sequence[Task] = (),
         *,
         first: tuple[DurableFact, ...] = (),
         rests_on: RestsOn | None = None,
-        ready: Ending | None = None,
+        ready: LoopResult | None = None,
     ) -> LocalTask:
         cwd = seat.workspace.cwd
         waits, task = plan.limits.commands, record.task.id
@@ -513,7 +513,7 @@ def _first_messages(plan: TaskPlan, created: TaskCreated) -> list[UserMessage]:
     return [*first, said, *place, *plan.place.notes(), *told_form(output_schema_of(created, spec))]
 
 
-async def restore_known_files(seat: Seat, record: Recorder, transcript: Sequence[Message]) -> None:
+async def restore_known_files(seat: RunSetup, record: Recorder, transcript: Sequence[Message]) -> None:
     """Let an agent read the outputs of its earlier runs, and change the files it knew if they are the same.
 
     What came from a file may claim to know anything, and knows nothing.
@@ -526,7 +526,7 @@ async def restore_known_files(seat: Seat, record: Recorder, transcript: Sequence
         await recall_files(seat, transcript)
 
 
-async def recall_files(seat: Seat, transcript: Sequence[Message]) -> None:
+async def recall_files(seat: RunSetup, transcript: Sequence[Message]) -> None:
     """Let an agent know the files that calls in its transcript let it know."""
     if known := last_known(transcript):
         await asyncio.to_thread(recall, seat.seen, known, seat.workspace)

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from gencode.agent.final_answer import BEFORE_THAT, fitting_before, shaped
 from gencode.agent.loop import run, sum_up
 from gencode.agent.plugin_errors import blamed
-from gencode.agent.seat import Ending
+from gencode.agent.seat import LoopResult
 from gencode.agent.stop import Stop
 from gencode.agent.tool_calls import interrupted
-from gencode.agent.work_queue import Slots
+from gencode.agent.work_queue import SlotPool
 from gencode.budgets.ledger import BudgetSpent
 from gencode.core.errors import GenCodeError, ProviderError, Stopped
 from gencode.core.events import (
@@ -24,10 +24,10 @@ from gencode.core.events import (
     TaskStarted,
 )
 from gencode.core.messages import FileChange
-from gencode.core.reasons import CANCELLED, Cause, EndReason, stop_cause
+from gencode.core.reasons import CANCELLED, EndReason, StopCause, stop_cause
 from gencode.core.status import Status
 from gencode.journal.owner import new_owner
-from gencode.journal.store import Store, Wish
+from gencode.journal.store import Store, TaskSignal
 from gencode.tasks.deadline import DeadlineAlarm
 from gencode.tasks.delivery import Delivery
 from gencode.tasks.leave_worktree import leaving
@@ -44,9 +44,9 @@ REPORT_SECONDS = 60.0
 """So long an agent that was stopped may take to say what it has found."""
 
 ELSEWHERE = stop_cause("it was stopped from another process")
-INTERRUPTED = Cause(EndReason.INTERRUPTED, "a person interrupted it")
-LOST = Cause(EndReason.LEASE_LOST, "another process has it now")
-CLOSING = Cause(EndReason.CLOSING, "the program is closing")
+INTERRUPTED = StopCause(EndReason.INTERRUPTED, "a person interrupted it")
+LOST = StopCause(EndReason.LEASE_LOST, "another process has it now")
+CLOSING = StopCause(EndReason.CLOSING, "the program is closing")
 REPORT = (
     "You were stopped: {why}. No tool can be called any more. Say now what you have found and done so far, "
     "and what is still open."
@@ -58,10 +58,10 @@ class Supervisor:
     """Runs jobs side by side in one task group; no job ever raises into its siblings."""
 
     def __init__(
-        self, journal: Store, slots: Slots | None = None, timing: LivenessTimeouts | None = None
+        self, journal: Store, slots: SlotPool | None = None, timing: LivenessTimeouts | None = None
     ) -> None:
         self.owner = new_owner()
-        self.slots = slots or Slots(MOST_AGENTS)
+        self.slots = slots or SlotPool(MOST_AGENTS)
         self.timing = timing or LivenessTimeouts()
         self._renewal = LeaseRenewal(self._renew, self.timing.lease)
         self._places: dict[str, int] = {}
@@ -175,7 +175,7 @@ class Supervisor:
             await job.record.commit(*(_when_handed(each, handed) for each in job.first))
             job.begun()
 
-    async def _ran(self, job: LocalTask) -> Ending:
+    async def _ran(self, job: LocalTask) -> LoopResult:
         if job.ready is not None:
             return job.ready
         try:
@@ -189,9 +189,9 @@ class Supervisor:
         except Stopped as cut:
             return _stopped(job, cut.cause)
         except BudgetSpent as spent:
-            return Ending(Status.LIMIT_REACHED, EndReason.BUDGET, error=str(spent))
+            return LoopResult(Status.LIMIT_REACHED, EndReason.BUDGET, error=str(spent))
         except ProviderError as error:
-            return Ending(Status.FAILED, EndReason.PROVIDER_ERROR, error=str(error))
+            return LoopResult(Status.FAILED, EndReason.PROVIDER_ERROR, error=str(error))
         except asyncio.CancelledError:
             return _stopped(job, job.stop.cause or CANCELLED)
         except GenCodeError:
@@ -199,12 +199,12 @@ class Supervisor:
         except Exception as bug:
             if words := blamed(bug):  # what a program brought along failed, and says so in its own words
                 log.info("task %s failed: %s", job.id, words, exc_info=bug)
-                return Ending(Status.FAILED, EndReason.EXTENSION_ERROR, error=words)
+                return LoopResult(Status.FAILED, EndReason.EXTENSION_ERROR, error=words)
             log.exception("task %s failed by a bug", job.id)
             fault = f"a fault in GenCode: {type(bug).__name__}; the log has the details"
-            return Ending(Status.FAILED, EndReason.BUG, error=fault)
+            return LoopResult(Status.FAILED, EndReason.BUG, error=fault)
 
-    async def _reported(self, job: LocalTask, why: Cause) -> Ending:
+    async def _reported(self, job: LocalTask, why: StopCause) -> LoopResult:
         """The end of an agent whose turns were stopped: with a last word, where one was asked for."""
         ending = _stopped(job, why)
         if job.reports and not job.first and not job.stop.stopped:
@@ -221,7 +221,7 @@ class Supervisor:
                 return _without_report(ending, str(trouble) or f"it took longer than {REPORT_SECONDS:.0f} s")
         return ending
 
-    async def _close(self, job: LocalTask, ending: Ending) -> None:
+    async def _close(self, job: LocalTask, ending: LoopResult) -> None:
         """Answer the calls that were cut and write the end, in one transaction."""
         facts: list[DurableFact] = []
         if job.record.open_calls:
@@ -259,7 +259,11 @@ class Supervisor:
                     live = self.find(task)
                     if (job := self.local(task)) is not None:
                         await self._grant(job, wish)
-                    elif live is not None and wish in (Wish.STOP, Wish.REPORT) and not live.stop.stopped:
+                    elif (
+                        live is not None
+                        and wish in (TaskSignal.STOP, TaskSignal.REPORT)
+                        and not live.stop.stopped
+                    ):
                         live.request_stop()
                         self._group.create_task(live.halt(ELSEWHERE))
             except GenCodeError as trouble:
@@ -289,17 +293,17 @@ class Supervisor:
                 self._jobs[task].tell(QueueMoved(place))
         self._places = places
 
-    async def _grant(self, job: LocalTask, wish: Wish) -> None:
+    async def _grant(self, job: LocalTask, wish: TaskSignal) -> None:
         match wish:
-            case Wish.STOP if not job.stop.stopped:
+            case TaskSignal.STOP if not job.stop.stopped:
                 job.request_stop()
                 self._group.create_task(job.halt(ELSEWHERE))
-            case Wish.REPORT if not job.turns.stopped:
+            case TaskSignal.REPORT if not job.turns.stopped:
                 job.request_stop()
                 job.report(ELSEWHERE)
-            case Wish.INTERRUPT if not job.turns.stopped:
+            case TaskSignal.INTERRUPT if not job.turns.stopped:
                 job.interrupt(INTERRUPTED)
-            case Wish.BACKGROUND if job.sent_back is not None and not job.sent_back.done():
+            case TaskSignal.BACKGROUND if job.sent_back is not None and not job.sent_back.done():
                 await self.move_to_background(job)
             case _:
                 pass
@@ -339,7 +343,7 @@ def _when_handed(fact: DurableFact, handed: str) -> DurableFact:
     return replace(fact, handed=handed) if isinstance(fact, TaskStarted) else fact
 
 
-async def _with_answers(job: LocalTask, ending: Ending) -> Ending:
+async def _with_answers(job: LocalTask, ending: LoopResult) -> LoopResult:
     """An end with what was answered before something else came; with a schema, from what fits it on."""
     said = bool(ending.text.strip())
     if job.seat.schema is None:
@@ -357,11 +361,11 @@ async def _with_answers(job: LocalTask, ending: Ending) -> Ending:
     return replace(ending, text=text, output=output, warnings=(*ending.warnings, BEFORE_THAT))
 
 
-def _without_report(ending: Ending, trouble: str) -> Ending:
+def _without_report(ending: LoopResult, trouble: str) -> LoopResult:
     """The end of an agent that was stopped and could not say any more what it has."""
     return replace(ending, warnings=(*ending.warnings, NO_REPORT.format(why=trouble.rstrip("."))))
 
 
-def _stopped(job: LocalTask, why: Cause) -> Ending:
+def _stopped(job: LocalTask, why: StopCause) -> LoopResult:
     """The end of an agent that was stopped, by somebody or because its time was up."""
-    return Ending(Status.TIMED_OUT if job.overdue else Status.CANCELLED, why.reason, error=str(why))
+    return LoopResult(Status.TIMED_OUT if job.overdue else Status.CANCELLED, why.reason, error=str(why))

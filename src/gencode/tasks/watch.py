@@ -10,13 +10,13 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from gencode.agent.stop import Stop
-from gencode.core.errors import Conflict, GenCodeError, StoreAway, UserMistake
+from gencode.core.errors import Conflict, GenCodeError, StoreUnavailable, UserMistake
 from gencode.core.events import Event, PassingFact, ProgressMade
 from gencode.core.outcome import Outcome, outcome_of
-from gencode.core.reasons import Cause, EndReason, WaitFor
+from gencode.core.reasons import EndReason, StopCause, WaitFor
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.journal.dispatch import Dispatching, NoWorker, Outlook
+from gencode.journal.dispatch import MissingWorker, NoWorkerReason, SharedJournal
 from gencode.journal.store import Store, TaskQuery
 from gencode.tasks.crash_recovery import close_if_orphan
 from gencode.tasks.deadline import UnclaimedTimer
@@ -43,9 +43,9 @@ WOKEN = (
     "Task {task} was woken and waits for a worker; say more to it (gen task send {task}), wait for it "
     "(gen task output {task}), or stop it first (gen task stop {task})."
 )
-OUT_OF_TIME = Cause(EndReason.TIME_LIMIT, "it was waited for long enough")
+OUT_OF_TIME = StopCause(EndReason.TIME_LIMIT, "it was waited for long enough")
 
-FindOutlook = Callable[[], Awaitable[Outlook | None]]
+FindOutlook = Callable[[], Awaitable[MissingWorker | None]]
 """Finds out what a task waits for that no worker is at."""
 Tell = Callable[[PassingFact], None]
 """Hears that the database is away."""
@@ -65,7 +65,7 @@ async def retry(
     while True:
         try:
             return await step()
-        except StoreAway:
+        except StoreUnavailable:
             if stop.stopped or time.monotonic() > until:
                 raise
         if pause == FIRST_PAUSE:
@@ -83,8 +83,8 @@ class WorkerWait:
         self._tell = tell
         self._clock = clock
         self._next = clock() + QUIET_SECONDS
-        self._seen: Outlook | None = None
-        self._told: Outlook | None = None
+        self._seen: MissingWorker | None = None
+        self._told: MissingWorker | None = None
         self._timer = UnclaimedTimer(clock)
 
     async def look(self, outlook: FindOutlook | None, *, quiet: bool) -> str:
@@ -107,13 +107,13 @@ class WorkerWait:
             self._timer.pause()
             return ""
         told = replace(seen, unclear=False) if seen else None
-        if seen and seen.reason is not NoWorker.NOT_YET and seen == before and told != self._told:
+        if seen and seen.reason is not NoWorkerReason.NOT_YET and seen == before and told != self._told:
             self._told = told
             self._tell(ProgressMade(f"waits for {_in_full(seen)}", note=True, waits_for=WaitFor.WORKER))
         return seen.end if self._timer.is_over(seen) and seen else ""
 
 
-def _in_full(seen: Outlook) -> str:
+def _in_full(seen: MissingWorker) -> str:
     if seen.most is None:
         return seen.words
     return f"{seen.words}; if none comes within {seen.most:.10g} s, it ends"
@@ -136,7 +136,7 @@ class TaskWatcher:
         if found is None:
             raise UserMistake(f"There is no task {task}.")
         [seen] = await with_woken_as_pending(self._store, [found])
-        if seen.status.ended and isinstance(self._store, Dispatching):
+        if seen.status.ended and isinstance(self._store, SharedJournal):
             # It may have gone on and ended again since it was read, and this would be its earlier end.
             seen = await self._store.task(task) or seen
         return seen

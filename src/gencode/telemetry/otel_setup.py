@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gencode.agent.trace_settings import ENDPOINTS, installed
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.extras import installing
-from gencode.journal.event_bus import Bus, Listener
+from gencode.journal.event_bus import EventBus, EventListener
 
 if TYPE_CHECKING:
     from gencode.telemetry.exporter import OtelExporter
@@ -46,7 +46,7 @@ class Telemetry:
             self.on = False
         self._content = content or environ.get(CONTENT, "").casefold() == "true"
         self._exporting: OtelExporter | None = None
-        self._listener: Listener | None = None
+        self._listener: EventListener | None = None
         self._hearing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "Telemetry":
@@ -56,7 +56,7 @@ class Telemetry:
             self._exporting = OtelExporter()
         return self
 
-    def follow(self, bus: Bus, facts: "TaskSource", elsewhere: Callable[[str], bool]) -> None:
+    def follow(self, bus: EventBus, facts: "TaskSource", elsewhere: Callable[[str], bool]) -> None:
         """Hear everything from now on but what `elsewhere` says that another process does."""
         if self._exporting is None:
             return
@@ -76,7 +76,7 @@ class Telemetry:
             await asyncio.to_thread(self._exporting.close, PATIENCE)
 
 
-async def _hear(listener: Listener, story: "SpanBuilder", exporting: "OtelExporter") -> None:
+async def _hear(listener: EventListener, story: "SpanBuilder", exporting: "OtelExporter") -> None:
     async for event in listener:
         try:
             spans = await story.hear(event)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
-from gencode.agent.outgoing_mail import Secretary
-from gencode.agent.toolbox import Shelved, Tool
+from gencode.agent.outgoing_mail import Messaging
+from gencode.agent.toolbox import LazyTool, Tool
 from gencode.tools.ask_user_question import ASK_USER_QUESTION
 from gencode.tools.bash import BASH, KILL_SHELL
 from gencode.tools.edit import EDIT
@@ -80,13 +80,13 @@ _MESSAGING = ("message", "cron")
 _MEMORY = ("memory_list", "memory_read", "memory_write", "memory_patch", "memory_append")
 
 
-def on_request(home: Callable[[], Path], secretary: Secretary | None = None) -> tuple[Shelved, ...]:
+def on_request(home: Callable[[], Path], secretary: Messaging | None = None) -> tuple[LazyTool, ...]:
     """The tools that have to be named; `home` is the per-user folder, `secretary` writes and plans."""
     return (
-        *(Shelved(name, lambda at=module, of=name: _ready(at, of)) for name, module in _MODULES.items()),
-        *(Shelved(name, lambda of=name: _made("http_request", of)) for name in _HTTP),
-        *(Shelved(name, lambda of=name: _made("memory_notes", of, home)) for name in _MEMORY),
-        *(Shelved(name, lambda of=name: _made(of, of, secretary)) for name in _MESSAGING),
+        *(LazyTool(name, lambda at=module, of=name: _ready(at, of)) for name, module in _MODULES.items()),
+        *(LazyTool(name, lambda of=name: _made("http_request", of)) for name in _HTTP),
+        *(LazyTool(name, lambda of=name: _made("memory_notes", of, home)) for name in _MEMORY),
+        *(LazyTool(name, lambda of=name: _made(of, of, secretary)) for name in _MESSAGING),
     )
 
 

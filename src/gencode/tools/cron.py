@@ -2,16 +2,16 @@
 
 from typing import Annotated, Literal
 
-from gencode.agent.outgoing_mail import Secretary
+from gencode.agent.outgoing_mail import Messaging
 from gencode.agent.toolbox import Param, Tool, ToolContext, tool
 from gencode.core.errors import ToolError
-from gencode.schedule.appointments import Appointment, Calendar, Plan
+from gencode.schedule.appointments import JobCalendar, JobRequest, ScheduledJob
 from gencode.schedule.cron import WAYS
 
 MAIN = "main"
 
 
-def cron(secretary: Secretary | None) -> Tool:
+def cron(secretary: Messaging | None) -> Tool:
     """The tool cron over the schedule of a session."""
 
     @tool(effect="write", name="cron", on_request=True)
@@ -44,7 +44,7 @@ def cron(secretary: Secretary | None) -> Tool:
                 gone = await calendar.remove(job_id, everywhere=False)
                 return f"The job {gone.id} ({gone.title}) was removed."
             case "add":
-                plan = Plan(
+                plan = JobRequest(
                     when=schedule,
                     prompt=prompt,
                     zone=timezone,
@@ -62,12 +62,12 @@ def cron(secretary: Secretary | None) -> Tool:
     return run
 
 
-async def _listed(calendar: Calendar) -> str:
+async def _listed(calendar: JobCalendar) -> str:
     found = await calendar.listed()
     return "\n".join(map(_line, found)) or "No jobs are scheduled in this folder."
 
 
-def _line(job: Appointment) -> str:
+def _line(job: ScheduledJob) -> str:
     who = f", task of {job.agent}" if job.task else ""
     last = f", last run {job.last_status}" if job.last_status else ""
     missed = f", {job.missed} missed" if job.missed else ""

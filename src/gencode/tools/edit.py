@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError
-from gencode.files.openers import NotThere, open_for_reading
+from gencode.files.openers import PathMissing, open_for_reading
 from gencode.permissions.paths import Resolved
 from gencode.tools.file_changes import CancelFlag, apply_change, as_seen, change, check_missing, difference
 from gencode.tools.files import missing, relative, size_text
@@ -266,7 +266,7 @@ def _edit(ctx: ToolContext, file_path: str, edits: Sequence[Edit], wanted: Cance
         with open_for_reading(place) as opened:
             state = as_seen(ctx, place, opened)
             file = read_text(opened, shown)
-    except NotThere:
+    except PathMissing:
         check_missing(ctx, place)
         state, file = None, _new(place, shown, edits)
     done = edited(file, edits, shown, wanted.check)
@@ -283,7 +283,7 @@ def _compared(ctx: ToolContext, file_path: str, edits: Sequence[Edit]) -> str:
     try:
         with open_for_reading(place) as opened:
             file = read_text(opened, shown)
-    except NotThere:
+    except PathMissing:
         file = _new(place, shown, edits)
     return difference(file.text, edited(file, edits, shown, lambda: None).text)
 

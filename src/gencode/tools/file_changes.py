@@ -13,7 +13,14 @@ from gencode.agent.toolbox import ToolContext
 from gencode.core.errors import ToolError
 from gencode.core.messages import FileChange, FileSeen, Trace
 from gencode.files.file_memory import as_text
-from gencode.files.openers import Changed, Expected, Identity, identity_of, open_for_reading, replace_file
+from gencode.files.openers import (
+    Expected,
+    FileChanged,
+    FileIdentity,
+    identity_of,
+    open_for_reading,
+    replace_file,
+)
 from gencode.permissions.paths import Resolved
 from gencode.tools.files import relative
 
@@ -74,7 +81,7 @@ async def run_to_completion(work: Callable[[CancelFlag], ChangeResult]) -> Chang
         raise
 
 
-def as_seen(ctx: ToolContext, place: Resolved, file: BinaryIO) -> Identity:
+def as_seen(ctx: ToolContext, place: Resolved, file: BinaryIO) -> FileIdentity:
     """The state of an open file if the agent has read it so; otherwise ToolError says to Read it."""
     now, seen = identity_of(file), ctx.seen.state(place.real)
     shown = relative(ctx.workspace, place.real)
@@ -120,7 +127,7 @@ def change(ctx: ToolContext, place: Resolved, data: bytes, expected: Expected) -
     digest, shown = hashlib.sha256(data).hexdigest(), relative(ctx.workspace, place.real)
     try:
         ctx.seen.wrote(place.real, replace_file(place, data, expected=expected), digest)
-    except Changed as error:
+    except FileChanged as error:
         if who := author_note(ctx, place):
             raise ToolError(f"{shown} changed since it was read{who}; Read it again first.") from None
         raise StaleFile(shown, _hash_now(place), str(error)) from None
@@ -136,7 +143,7 @@ def _hash_now(place: Resolved) -> str:
         return ""
 
 
-def known_as(shown: str, real: str, sha256: str, state: Identity | None = None) -> tuple[FileSeen, ...]:
+def known_as(shown: str, real: str, sha256: str, state: FileIdentity | None = None) -> tuple[FileSeen, ...]:
     """What a journal keeps of a file that its agent knows now; nothing of one that has another name there."""
     if not real.isprintable():
         return ()

@@ -11,7 +11,7 @@ from typing import BinaryIO
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
 from gencode.files import openers
-from gencode.files.openers import NotThere, open_for_reading
+from gencode.files.openers import PathMissing, open_for_reading
 from gencode.permissions.paths import Resolved
 
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -77,7 +77,7 @@ def open_file(resolved: Resolved, shown: str) -> BinaryIO:
     """Open the regular file at a judged path; errors say what to do instead."""
     try:
         return open_for_reading(resolved)
-    except NotThere:
+    except PathMissing:
         raise missing(resolved.real, shown) from None
     except ToolError:
         if is_folder(resolved):
@@ -90,7 +90,7 @@ def open_folder(resolved: Resolved, shown: str) -> int:
     """Open the folder at a judged path; the caller closes the handle."""
     try:
         return openers.open_folder(resolved)
-    except NotThere:
+    except PathMissing:
         if os.path.lexists(resolved.real):
             raise ToolError(f"{shown} is not a folder; use Read for a file.") from None
         raise missing(resolved.real, shown) from None

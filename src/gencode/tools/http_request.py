@@ -15,7 +15,7 @@ from gencode.core.text import CLIP, one_line
 from gencode.permissions.urls import Target, judge_url
 
 if TYPE_CHECKING:
-    from gencode.web.client import Fetched, Internet
+    from gencode.web.client import WebResolver, WebResponse
 
 MOST_BYTES = 5 * 1024 * 1024
 SECONDS = 30.0
@@ -45,7 +45,7 @@ Body = Annotated[Any, Param("A text as it is, or any other value as JSON", also=
 Method = Literal["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
 
 
-def http_get(internet: "Internet | None" = None) -> Tool:
+def http_get(internet: "WebResolver | None" = None) -> Tool:
     """The tool http_get; `internet` replaces the real one in tests."""
 
     @tool(effect="read", name="http_get", on_request=True)
@@ -61,7 +61,7 @@ def http_get(internet: "Internet | None" = None) -> Tool:
     return run
 
 
-def http_post(internet: "Internet | None" = None) -> Tool:
+def http_post(internet: "WebResolver | None" = None) -> Tool:
     """The tool http_post."""
 
     @tool(effect="write", name="http_post", on_request=True)
@@ -75,7 +75,7 @@ def http_post(internet: "Internet | None" = None) -> Tool:
     return run
 
 
-def http_request(internet: "Internet | None" = None) -> Tool:
+def http_request(internet: "WebResolver | None" = None) -> Tool:
     """The tool http_request."""
 
     @tool(effect="write", name="http_request", on_request=True)
@@ -92,7 +92,7 @@ def http_request(internet: "Internet | None" = None) -> Tool:
 
 
 async def _asked(
-    method: str, url: str, headers: Mapping[str, str] | None, body: Any, internet: "Internet | None"
+    method: str, url: str, headers: Mapping[str, str] | None, body: Any, internet: "WebResolver | None"
 ) -> ToolOutput:
     from gencode.web.client import INTERNET, WebLimits, WebRequest, fetch
 
@@ -135,7 +135,7 @@ def _packed(body: Any) -> tuple[bytes | None, str]:
     return packed, "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
 
 
-def _told(method: str, fetched: "Fetched") -> ToolOutput:
+def _told(method: str, fetched: "WebResponse") -> ToolOutput:
     from gencode.tools.files import size_text
     from gencode.web.response_text import decoded, shape_of
 

@@ -25,7 +25,7 @@ from msgspec import Meta, Struct
 from gencode.agent.toolbox import Param, Tool, ToolContext, tool
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace, same_name
-from gencode.files.openers import NotThere, open_for_reading, replace_file
+from gencode.files.openers import PathMissing, open_for_reading, replace_file
 from gencode.permissions.paths import Resolved, shown
 from gencode.tools.edit import Edit, edited
 from gencode.tools.file_changes import run_to_completion
@@ -80,7 +80,7 @@ class NoteFolder:
         try:
             with open_for_reading(self._place(name)) as file:
                 return file.read(LARGEST).decode("utf-8", "replace")
-        except NotThere:
+        except PathMissing:
             return None
 
     def change(self, name: str, make: Callable[[str | None], str]) -> str:

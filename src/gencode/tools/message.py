@@ -2,15 +2,15 @@
 
 from typing import Annotated
 
-from gencode.agent.outgoing_mail import Secretary
+from gencode.agent.outgoing_mail import Messaging
 from gencode.agent.toolbox import Param, Tool, ToolContext, tool
-from gencode.channels.outbox import LONGEST, Draft
+from gencode.channels.outbox import LONGEST, OutgoingMessage
 from gencode.core.address import address
 from gencode.core.errors import ToolError
 from gencode.core.text import one_line
 
 
-def message(secretary: Secretary | None) -> Tool:
+def message(secretary: Messaging | None) -> Tool:
     """The tool message over the channels of a session."""
 
     @tool(effect="write", name="message", on_request=True)
@@ -37,7 +37,7 @@ def message(secretary: Secretary | None) -> Tool:
         if not chat_id and not own:
             raise ToolError(f"Set chat_id to the recipient in {name}.")
         to = address(name, chat_id or origin.chat)
-        why = await secretary.outbox.send(Draft(to, content, ctx.task))
+        why = await secretary.outbox.send(OutgoingMessage(to, content, ctx.task))
         if why:
             return f"The message to {to} could not be delivered yet and will be retried: {why}"
         return f"The message was delivered to {to}."

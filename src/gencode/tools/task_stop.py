@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-from gencode.agent.ports import Sent, Struck, Verb
+from gencode.agent.ports import ControlResult, StartedTask, StopAction
 from gencode.agent.toolbox import ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError
 from gencode.core.ids import SHELL
@@ -16,7 +16,7 @@ from gencode.tools.task_output import delegate_of, in_foreground
 MOST_NAMED = 8
 
 
-async def preview_stop(ctx: ToolContext, task_id: str, how: Verb) -> str:
+async def preview_stop(ctx: ToolContext, task_id: str, how: StopAction) -> str:
     """The tasks that a stop would end, for the approval dialog; empty for a command, which the call names."""
     if task_id.startswith(SHELL):
         return ""
@@ -30,7 +30,7 @@ async def TASK_STOP(
     ctx: ToolContext,
     task_id: Annotated[str, "The id that Task or Bash gave"],
     how: Annotated[
-        Verb, "keep: it reports first; tree: its subagents too; interrupt: it continues after"
+        StopAction, "keep: it reports first; tree: its subagents too; interrupt: it continues after"
     ] = "stop",
 ) -> ToolOutput:
     """Stop a task or command that runs in the background. What it has found so far is kept."""
@@ -51,7 +51,7 @@ async def TASK_STOP(
     return ToolOutput(f"{text}\n\nIts last message:\n{said}", trace)
 
 
-async def _stop_shell(ctx: ToolContext, name: str, how: Verb) -> ToolOutput:
+async def _stop_shell(ctx: ToolContext, name: str, how: StopAction) -> ToolOutput:
     shell = ctx.shells().find(name)
     if how == "interrupt":
         raise ToolError(f"{name} is a command: it can be stopped, but not resumed.")
@@ -61,7 +61,7 @@ async def _stop_shell(ctx: ToolContext, name: str, how: Verb) -> ToolOutput:
     return shell_ended(shell, f"{name} was stopped, with all it had started.")
 
 
-def _told(struck: Struck, how: Verb) -> str:
+def _told(struck: ControlResult, how: StopAction) -> str:
     """The tasks that were stopped, and the subagents that still run."""
     outcome, task = struck.outcome, struck.outcome.agent_id
     below = _named([each for each in struck.hit if each.task != task])
@@ -79,17 +79,17 @@ def _told(struck: Struck, how: Verb) -> str:
     return f"Task {task} of {outcome.agent} {said}{also}{left}{way}"
 
 
-def _itself(struck: Struck) -> bool:
+def _itself(struck: ControlResult) -> bool:
     return any(each.task == struck.outcome.agent_id for each in struck.hit)
 
 
-def _as_it_is(struck: Struck) -> str:
+def _as_it_is(struck: ControlResult) -> str:
     status = struck.outcome.status
     if status.ended:
         return f"had already finished ({status})"
     return "is waiting in the queue" if status is Status.PENDING else "does not respond"
 
 
-def _named(tasks: Sequence[Sent]) -> str:
+def _named(tasks: Sequence[StartedTask]) -> str:
     rest = f" and {len(tasks) - MOST_NAMED} more" if len(tasks) > MOST_NAMED else ""
     return ", ".join(f"{each.task} ({each.agent})" for each in tasks[:MOST_NAMED]) + rest

@@ -11,7 +11,7 @@ from gencode.permissions.urls import judge_url
 
 if TYPE_CHECKING:
     from gencode.tools.web_page import WebPage
-    from gencode.web.client import Internet
+    from gencode.web.client import WebResolver
 
 KEPT_SECONDS = 15 * 60.0
 KEPT_CHARACTERS = 20 * 1024 * 1024
@@ -51,7 +51,7 @@ class PageCache:
             self._size -= len(page.text)
 
 
-def web_fetch(internet: "Internet | None" = None, clock: Callable[[], float] = time.monotonic) -> Tool:
+def web_fetch(internet: "WebResolver | None" = None, clock: Callable[[], float] = time.monotonic) -> Tool:
     """The tool WebFetch with a cache of its own; `internet` replaces the real one in tests."""
     copies = PageCache(clock)
 

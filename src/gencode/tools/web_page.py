@@ -13,7 +13,7 @@ from gencode.core.errors import ToolError
 from gencode.core.text import CLIP
 from gencode.permissions.urls import Target
 from gencode.tools.files import size_text
-from gencode.web.client import Fetched, Internet, WebLimits, WebRequest, fetch
+from gencode.web.client import WebLimits, WebRequest, WebResolver, WebResponse, fetch
 from gencode.web.html_to_markdown import to_markdown
 from gencode.web.response_text import decoded, media_type, shape_of
 
@@ -36,7 +36,7 @@ class WebPage(Struct, frozen=True):
     mark: str = ""
 
 
-async def fetch_page(target: Target, internet: Internet) -> tuple[WebPage, bool]:
+async def fetch_page(target: Target, internet: WebResolver) -> tuple[WebPage, bool]:
     """Fetch a page; also whether it may be cached."""
 
     async def follow(to: Target) -> None:
@@ -59,7 +59,7 @@ async def fetch_page(target: Target, internet: Internet) -> tuple[WebPage, bool]
     return page, whole and 200 <= fetched.status < 300 and fetched.cut != "seconds" and not no_store
 
 
-def _read(fetched: Fetched, give_up: Callable[[], bool]) -> tuple[WebPage, bool]:
+def _read(fetched: WebResponse, give_up: Callable[[], bool]) -> tuple[WebPage, bool]:
     """The page of an answer, and whether all that arrived was read."""
     content_type = fetched.headers.get("content-type", "")
     kind = media_type(content_type) or "no stated type"
@@ -85,7 +85,7 @@ def _read(fetched: Fetched, give_up: Callable[[], bool]) -> tuple[WebPage, bool]
     return WebPage(fetched.url, fetched.status, about, text.strip("\n"), notes, mark), whole
 
 
-def _cut_notes(fetched: Fetched) -> tuple[str, ...]:
+def _cut_notes(fetched: WebResponse) -> tuple[str, ...]:
     match fetched.cut:
         case "bytes":
             return (f"the page is longer than {size_text(LIMITS.most_bytes)}; this is its beginning",)

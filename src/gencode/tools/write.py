@@ -4,7 +4,7 @@ import asyncio
 from typing import Annotated
 
 from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
-from gencode.files.openers import Expected, NotThere, open_for_reading
+from gencode.files.openers import Expected, PathMissing, open_for_reading
 from gencode.tools.file_changes import CancelFlag, apply_change, as_seen, change, check_missing, difference
 from gencode.tools.files import size_text
 from gencode.tools.text_files import NotText, checked, counted, line_count, read_text
@@ -32,7 +32,7 @@ def _write(ctx: ToolContext, file_path: str, content: str, wanted: CancelFlag) -
     try:
         with open_for_reading(place) as file:
             expected = as_seen(ctx, place, file)
-    except NotThere:
+    except PathMissing:
         check_missing(ctx, place)
         expected = "absent"
     wanted.check()
@@ -46,7 +46,7 @@ def _compared(ctx: ToolContext, file_path: str, content: str) -> str:
     try:
         with open_for_reading(ctx.place(file_path)) as file:
             before = read_text(file, file_path).text
-    except NotThere:
+    except PathMissing:
         return f"A new file:\n{difference('', content)}"
     except NotText as error:
         return f"The whole file is replaced. {error}\n{difference('', content)}"

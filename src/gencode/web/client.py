@@ -65,7 +65,7 @@ class WebRequest(Struct, frozen=True):
     body: bytes | None = None
 
 
-class Fetched(Struct, frozen=True):
+class WebResponse(Struct, frozen=True):
     """The answer of the last hop; the names of its headers are in lower case."""
 
     status: int
@@ -80,7 +80,7 @@ class Fetched(Struct, frozen=True):
         return self.hops[-1].target.url
 
 
-class Internet:
+class WebResolver:
     """How names become addresses, and where an address is. Tests pass a small one of their own, as an object:
     no setting, file or variable can do that.
     """
@@ -106,7 +106,7 @@ class Internet:
 
 
 LIMITS = WebLimits()
-INTERNET = Internet()
+INTERNET = WebResolver()
 
 
 async def fetch(
@@ -114,12 +114,12 @@ async def fetch(
     limits: WebLimits = LIMITS,
     *,
     follow: Follow | None = None,
-    internet: Internet = INTERNET,
-) -> Fetched:
+    internet: WebResolver = INTERNET,
+) -> WebResponse:
     """Fetch a page from the public web; ToolError says why not."""
     _check(request)
     # Loading the client for the first time is not the server's time, so it comes before the clock.
-    journey = _Journey(request, limits, internet, _breaks())
+    journey = _RequestChain(request, limits, internet, _breaks())
     clock = asyncio.timeout(limits.seconds)
     try:
         async with clock:
@@ -131,14 +131,14 @@ async def fetch(
     return journey.arrived()
 
 
-class _Journey:
+class _RequestChain:
     """One fetch on its way: the hops so far, and the page of the last one."""
 
     def __init__(
         self,
         request: WebRequest,
         limits: WebLimits,
-        internet: Internet,
+        internet: WebResolver,
         breaks: tuple[type[Exception], ...],
     ) -> None:
         self._limits = limits
@@ -152,7 +152,7 @@ class _Journey:
         self._hops: list[Hop] = []
         self._status = 0
         self._answer: dict[str, str] = {}
-        self._page: _Page | None = None
+        self._page: _BodyReader | None = None
         self._cut: Cut = ""
 
     async def travel(self, clock: asyncio.Timeout, follow: Follow | None) -> None:
@@ -171,10 +171,10 @@ class _Journey:
             raise ToolError(f"{self._next.host} did not answer within {seconds}; try again or another page.")
         self._cut = "seconds"
 
-    def arrived(self) -> Fetched:
+    def arrived(self) -> WebResponse:
         """The answer as the caller gets it."""
         body = b"".join(self._page.pieces) if self._page else b""
-        return Fetched(self._status, self._answer, body, self._cut, tuple(self._hops))
+        return WebResponse(self._status, self._answer, body, self._cut, tuple(self._hops))
 
     async def _hop(self) -> Hop:
         target = self._next
@@ -211,7 +211,7 @@ class _Journey:
         host, packing = self._next.host, response.headers.get("Content-Encoding", "identity").strip().lower()
         if packing not in ("identity", "gzip", "x-gzip") and self._method != "HEAD":
             raise ToolError(f"{host} packed its page in a way that was not asked for; try another page.")
-        self._page = page = _Page(self._limits.most_bytes, packed=packing != "identity")
+        self._page = page = _BodyReader(self._limits.most_bytes, packed=packing != "identity")
         try:
             while not page.full and (piece := await response.content.readany()):
                 page.take(piece)
@@ -237,7 +237,7 @@ class _Journey:
             self._headers = {name: value for name, value in self._headers.items() if name.lower() in kept}
 
 
-class _Page:
+class _BodyReader:
     """The beginning of a page, unpacked as it arrives; never more than wanted is held or unpacked."""
 
     def __init__(self, most: int, *, packed: bool) -> None:
@@ -321,7 +321,7 @@ def _spelled(target: Target) -> Any:
     return URL(target.origin + quote(target.rest, safe=_UNQUOTED), encoded=True)
 
 
-def _client(hop: Hop, internet: Internet) -> "aiohttp.ClientSession":
+def _client(hop: Hop, internet: WebResolver) -> "aiohttp.ClientSession":
     """A client for one request, which knows no address but those of its hop."""
     import aiohttp
 
@@ -337,7 +337,7 @@ def _client(hop: Hop, internet: Internet) -> "aiohttp.ClientSession":
     )
 
 
-def _pinned(hop: Hop, internet: Internet) -> "AbstractResolver":
+def _pinned(hop: Hop, internet: WebResolver) -> "AbstractResolver":
     """A resolver that looks nothing up: it gives the addresses that were judged.
 
     It is not asked when the host is an address: then the URL itself is what was judged.

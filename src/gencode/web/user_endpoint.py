@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "gencode"}
 
 
-class Answer(Struct, frozen=True):
+class EndpointResponse(Struct, frozen=True):
     """What came back."""
 
     status: int
     body: bytes
 
 
-async def ask_endpoint(name: str, url: str, limits: WebLimits = LIMITS) -> Answer:
+async def ask_endpoint(name: str, url: str, limits: WebLimits = LIMITS) -> EndpointResponse:
     """GET an address; ToolError says in terms of `name` why there is no answer."""
     import aiohttp
 
@@ -45,7 +45,7 @@ async def ask_endpoint(name: str, url: str, limits: WebLimits = LIMITS) -> Answe
         raise ToolError(f"{name} cannot be reached; does it run?") from None
     if body is None:
         raise ToolError(f"{name} answered with more than anybody can read.")
-    return Answer(response.status, body)
+    return EndpointResponse(response.status, body)
 
 
 async def _body(response: "aiohttp.ClientResponse", most: int) -> bytes | None:

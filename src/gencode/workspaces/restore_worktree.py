@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.spec import Workspace
 from gencode.core.task import Task
-from gencode.journal.folder_snapshot import Returned, as_reason
+from gencode.journal.folder_snapshot import ReturnedChanges, as_reason
 from gencode.workspaces.transfer.apply_changes import Homecoming, catch_up
 from gencode.workspaces.transfer.latest_work import Ground
 from gencode.workspaces.worktrees.agent_work import state_of
@@ -165,7 +165,7 @@ async def _after_worker(
     return Stand(made, told=_filled(RETURNED, made, left, where=where))
 
 
-async def _caught_up(ground: Ground, tree: Worktree, work: Returned) -> str:
+async def _caught_up(ground: Ground, tree: Worktree, work: ReturnedChanges) -> str:
     """Bring what came back of a task into its worktree; why not, and where it is, if that does not fit."""
     why = await catch_up(tree, work.commit, work.parcel.start or work.parcel.tip)
     if not why or ground.back is None or ground.parcels is None:
@@ -246,7 +246,7 @@ async def _as_before(source: Source, before: Worktree | None, task: Task) -> Sou
     return replace(source, begun=words.format(task=task.id, repository=source.top), after=after)
 
 
-def _is_mixed(work: Returned) -> bool:
+def _is_mixed(work: ReturnedChanges) -> bool:
     """Whether a task was sent with what a person had not committed."""
     return work.parcel.head != work.parcel.tip
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from acp.exceptions import RequestError
 
-from gencode.interfaces.acp.session_addresses import Addresses
+from gencode.interfaces.acp.editor_session import SessionNames
 from tests.interfaces.acp.driving import WAIT, Wired, waiting, wired
 from tests.interfaces.cli.running import gen, script, send
 from tests.providers.dialects import chat_chunk
@@ -111,7 +111,7 @@ async def test_a_session_of_an_earlier_version_is_found_by_the_name_that_its_edi
 ) -> None:
     model = script(tmp_path, main=[{"text": "One."}])
     told = gen("-p", "Hello.", "--model", model, "--output-format", "json", cwd=tmp_path)
-    Addresses(home / ".gen", tmp_path).bind("acp-0123456789abcdef", told.json["sessionId"])
+    SessionNames(home / ".gen", tmp_path).bind("acp-0123456789abcdef", told.json["sessionId"])
     async with wired(tmp_path, "--model", model) as wire:
         listed = await wire.agent.list_sessions(cwd=str(tmp_path))
         (name,) = [each.session_id for each in listed.sessions]

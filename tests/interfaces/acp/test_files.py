@@ -38,7 +38,7 @@ async def test_an_unsaved_buffer_is_read_and_changed_through_the_editor(wire: Wi
     assert [each["status"] for each in calls] == ["failed", "completed"]
     assert "was not read in this task; Read it first" in str(calls[0]["content"])
     told = result(editor, session, "Read(a.txt)")
-    assert "     1\tan unsaved line\n[the editor has unsaved changes in this file" in told
+    assert "     1\tan unsaved line\n[this is the editor's version of the file" in told
     assert "unsaved changes" not in result(editor, session, "Read(clean.txt)")
     assert editor.written == {str(path): "an changed line\n"}
     assert path.read_text() == "an changed line\n"
@@ -113,7 +113,7 @@ async def test_nothing_is_done_to_a_file_that_the_editor_does_not_show(
     session = await wire.new(tmp_path, main=[{"calls": [read("a.txt")]}, {"calls": [WRITE]}, {"text": "ok"}])
     await wire.say(session, "Go.")
     told = result(wire.editor, session, "Read(a.txt)")
-    assert "The editor did not show a.txt: " in told
+    assert "The editor did not return a.txt: " in told
     assert "on the disk" not in told
     assert wire.editor.call(session, "Write(a.txt)")["status"] == "failed"
     assert (path.read_text(), wire.editor.written) == ("on the disk\n", {})

@@ -24,10 +24,9 @@ from gencode.core.messages import AssistantMessage, Image, UserMessage
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.visible import visible
-from gencode.interfaces.acp.call_display import call_shown, plan_entries
-from gencode.interfaces.acp.prompt_results import Prompt, Prompts
-from gencode.interfaces.acp.prompts import MOST_OF_ONE, prompt_text
-from gencode.interfaces.acp.update_queue import Outbox
+from gencode.interfaces.acp.editor_client import UpdateQueue
+from gencode.interfaces.acp.prompts import MOST_OF_ONE, PendingPrompt, PendingPrompts, prompt_text
+from gencode.interfaces.acp.tool_call_updates import describe_call, plan_entries
 from gencode.interfaces.render.transcript import Call
 
 
@@ -44,9 +43,9 @@ class Sent:
         self.updates.append(update)
 
 
-async def drained(out: Outbox) -> None:
+async def drained(out: UpdateQueue) -> None:
     """Send everything that waits."""
-    pumping = asyncio.create_task(out.pump())
+    pumping = asyncio.create_task(out.send_all())
     out.release()
     await out.flush()
     pumping.cancel()
@@ -55,15 +54,15 @@ async def drained(out: Outbox) -> None:
 
 async def test_what_waits_for_a_slow_editor_is_joined() -> None:
     sent = Sent()
-    out = Outbox(sent.send, held=True)
+    out = UpdateQueue(sent.send, held=True)
     for piece in ("one ", "two ", "\x1b[31m", "three\r", "\nfour"):
-        out.say("agent_message_chunk", piece)
-    out.show(start_tool_call("a", "Read", status="pending"))
-    out.show(update_tool_call("a", status="in_progress"))
-    out.show(update_tool_call("a", status="in_progress"))
-    out.show(update_tool_call("a", status="completed", title="Read(x)"))
-    out.end()
-    out.say("agent_message_chunk", "five")
+        out.add_text("agent_message_chunk", piece)
+    out.add(start_tool_call("a", "Read", status="pending"))
+    out.add(update_tool_call("a", status="in_progress"))
+    out.add(update_tool_call("a", status="in_progress"))
+    out.add(update_tool_call("a", status="completed", title="Read(x)"))
+    out.end_message()
+    out.add_text("agent_message_chunk", "five")
     await drained(out)
     words, call, last = sent.updates
     assert words.content.text == "one two \\x1b[31mthree\nfour"
@@ -79,11 +78,11 @@ async def test_an_editor_that_is_gone_holds_nobody() -> None:
         tried.append(update)
         raise ConnectionError("closed")
 
-    out = Outbox(gone)
-    out.note("said to nobody")
-    await out.pump()
-    out.say("agent_message_chunk", "more")
-    out.show(start_tool_call("a", "Read"))
+    out = UpdateQueue(gone)
+    out.add_note("said to nobody")
+    await out.send_all()
+    out.add_text("agent_message_chunk", "more")
+    out.add(start_tool_call("a", "Read"))
     await out.flush()
     assert [each.content.text for each in tried] == ["\n\n> said to nobody\n\n"]
 
@@ -101,10 +100,10 @@ FLAG = st.just("🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f
 def test_pieces_are_made_visible_as_the_whole_text_would_be(pieces: list[str]) -> None:
     async def spoken() -> str:
         sent = Sent()
-        out = Outbox(sent.send, held=True)
+        out = UpdateQueue(sent.send, held=True)
         for piece in pieces:
-            out.say("agent_message_chunk", piece)
-        out.end()
+            out.add_text("agent_message_chunk", piece)
+        out.end_message()
         await drained(out)
         return "".join(each.content.text for each in sent.updates)
 
@@ -117,9 +116,9 @@ def fact(each: AnyFact) -> Event:
     return Event("lead", 1, "2026-01-01T00:00:00.000000Z", each)
 
 
-def heard(prompts: Prompts, *facts: AnyFact, rests: bool = False, busy: bool = False) -> None:
+def heard(prompts: PendingPrompts, *facts: AnyFact, rests: bool = False, busy: bool = False) -> None:
     for each in facts:
-        prompts.hear(fact(each), rests=rests, busy=busy)
+        prompts.add_event(fact(each), idle=rests, busy=busy)
 
 
 SAID = MessageAdded(UserMessage("go"))
@@ -136,15 +135,15 @@ SAID = MessageAdded(UserMessage("go"))
     ],
 )
 async def test_how_a_turn_ended_is_the_stop_reason(end: TaskEnded, reason: str) -> None:
-    prompts = Prompts()
+    prompts = PendingPrompts()
     prompt = prompts.begin()
     heard(prompts, SAID, MessageAdded(AssistantMessage("done")), end)
-    assert await prompt.over == reason
+    assert await prompt.reason == reason
 
 
 @pytest.mark.parametrize(("stop", "reason"), [("length", "max_tokens"), ("content_filter", "refusal")])
 async def test_what_the_model_says_about_its_end_counts(stop: str, reason: str) -> None:
-    prompts = Prompts()
+    prompts = PendingPrompts()
     prompt = prompts.begin()
     heard(
         prompts,
@@ -152,39 +151,39 @@ async def test_what_the_model_says_about_its_end_counts(stop: str, reason: str) 
         MessageAdded(AssistantMessage("do", stop=stop)),
         TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED),
     )
-    assert await prompt.over == reason
+    assert await prompt.reason == reason
 
 
 async def test_a_turn_that_failed_is_an_error_unless_it_was_cancelled() -> None:
-    prompts = Prompts()
+    prompts = PendingPrompts()
     first = prompts.begin()
     heard(prompts, SAID, TaskEnded(Status.FAILED, error="no model", reason=EndReason.FAILED))
     with pytest.raises(RequestError, match="no model"):
-        await first.over
+        await first.reason
     prompts.forget(first)
     second = prompts.begin()
     prompts.cancel()
     heard(prompts, SAID, TaskEnded(Status.FAILED, error="no model", reason=EndReason.FAILED))
-    assert await second.over == "cancelled"
+    assert await second.reason == "cancelled"
 
 
 async def test_a_prompt_is_answered_while_others_still_work_and_only_once_it_was_heard() -> None:
-    prompts = Prompts()
+    prompts = PendingPrompts()
     first, second = prompts.begin(), prompts.begin()
     heard(prompts, SAID)
     heard(prompts, MessageAdded(AssistantMessage("they work")), rests=True, busy=True)
-    assert await first.over == "end_turn"
-    assert not second.over.done()
+    assert await first.reason == "end_turn"
+    assert not second.reason.done()
     heard(prompts, SAID)
     heard(prompts, MessageAdded(AssistantMessage("and so do I")), rests=True, busy=True)
-    assert await second.over == "end_turn"
+    assert await second.reason == "end_turn"
 
 
 async def test_a_prompt_ends_once() -> None:
-    prompt = Prompt()
+    prompt = PendingPrompt()
     prompt.end("end_turn")
     prompt.fail("too late")
-    assert await prompt.over == "end_turn"
+    assert await prompt.reason == "end_turn"
 
 
 def test_a_prompt_is_its_words_then_what_came_along(tmp_path: Path) -> None:
@@ -200,8 +199,8 @@ def test_a_prompt_is_its_words_then_what_came_along(tmp_path: Path) -> None:
     )
     assert text == (
         "Look at @src/a b.py#L3 and @/elsewhere/b.txt"
-        "[https://example.com/c is no text and cannot be shown here]\n\n"
-        "The user points to:\n- src/a b.py#L3\n\n"
+        "[https://example.com/c is not text and was left out]\n\n"
+        "Files the user refers to:\n- src/a b.py#L3\n\n"
         "/elsewhere/b.txt, as the editor shows it:\n````\n```\nx\n```\n````"
     )
 
@@ -210,7 +209,7 @@ def test_what_comes_along_is_bounded(tmp_path: Path) -> None:
     long = resource_block(embedded_text_resource("file:///long", "x" * (MOST_OF_ONE + 7)))
     text = prompt_text([long], tmp_path)
     assert text.count("x") < MOST_OF_ONE + 10
-    assert "[… 7 more characters are left out; Read the file]" in text
+    assert "[… 7 more characters" in text
 
 
 @pytest.mark.parametrize(
@@ -228,7 +227,7 @@ def test_a_call_is_shown_in_the_words_of_the_protocol(state: Any, status: str, t
     call = Call(
         "1", "Grep", "Grep(x\x1b)", {"pattern": "x\x1b", "path": "src", "many": [1]}, state, "", "why"
     )
-    shown = call_shown("name", call, tmp_path).start().model_dump(by_alias=True, exclude_none=True)
+    shown = describe_call("name", call, tmp_path).start().model_dump(by_alias=True, exclude_none=True)
     shown.pop("content", None)
     assert shown == {
         "sessionUpdate": "tool_call",
@@ -244,10 +243,10 @@ def test_a_call_is_shown_in_the_words_of_the_protocol(state: Any, status: str, t
 def test_pictures_are_shown_as_far_as_there_is_room(tmp_path: Path) -> None:
     images = [Image("image/png", "A" * 3_000_000) for _ in range(4)]
     call = Call("1", "paint", "paint()", {}, "done", "painted")
-    shown = call_shown("name", call, tmp_path, images=images).content
+    shown = describe_call("name", call, tmp_path, images=images).content
     kinds = [each.content.type for each in shown if isinstance(each, ContentToolCallContent)]
     assert kinds == ["text", "image", "image", "text"]
-    assert "[2 large pictures are not shown here]" in str(shown[-1])
+    assert "[2 more pictures" in str(shown[-1])
 
 
 @pytest.mark.parametrize(

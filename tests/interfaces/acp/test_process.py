@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode.core.extras import installing
-from gencode.interfaces.acp.json_lines import LONGEST_LINE, taken
+from gencode.interfaces.acp.stdio_transport import LONGEST_LINE, parse_line
 from tests.interfaces.acp.driving import SECONDS, begun, ended
 from tests.interfaces.cli.running import gen, script
 
@@ -119,7 +119,7 @@ def test_without_the_package_a_sentence_says_how_to_get_it(tmp_path: Path) -> No
     | st.from_regex(rb'\{"(id|method|result|error|params)": ?[0-9a-z\[\]{}",: ]{0,40}\}')
 )
 def test_every_line_becomes_a_message_or_a_fault(line: bytes) -> None:
-    found = taken(line)
+    found = parse_line(line)
     if found is not None and "fault" in found:
         assert found["fault"]["error"]["code"] in (-32_700, -32_600)
     elif found is not None:

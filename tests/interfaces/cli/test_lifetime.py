@@ -109,7 +109,7 @@ def test_the_process_of_a_task_in_the_background_ends_with_it(tmp_path: Path, si
 LEAVES = """
 import asyncio, atexit, sys
 
-from gencode.interfaces import lifetime
+from gencode.interfaces import event_loop_runner
 
 atexit.register(print, "cleaned up")
 
@@ -149,7 +149,7 @@ async def work() -> int:
 
 
 kept, pieces = [], []
-sys.exit(lifetime.leave(lifetime.run_to_end(work())))
+sys.exit(event_loop_runner.leave(event_loop_runner.run_to_end(work())))
 """
 
 

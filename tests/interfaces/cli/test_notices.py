@@ -12,7 +12,7 @@ from gencode.core.events import (
 )
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
-from gencode.core.task import Delivered, Task, TaskTerms
+from gencode.core.task import DeliveredResults, Task, TaskTerms
 from gencode.interfaces.chat.notices import Notice, all_named, ended_meanwhile, named, notice_of
 from gencode.interfaces.render.agent_view import View, fold
 
@@ -80,7 +80,7 @@ def test_what_ended_while_a_conversation_was_closed_is_told_once() -> None:
         AT,
         Status.COMPLETED,
         9,
-        delivered=Delivered(("told",)),
+        delivered=DeliveredResults(("told",)),
     )
     children = [
         task("told", Status.COMPLETED, background=True),

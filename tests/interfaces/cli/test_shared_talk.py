@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gencode.agent.ports import StopAction
 from gencode.core.events import Event, TaskEnded, TextArrived
 from gencode.core.messages import UserMessage
 from gencode.core.quoting import unquoted
@@ -20,7 +21,6 @@ from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.render.transcript import Reply, hear
 from gencode.journal.store import TaskQuery
 from gencode.stores.sqlite import SqliteStore
-from gencode.tasks.control import Verb
 from gencode.tasks.service import COME_BACK
 from gencode.testing import call, says, scripted
 from tests.stores.other_program import rows
@@ -89,7 +89,7 @@ async def test_a_turn_that_waits_for_others_hears_what_somebody_woke_elsewhere(t
         (child,) = here.view.launched(here.session or "")
         await here.say("and another one")
         await until(lambda: here.lead and here.lead.turns == 4)
-        assert (await there.gen.send(child, "and now?"))[1]
+        assert (await there.gen.send(child, "and now?")).resumed
         await until(lambda: here.lead and here.lead.turns == 5)
         heard = transcript_of(await here.gen.store.events(here.session or ""))
         told = [each for each in heard if isinstance(each, UserMessage) and each.delivers]
@@ -101,7 +101,7 @@ async def test_a_turn_that_waits_for_others_hears_what_somebody_woke_elsewhere(t
 @pytest.mark.parametrize("elsewhere", [True, False])
 @pytest.mark.parametrize("first", ["tree", "interrupt"])
 async def test_what_a_person_stopped_wakes_nobody_and_is_told_in_the_next_turn(
-    tmp_path: Path, first: Verb, elsewhere: bool
+    tmp_path: Path, first: StopAction, elsewhere: bool
 ) -> None:
     sent = [call("Task", subagent_type="Explore", prompt=each, run_in_background=True) for each in "ab"]
     script = ([says("", *sent), says("sent"), says("told")], [says("never", delay_ms=600_000)])

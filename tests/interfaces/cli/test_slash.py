@@ -16,7 +16,7 @@ from gencode.interfaces.chat.slash_commands import (
     parse,
 )
 
-PAGE = Path(__file__).parents[2] / "docs" / "howto" / "terminal.md"
+PAGE = Path(__file__).parents[3] / "docs" / "howto" / "terminal.md"
 
 
 @pytest.mark.parametrize("text", ["/help", "/stop 9f3a", "/Mode plan"])

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gencode.channels.outbox import Webhook, WebhookSettings
+from gencode.channels.outbox import WebhookChannel, WebhookSettings
 from gencode.core.address import parse_address
 from gencode.core.ids import stamp
 from gencode.interfaces.http.chat_addresses import Chats
-from gencode.schedule.appointments import Appointment
+from gencode.schedule.appointments import ScheduledJob
 from gencode.testing import call, says
 from tests.interfaces.http.serving import Client, served, take
 from tests.workspaces.village import page, village_in
@@ -155,7 +155,7 @@ async def test_servers_of_two_folders_look_after_their_own_chats(tmp_path: Path,
 async def test_a_channel_that_takes_nothing_is_named_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hook = Webhook("team", WebhookSettings("http://127.0.0.1:9/in"))
+    hook = WebhookChannel("team", WebhookSettings("http://127.0.0.1:9/in"))
     async with served(tmp_path, main=[says("one"), says("two")]) as site:
         site.gen.secretary.outbox.register("team", hook)
         session = (await say(site.client, "hello", "team/room"))["sessionId"]
@@ -218,7 +218,7 @@ async def test_a_webhook_is_a_channel_and_a_chat_behind_it_is_told_what_came(tmp
         served(tmp_path, main=main, Explore=[says("In a.py.", delay_ms=200)]) as site,
     ):
         house = await village.build("hook.example.net", page(b"ok"))
-        hook = Webhook("team", WebhookSettings("http://hook.example.net/in"), village)
+        hook = WebhookChannel("team", WebhookSettings("http://hook.example.net/in"), village)
         site.gen.secretary.outbox.register("team", hook)
         session = (await say(site.client, "find it", "team/room"))["sessionId"]
         await site.client.ended(session)
@@ -237,7 +237,7 @@ async def test_what_is_planned_runs_in_the_server_and_reaches_its_chat(tmp_path:
         now = stamp()
         planned = (f"at {now}", "What time is it?", "UTC", str(tmp_path), site.gen.root.policy, now, now)
         model = f"scripted:{tmp_path}/script.json"
-        await site.gen.store.agenda.plan(Appointment(*planned, model=model, to="file:team"), 10)
+        await site.gen.store.agenda.plan(ScheduledJob(*planned, model=model, to="file:team"), 10)
 
         async def told() -> bool:
             return any("It is nine." in line for line in sent_on(home))

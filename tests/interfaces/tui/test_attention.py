@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from textual import events
 
 from gencode.core.messages import ToolCall
-from gencode.core.questions import NOBODY, Answer, Away, Inquiry, Option, Patience, Question
+from gencode.core.questions import NOBODY, Answer, AnswerTimeout, Inquiry, Option, Question, QuestionOrigin
 from gencode.core.rules import Action, Decision
 from gencode.interfaces.tui import keyboard, question_dialogs
 from gencode.interfaces.tui.question_dialogs import AskScreen, InquiryScreen
@@ -19,7 +19,7 @@ from gencode.testing import says
 from tests.interfaces.tui.driving import Seat, seated, turns
 
 QUIET = 1_000.0
-AWAY = Away("/elsewhere", "vm", True, 500.0)
+AWAY = QuestionOrigin("/elsewhere", "vm", True, 500.0)
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def long_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(question_dialogs, "PARTING_SECONDS", 0.1)
 
 
-def wants(command: str, away: Away | None = None) -> Question:
+def wants(command: str, away: QuestionOrigin | None = None) -> Question:
     call = ToolCall(command, "Bash", {"command": command})
     rules = (f"Bash({command})",)
     return Question("t", "main", call, Decision(Action.ASK, "it is asked"), rules=rules, away=away)
@@ -150,7 +150,7 @@ async def test_a_question_says_when_its_default_counts_and_leaves_time_to_who_ty
     asked = inquires()
     inquiry = replace(asked.inquiries[0], default="blue")
     async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        first = asks(seat, replace(asked, inquiries=(inquiry,), patience=Patience(25.0)))
+        first = asks(seat, replace(asked, inquiries=(inquiry,), patience=AnswerTimeout(25.0)))
         await shows(seat, "Which colour?")
         await seat.assert_sees("Without an answer this counts at ")
         assert ", in 0:2" in seat.screen and ": blue" in seat.screen
@@ -163,7 +163,7 @@ async def test_a_question_says_when_its_default_counts_and_leaves_time_to_who_ty
 
 async def test_words_for_a_question_whose_time_is_over_are_kept(tmp_path: Path) -> None:
     async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        first = asks(seat, replace(inquires(), patience=Patience(600.0, 3.0)))
+        first = asks(seat, replace(inquires(), patience=AnswerTimeout(600.0, 3.0)))
         await shows(seat, "Which colour?")
         await pressed(seat, "tab", after=2)
         await pressed(seat, *"dark", after=2)

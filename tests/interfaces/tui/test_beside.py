@@ -5,7 +5,7 @@ from pathlib import Path
 from gencode.core.rules import Policy
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.tui.app import run_due
-from gencode.schedule.appointments import Appointment
+from gencode.schedule.appointments import ScheduledJob
 from gencode.stores.memory import MemoryStore
 from gencode.testing import says
 from tests.interfaces.tui.driving import seated, turns
@@ -15,7 +15,7 @@ LONG_AGO = "2026-03-10T09:00:00.000000Z"
 
 async def test_runs_that_were_missed_are_told_when_the_app_is_opened(tmp_path: Path) -> None:
     store = MemoryStore()
-    job = Appointment(
+    job = ScheduledJob(
         "at 2026-03-10T09:00:00+00:00", "look", "UTC", str(tmp_path), Policy(), LONG_AGO, LONG_AGO
     )
     made = await store.agenda.plan(job, 10)

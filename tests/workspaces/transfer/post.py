@@ -5,8 +5,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gencode.journal.dispatch import Lack
-from gencode.journal.folder_snapshot import Parcel, Returned
+from gencode.journal.dispatch import MissingPart
+from gencode.journal.folder_snapshot import FolderSnapshot, ReturnedChanges
 from gencode.workspaces.transfer.snapshot_builder import Packer
 from gencode.workspaces.transfer.worker_copy import Guest, Lodging, lodge
 
@@ -18,8 +18,8 @@ class Office:
 
     def __init__(self) -> None:
         self.packs: dict[str, bytes] = {}
-        self.back: dict[str, tuple[Returned, bytes]] = {}
-        self.hindered: list[tuple[str, str, str, Lack]] = []
+        self.back: dict[str, tuple[ReturnedChanges, bytes]] = {}
+        self.hindered: list[tuple[str, str, str, MissingPart]] = []
         self.lodgings: list[Lodging] = []
         self.kept = 0
         self.owner = "me"
@@ -34,16 +34,16 @@ class Office:
     async def pack(self, pack: str) -> bytes | None:
         return self.packs.get(pack)
 
-    async def hand_in(self, returned: Returned, body: bytes, owner: str) -> bool:
+    async def hand_in(self, returned: ReturnedChanges, body: bytes, owner: str) -> bool:
         if owner != self.owner:
             return False
         self.back[returned.task] = (returned, body)
         return True
 
-    async def returned(self, task: str) -> tuple[Returned, bytes] | None:
+    async def returned(self, task: str) -> tuple[ReturnedChanges, bytes] | None:
         return self.back.get(task)
 
-    async def waiting(self) -> list[Returned]:
+    async def waiting(self) -> list[ReturnedChanges]:
         return [each for each, _ in self.back.values() if not each.taken]
 
     async def taken(self, task: str, commit: str) -> bool:
@@ -52,19 +52,19 @@ class Office:
         self.back[task] = (replace(work, taken=True), body)
         return not work.taken
 
-    async def hinder(self, task: str, worker: str, why: str, lacks: Lack) -> None:
+    async def hinder(self, task: str, worker: str, why: str, lacks: MissingPart) -> None:
         self.hindered.append((task, worker, why, lacks))
 
     async def forget(self) -> None:
         self.packs.clear()
 
 
-async def sent(folder: Path, office: Office) -> Parcel:
+async def sent(folder: Path, office: Office) -> FolderSnapshot:
     """A folder as a parcel."""
     return await Packer(folder, folder.parent / "own", office).pack()
 
 
-async def arrived(parcel: Parcel, office: Office, home: Path, task: str = TASK) -> Lodging:
+async def arrived(parcel: FolderSnapshot, office: Office, home: Path, task: str = TASK) -> Lodging:
     """The copy of it on a worker."""
     office.lodgings.append(await lodge(Guest(task, "/there", parcel), office, home))
     return office.lodgings[-1]

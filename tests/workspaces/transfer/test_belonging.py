@@ -7,14 +7,14 @@ import pytest
 from tests.workspaces.transfer.post import Office, sent
 from tests.workspaces.worktrees.yard import TEN, git, repository
 
-from gencode.journal.folder_snapshot import Parcel
+from gencode.journal.folder_snapshot import FolderSnapshot
 from gencode.workspaces.transfer.checkout import checkout_at
 from gencode.workspaces.transfer.clones import NoClone, must_fit
 
 pytestmark = pytest.mark.needs("git")
 
 
-async def fits(folder: Path, parcel: Parcel, *, own: bool) -> str:
+async def fits(folder: Path, parcel: FolderSnapshot, *, own: bool) -> str:
     """Empty, or why it does not."""
     try:
         await must_fit(await checkout_at(folder), parcel, own=own)

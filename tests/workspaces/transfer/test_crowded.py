@@ -12,7 +12,7 @@ from tests.workspaces.transfer.test_fork_parcels import FORK, with_work
 from tests.workspaces.transfer.test_lodging import with_input
 from tests.workspaces.worktrees.yard import TEN, git, repository
 
-from gencode.journal.folder_snapshot import Parcel, Unfit
+from gencode.journal.folder_snapshot import FolderSnapshot, InvalidSnapshot
 from gencode.workspaces.transfer.apply_changes import Homecoming
 from gencode.workspaces.transfer.mirror import Mirror
 
@@ -48,7 +48,7 @@ def only_the_commit(mirror: Path, repo: Path, name: str) -> None:
     assert there.decode().strip() == name
 
 
-def mirror_of(parcel: Parcel, home: Path) -> Path:
+def mirror_of(parcel: FolderSnapshot, home: Path) -> Path:
     return Mirror(home, parcel.key).path
 
 
@@ -131,7 +131,7 @@ async def test_a_commit_without_its_files_that_no_pack_has_is_refused(tmp_path: 
     short = replace(fork, packs=fork.packs[:-1])
     await arrived(replace(short, start="", start_head="", fork=""), office, other, "0123abcf")
     only_the_commit(mirror_of(fork, other), mirror_of(fork, home), fork.start)
-    with pytest.raises(Unfit, match="what the task did before is not all there"):
+    with pytest.raises(InvalidSnapshot, match="what the task did before is not all there"):
         await arrived(short, office, other, FORK)
 
 

@@ -8,14 +8,14 @@ from msgspec.structs import replace
 from tests.workspaces.transfer.post import TASK, Office, arrived, sent
 from tests.workspaces.worktrees.yard import TEN, git, repository
 
-from gencode.journal.folder_snapshot import Parcel, Unfit
+from gencode.journal.folder_snapshot import FolderSnapshot, InvalidSnapshot
 from gencode.workspaces.worktrees.leftovers import leftovers
 
 pytestmark = pytest.mark.needs("git")
 FORK = "0123abce"
 
 
-async def with_work(repo: Path, home: Path, office: Office) -> Parcel:
+async def with_work(repo: Path, home: Path, office: Office) -> FolderSnapshot:
     """The parcel of a fork of a task that wrote new.txt and committed a change of a.txt."""
     parcel = await sent(repo, office)
     lodging = await arrived(parcel, office, home)
@@ -72,6 +72,6 @@ async def test_work_that_is_not_what_it_says_is_not_begun_with(
     tmp_path: Path, office: Office, words: dict[str, Any], why: str
 ) -> None:
     parcel = await with_work(repository(tmp_path / "repo", a_txt=TEN), tmp_path / "home", office)
-    with pytest.raises(Unfit, match=why):
+    with pytest.raises(InvalidSnapshot, match=why):
         await arrived(replace(parcel, **words), office, tmp_path / "home", FORK)
     assert FORK not in office.back

@@ -12,7 +12,7 @@ from tests.workspaces.worktrees.yard import commit, git
 from gencode.core.events import TaskCreated
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.journal.folder_snapshot import Missing
+from gencode.journal.folder_snapshot import MissingChanges
 from gencode.workspaces.transfer.apply_changes import Homecoming, catch_up
 from gencode.workspaces.transfer.latest_work import Ground, Own, set_aside
 from gencode.workspaces.worktrees.worktree import Worktree
@@ -33,7 +33,7 @@ async def worked(tmp_path: Path, office: Office, do: Callable[[Path], object]) -
     return Ground(task, branch=tree.branch, back=office.back[TASK], parcels=office), tree
 
 
-async def asided(ground: Ground, tree: Worktree, office: Office) -> tuple[bool, Missing | None]:
+async def asided(ground: Ground, tree: Worktree, office: Office) -> tuple[bool, MissingChanges | None]:
     """Set aside what came back before the worktree is sent as it is now."""
     return await set_aside(ground, Own(tree.branch, tree), await packed(tree.repository, tree, office))
 
@@ -47,7 +47,7 @@ async def test_what_is_not_in_the_worktree_is_put_on_a_branch_and_told(
 ) -> None:
     ground, tree = await worked(tmp_path, office, new)
     own, kept = commit(tree.path, new_txt="here\n"), f"{BRANCH}-{office.back[TASK][0].commit[:8]}"
-    missing = Missing("on_branch", worker="far", branch=kept, top=str(tree.repository))
+    missing = MissingChanges("on_branch", worker="far", branch=kept, top=str(tree.repository))
     before = f"changed on far before: that is on the branch {kept} of {tree.repository}"
     assert missing.told() == f"it goes on without what it {before}"
     assert missing.told_agent() == f"You go on without what you {before}."

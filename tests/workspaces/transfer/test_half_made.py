@@ -14,7 +14,7 @@ from tests.workspaces.transfer.test_crowded import mirror_of
 from tests.workspaces.worktrees.halves import STEPS, branches, half_made, tip_of
 from tests.workspaces.worktrees.yard import TEN, commit, git, repository
 
-from gencode.journal.folder_snapshot import Parcel
+from gencode.journal.folder_snapshot import FolderSnapshot
 from gencode.workspaces.worktrees.worktree import repository_folder
 
 pytestmark = pytest.mark.needs("git")
@@ -22,7 +22,7 @@ DEAD = "0123dead-01234567"
 KILLS = int(os.environ.get("GEN_EXAMPLES", "6"))
 
 
-def later(first: Parcel, repo: Path, text: str) -> Parcel:
+def later(first: FolderSnapshot, repo: Path, text: str) -> FolderSnapshot:
     """The same repository one commit on, to be fetched."""
     tip = commit(repo, a_txt=text)
     return replace(first, tip=tip, head=tip, remote=f"file://{repo}", branch="main", known=(tip,), packs=())

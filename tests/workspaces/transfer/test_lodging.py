@@ -10,7 +10,7 @@ from tests.workspaces.transfer.post import TASK, Office, arrived, sent
 from tests.workspaces.worktrees.yard import TEN, commit, git, repository
 
 from gencode.core.errors import UserMistake
-from gencode.journal.folder_snapshot import MOST_PACK, Parcel, Returned
+from gencode.journal.folder_snapshot import MOST_PACK, FolderSnapshot, ReturnedChanges
 from gencode.workspaces.transfer import checkout, mirror
 from gencode.workspaces.transfer.mirror import Unreachable, fetching_environment
 from gencode.workspaces.worktrees.agent_work import Work
@@ -23,14 +23,14 @@ def with_input(folder: Path, *words: str, text: bytes) -> bytes:
     return subprocess.run(["git", *words], cwd=folder, input=text, check=True, capture_output=True).stdout
 
 
-def evil(repo: Path, tree: bytes, office: Office, *, without: str = "") -> Parcel:
+def evil(repo: Path, tree: bytes, office: Office, *, without: str = "") -> FolderSnapshot:
     """A parcel whose commit has a tree of these bytes."""
     name = with_input(repo, "hash-object", "-t", "tree", "-w", "--literally", "--stdin", text=tree).decode()
     tip = git(repo, "commit-tree", name.strip(), "-m", "evil")
     wanted = f"{tip}\n" + (f"^{without}\n" if without else "")
     pack = f"s{tip}"
     office.packs[pack] = with_input(repo, "pack-objects", "--revs", "--stdout", "-q", text=wanted.encode())
-    return Parcel(key="e" * 40, tip=tip, packs=(pack,))
+    return FolderSnapshot(key="e" * 40, tip=tip, packs=(pack,))
 
 
 def entry(mode: bytes, name: bytes, blob: str) -> bytes:
@@ -107,7 +107,9 @@ async def test_a_worker_fetches_with_its_own_settings_and_each_object_once(
 
 async def test_a_commit_that_its_remote_has_not_is_a_reason_to_wait(tmp_path: Path, office: Office) -> None:
     repo = repository(tmp_path / "repo")
-    parcel = Parcel(key="a" * 40, tip="1" * 40, remote=f"file://{repo}", branch="main", known=("1" * 40,))
+    parcel = FolderSnapshot(
+        key="a" * 40, tip="1" * 40, remote=f"file://{repo}", branch="main", known=("1" * 40,)
+    )
     with pytest.raises(Unreachable, match="cannot be fetched from"):
         await arrived(parcel, office, tmp_path / "home")
     with pytest.raises(Unreachable, match="No remote does not have the commit"):
@@ -177,7 +179,9 @@ async def test_what_cannot_be_handed_in_stays(
     _, why = await large.hand_in(office, "me", "worker")
     assert why == f"it is larger than {MOST_PACK >> 20} MiB"
     kept = str(large.tree.path)
-    noted = Returned("00000003", parcel, parcel.tip, "/there", "worker", taken=True, kept=kept, why=why)
+    noted = ReturnedChanges(
+        "00000003", parcel, parcel.tip, "/there", "worker", taken=True, kept=kept, why=why
+    )
     assert office.back["00000003"] == (noted, b"")
     left = await leftovers(tmp_path / "home")
     assert [(each.away, each.merged, each.missing) for each in left] == [(True, False, False)] * 3
@@ -193,7 +197,7 @@ async def test_nothing_done_leaves_nothing_behind(tmp_path: Path, office: Office
     )
     unused = await arrived(parcel, office, tmp_path / "home", "00000002")
     await unused.clear()
-    told = Returned(TASK, parcel, parcel.tip, "/there", "worker", taken=True)
+    told = ReturnedChanges(TASK, parcel, parcel.tip, "/there", "worker", taken=True)
     assert (office.back, told.nothing) == ({TASK: (told, b"")}, True)
     assert await leftovers(tmp_path / "home") == []
 

@@ -10,10 +10,12 @@ from msgspec.structs import replace
 from tests.workspaces.worktrees.yard import git, repository
 
 from gencode.core.errors import UserMistake
-from gencode.journal.folder_snapshot import Parcel, checked, mark_of, safe_remote
+from gencode.journal.folder_snapshot import FolderSnapshot, checked, mark_of, safe_remote
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "60"))
-SOUND = Parcel(key="a" * 40, tip="b" * 40, below="src/app", remote="https://example.org/r.git", branch="main")
+SOUND = FolderSnapshot(
+    key="a" * 40, tip="b" * 40, below="src/app", remote="https://example.org/r.git", branch="main"
+)
 
 
 @pytest.mark.parametrize(

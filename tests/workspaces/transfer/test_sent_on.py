@@ -12,7 +12,7 @@ from gencode.core.events import TaskCreated
 from gencode.core.folder_copy import CopiedFolder, FolderCopy
 from gencode.core.rules import Action, Mode, Policy, parse_rule, written_in
 from gencode.fleet.workspace_transfer import may_write
-from gencode.journal.folder_snapshot import Parcel, Unfit, checked
+from gencode.journal.folder_snapshot import FolderSnapshot, InvalidSnapshot, checked
 from gencode.workspaces.transfer.snapshot_builder import Around, Packer
 from gencode.workspaces.transfer.worker_copy import Lodging
 
@@ -85,7 +85,7 @@ def test_what_an_agent_below_wrote_is_judged_by_the_names_of_the_first_sender(tm
     [(CopiedFolder("repo"),), (CopiedFolder("/a", "b"),), (CopiedFolder("/a\n"),), (CopiedFolder("/a"),) * 9],
 )
 def test_a_parcel_that_names_what_cannot_be_is_refused(earlier: tuple[CopiedFolder, ...]) -> None:
-    parcel = Parcel(key="a" * 40, tip="b" * 40, earlier=earlier)
-    with pytest.raises(Unfit, match="said to be a copy of what cannot be"):
+    parcel = FolderSnapshot(key="a" * 40, tip="b" * 40, earlier=earlier)
+    with pytest.raises(InvalidSnapshot, match="said to be a copy of what cannot be"):
         checked(parcel)
     assert checked(replace(parcel, earlier=(HERE,))).earlier == (HERE,)

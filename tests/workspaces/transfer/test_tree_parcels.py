@@ -10,7 +10,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated
 from gencode.core.spec import Workspace
 from gencode.core.task import fold
-from gencode.journal.folder_snapshot import Parcel
+from gencode.journal.folder_snapshot import FolderSnapshot
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.task_folders import TaskFolders
 from gencode.workspaces.transfer.snapshot_builder import SHALLOW, Packer, pack_tree
@@ -26,7 +26,7 @@ async def worktree(tmp_path: Path) -> tuple[Path, Worktree]:
     return repo, await make(Workspace(repo, repo, tmp_path), tmp_path / "own", "0123abcd")
 
 
-async def packed(repo: Path, tree: Worktree, office: Office, *, with_work: bool = True) -> Parcel:
+async def packed(repo: Path, tree: Worktree, office: Office, *, with_work: bool = True) -> FolderSnapshot:
     parcel = await pack_tree(tree.path, repo, tree.path.parents[2], office, with_work=with_work)
     assert parcel is not None
     return parcel

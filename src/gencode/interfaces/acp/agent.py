@@ -1,14 +1,16 @@
-"""What an editor may ask for, method by method (surfaces, ACP)."""
+"""The ACP agent: the methods that an editor may call, served over stdin and stdout."""
 
 import argparse
 import asyncio
 import functools
+import signal
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
+from acp.agent.connection import AgentSideConnection
 from acp.exceptions import RequestError
-from acp.interfaces import Client
+from acp.interfaces import Agent, Client
 from acp.meta import PROTOCOL_VERSION
 from acp.schema import (
     AcpMcpServer,
@@ -43,13 +45,25 @@ from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.ids import new_id
 from gencode.core.task import Task
 from gencode.core.visible import visible, visible_line
-from gencode.interfaces.acp.editor import Editor
-from gencode.interfaces.acp.editor_session import Conversation, SessionMissing, Wish
-from gencode.interfaces.acp.json_lines import INTERNAL_ERROR, NOT_FOUND, Message
+from gencode.interfaces.acp.editor_client import EditorClient
+from gencode.interfaces.acp.editor_session import (
+    MODE,
+    MODEL,
+    EditorSession,
+    SessionNames,
+    SessionRequest,
+    UnknownSession,
+)
 from gencode.interfaces.acp.prompts import Block
-from gencode.interfaces.acp.session_addresses import Addresses
-from gencode.interfaces.acp.session_options import MODE, MODEL
+from gencode.interfaces.acp.stdio_transport import (
+    INTERNAL_ERROR,
+    NOT_FOUND,
+    Message,
+    open_transport,
+    take_stdio,
+)
 from gencode.interfaces.cli.open_session import flags
+from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.log_file import logged_fault
 from gencode.journal.store import TaskQuery
 from gencode.places import workspace_at
@@ -58,20 +72,20 @@ from gencode.settings import gen_home
 INVALID_PARAMS = -32_602
 PAGE = 50
 MOST_SESSIONS = 64
-Given = ParamSpec("Given")
-Answer = TypeVar("Answer")
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
 Server = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
 """An MCP server as the protocol writes it."""
 
 
-def asked(method: Callable[Given, Awaitable[Answer]]) -> Callable[Given, Awaitable[Answer]]:
-    """A method whose sentences about what went wrong reach the editor as errors of the protocol."""
+def protocol_errors(method: Callable[Params, Awaitable[Result]]) -> Callable[Params, Awaitable[Result]]:
+    """Let a method answer mistakes, errors and bugs as errors of the protocol; bugs are logged."""
 
     @functools.wraps(method)
-    async def answered(*args: Given.args, **kwargs: Given.kwargs) -> Answer:
+    async def answered(*args: Params.args, **kwargs: Params.kwargs) -> Result:
         try:
             return await method(*args, **kwargs)
-        except SessionMissing as missing:
+        except UnknownSession as missing:
             raise RequestError(NOT_FOUND, visible(str(missing))) from None
         except UserMistake as mistake:
             raise RequestError(INVALID_PARAMS, visible(str(mistake))) from None
@@ -79,31 +93,31 @@ def asked(method: Callable[Given, Awaitable[Answer]]) -> Callable[Given, Awaitab
             raise RequestError(INTERNAL_ERROR, visible(str(trouble))) from None
         except RequestError:
             raise
-        except Exception as bug:  # noqa: BLE001 (the border of a message; `logged_fault` logs it)
+        except Exception as bug:  # noqa: BLE001 (a request of the editor; `logged_fault` logs the bug)
             raise RequestError(INTERNAL_ERROR, logged_fault(bug)) from None
 
     return answered
 
 
-class EditorAgent:
-    """Answers one editor. `args` are the options `gen acp` was started with."""
+class AcpAgent:
+    """Serves one editor. `args` are the options of `gen acp`."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
-        self._editor = Editor()
-        self._sessions: dict[str, Conversation] = {}
+        self._editor = EditorClient()
+        self._sessions: dict[str, EditorSession] = {}
         self._opening = asyncio.Lock()
 
     def on_connect(self, conn: Client) -> None:
-        """The editor can be spoken to from now on."""
+        """Keep the connection to the editor."""
         self._editor.connect(conn)
 
-    def sent(self, message: Message) -> None:
-        """A message was written: an editor knows a new session once it has the answer with its name."""
+    def message_sent(self, message: Message) -> None:
+        """Release the updates of a session once the editor has the response with its id."""
         result = message.get("result")
-        name = cast("Message", result).get("sessionId") if isinstance(result, dict) else None
-        if name in self._sessions:
-            self._sessions[name].out.release()
+        session_id = cast("Message", result).get("sessionId") if isinstance(result, dict) else None
+        if session_id in self._sessions:
+            self._sessions[session_id].out.release()
 
     async def initialize(
         self,
@@ -112,8 +126,8 @@ class EditorAgent:
         client_info: Implementation | None = None,
         **_: Any,
     ) -> InitializeResponse:
-        """What we speak and can do."""
-        self._editor.introduce(client_capabilities)
+        """Agree on a protocol version, and say what this agent supports."""
+        self._editor.set_capabilities(client_capabilities)
         return InitializeResponse(
             protocol_version=min(protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
             agent_capabilities=AgentCapabilities(
@@ -130,12 +144,12 @@ class EditorAgent:
             agent_info=Implementation(name="gencode", title="GenCode", version=__version__),
         )
 
-    @asked
+    @protocol_errors
     async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse | None:
-        """Nobody has to: the models' keys are in the environment or the settings."""
-        raise UserMistake("There is nothing to log in to here; set up a model instead: gen doctor.")
+        """Refused: the models' keys are in the environment or the settings."""
+        raise UserMistake("GenCode needs no login. To set up a model, run: gen doctor")
 
-    @asked
+    @protocol_errors
     async def new_session(
         self,
         cwd: str,
@@ -143,14 +157,17 @@ class EditorAgent:
         mcp_servers: list[Server] | None = None,
         **_: Any,
     ) -> NewSessionResponse:
-        """A session in a folder, with nothing said yet."""
-        name = new_id()
-        made = await self._opened(name, self._wish(cwd, additional_directories, mcp_servers), held=True)
-        made.begin()
-        made.greet()
-        return NewSessionResponse(session_id=name, modes=made.modes, config_options=list(made.options))
+        """A new session in a folder."""
+        session_id = new_id()
+        request = self._request(cwd, additional_directories, mcp_servers)
+        session = await self._open(session_id, request, held=True)
+        session.reserve_id()
+        session.send_commands()
+        return NewSessionResponse(
+            session_id=session_id, modes=session.modes, config_options=list(session.options)
+        )
 
-    @asked
+    @protocol_errors
     async def load_session(
         self,
         cwd: str,
@@ -159,12 +176,12 @@ class EditorAgent:
         additional_directories: list[str] | None = None,
         **_: Any,
     ) -> LoadSessionResponse:
-        """An earlier session; all that was said in it is told first."""
-        wish = self._wish(cwd, additional_directories, mcp_servers)
-        made = await self._again(session_id, wish, retold=True)
-        return LoadSessionResponse(modes=made.modes, config_options=list(made.options))
+        """An earlier session; its conversation is sent first."""
+        request = self._request(cwd, additional_directories, mcp_servers)
+        session = await self._reopen(session_id, request, replayed=True)
+        return LoadSessionResponse(modes=session.modes, config_options=list(session.options))
 
-    @asked
+    @protocol_errors
     async def resume_session(
         self,
         session_id: str,
@@ -173,100 +190,101 @@ class EditorAgent:
         mcp_servers: list[Server] | None = None,
         **_: Any,
     ) -> ResumeSessionResponse:
-        """An earlier session, for an editor that knows what was said in it."""
-        wish = self._wish(cwd, additional_directories, mcp_servers)
-        made = await self._again(session_id, wish, retold=False)
-        return ResumeSessionResponse(modes=made.modes, config_options=list(made.options))
+        """An earlier session, for an editor that still has its conversation."""
+        request = self._request(cwd, additional_directories, mcp_servers)
+        session = await self._reopen(session_id, request, replayed=False)
+        return ResumeSessionResponse(modes=session.modes, config_options=list(session.options))
 
-    @asked
+    @protocol_errors
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> ListSessionsResponse:
-        """The conversations there are, of one folder or of all, the latest first."""
+        """The conversations of one folder or of all, the latest first."""
         if cursor and not cursor.isdecimal():
-            raise UserMistake("The cursor is none that was given here.")
+            raise UserMistake(f"The cursor {visible_line(cursor, 40)!r} is not valid; list from the start.")
         query = TaskQuery(cwd=str(workspace_at(Path(cwd)).cwd) if cwd else None, conversations=True)
         found = sorted(await self._tasks(query), key=lambda task: task.touched_at, reverse=True)
         begin = int(cursor[:9]) if cursor else 0
         following = str(begin + PAGE) if len(found) > begin + PAGE else None
         shown = found[begin : begin + PAGE]
-        folders = {task.cwd: Addresses(gen_home(), Path(task.cwd)) for task in shown}
+        folders = {task.cwd: SessionNames(gen_home(), Path(task.cwd)) for task in shown}
         listed = [_info(task, folders[task.cwd].name(task.id)) for task in shown]
         return ListSessionsResponse(sessions=listed, next_cursor=following)
 
-    @asked
+    @protocol_errors
     async def close_session(self, session_id: str, **_: Any) -> CloseSessionResponse | None:
-        """End a session; it can be loaded again."""
+        """Close a session; it can be loaded again."""
         session = self._find(session_id)
         del self._sessions[session_id]
         await session.close()
         return CloseSessionResponse()
 
-    @asked
+    @protocol_errors
     async def set_session_mode(
         self, session_id: str, mode_id: str, **_: Any
     ) -> SetSessionModeResponse | None:
-        """Go on in another permission mode."""
+        """Change the permission mode."""
         self._find(session_id).switch(mode_id)
         return SetSessionModeResponse()
 
-    @asked
+    @protocol_errors
     async def set_config_option(
         self, config_id: str, session_id: str, value: str | bool, **_: Any
     ) -> SetSessionConfigOptionResponse | None:
-        """Choose a mode or a model."""
+        """Change the permission mode or the model."""
         session = self._find(session_id)
         if config_id == MODE and isinstance(value, str):
             session.switch(value)
         elif config_id == MODEL and isinstance(value, str):
             session.use(value)
         else:
-            raise UserMistake(f"There is no option {config_id[:80]!r} here; there are {MODE} and {MODEL}.")
+            raise UserMistake(f"Unknown option {config_id[:80]!r}; the options are {MODE} and {MODEL}.")
         return SetSessionConfigOptionResponse(config_options=list(session.options))
 
-    @asked
+    @protocol_errors
     async def prompt(self, session_id: str, prompt: list[Block], **_: Any) -> PromptResponse:
-        """Say something, and wait for the answer."""
+        """Send a prompt, and wait for the answer."""
         return await self._find(session_id).prompt(prompt)
 
-    @asked
+    @protocol_errors
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """Cut what a session does now."""
+        """Interrupt the current turn of a session."""
         await self._find(session_id).cancel()
 
     async def close(self) -> None:
-        """End every session; nothing that was said is lost."""
+        """Close every session; the conversations are kept."""
         open_ones = list(self._sessions.values())
         self._sessions.clear()
         await asyncio.gather(*(session.close() for session in open_ones))
 
-    def _find(self, name: str) -> Conversation:
-        if name not in self._sessions:
-            raise SessionMissing(f"No session {visible_line(name, 80)!r} is open; create or load it first.")
-        return self._sessions[name]
+    def _find(self, session_id: str) -> EditorSession:
+        if session_id not in self._sessions:
+            named = visible_line(session_id, 80)
+            raise UnknownSession(f"No session {named!r} is open; create or load it first.")
+        return self._sessions[session_id]
 
-    async def _opened(self, name: str, wish: Wish, *, held: bool) -> Conversation:
+    async def _open(self, session_id: str, request: SessionRequest, *, held: bool) -> EditorSession:
         if len(self._sessions) >= MOST_SESSIONS:
             raise UserMistake(f"{MOST_SESSIONS} sessions are open; close one first.")
-        session = Conversation(name, wish, self._editor, held=held)
+        session = EditorSession(session_id, request, self._editor, held=held)
         await session.start()
-        self._sessions[name] = session
+        self._sessions[session_id] = session
         return session
 
-    async def _again(self, name: str, wish: Wish, *, retold: bool) -> Conversation:
+    async def _reopen(self, session_id: str, request: SessionRequest, *, replayed: bool) -> EditorSession:
         """An earlier session; one that is open stays open."""
         async with self._opening:
-            if name in self._sessions:
-                session = self._sessions[name]
-                if retold:
-                    await session.retell()
+            if session_id in self._sessions:
+                session = self._sessions[session_id]
+                if replayed:
+                    await session.replay()
                 return session
-            session = await self._opened(name, wish, held=False)
+            session = await self._open(session_id, request, held=False)
             try:
-                await session.open(name, retold=retold)
-                session.greet()
+                await session.open(session_id, replayed=replayed)
+                session.send_commands()
             except GenCodeError:
-                del self._sessions[name]
+                del self._sessions[session_id]
                 await session.close()
                 raise
             return session
@@ -277,31 +295,31 @@ class EditorAgent:
         async with GenCode.open(query.cwd or Path.home(), settings=flags(self._args)) as gen:
             return await gen.store.tasks(query)
 
-    def _wish(self, cwd: str, more: Sequence[str] | None, servers: Sequence[Server] | None) -> Wish:
+    def _request(
+        self, cwd: str, more: Sequence[str] | None, servers: Sequence[Server] | None
+    ) -> SessionRequest:
         folder = Path(cwd)
         if not folder.is_absolute():
-            raise UserMistake(f"{visible_line(cwd, 200)!r} is no absolute path; name the folder in full.")
+            raise UserMistake(f"{visible_line(cwd, 200)!r} is not an absolute path.")
         notes: list[str] = []
         if more:
             named = ", ".join(visible_line(each, 200) for each in more[:20])
-            notes.append(
-                f"Further folders are not part of the workspace, so reading there is asked about: {named}"
-            )
+            notes.append(f"These folders are outside of the workspace, so reading needs approval: {named}")
         tables: dict[str, Any] = {}
         for server in servers or ():
             if not server.name.strip():
-                raise UserMistake("One of the MCP servers has no name; its field name has to say one.")
+                raise UserMistake("One of the MCP servers has no name; set its field name.")
             table = _table(server)
             if table is None:
                 name = visible_line(server.name, 80)
-                notes.append(f"The MCP server {name} is left out: only stdio and http are spoken here.")
+                notes.append(f"MCP server {name} was left out: only stdio and http are supported.")
             else:
                 tables[server.name] = table
-        return Wish(folder, self._args, tables, notes)
+        return SessionRequest(folder, self._args, tables, notes)
 
 
 def _table(server: Server) -> dict[str, Any] | None:
-    """A server as settings write it; None for a kind that is not spoken here."""
+    """A server as settings write it; None for an unsupported transport."""
     match server:
         case McpServerStdio():
             env = {each.name: each.value for each in server.env}
@@ -316,3 +334,36 @@ def _table(server: Server) -> dict[str, Any] | None:
 def _info(task: Task, name: str) -> SessionInfo:
     title = visible_line(task.created.description or task.created.prompt, 80)
     return SessionInfo(session_id=name, cwd=task.cwd, title=title, updated_at=task.touched_at)
+
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve the editor that has started this process, until it disconnects or a signal; the exit code."""
+    handles = take_stdio()
+    return run_to_end(_serve(args, *handles))
+
+
+async def _serve(args: argparse.Namespace, incoming: int, outgoing: int) -> int:
+    agent = AcpAgent(args)
+    transport = await open_transport(incoming, outgoing, agent.message_sent)
+    received: list[int] = []
+
+    def end(number: int) -> None:
+        received.append(number)
+        transport.end()
+
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, end, number)
+    # The library answers the methods of the protocol that this agent lacks.
+    connection = AgentSideConnection(
+        cast("Agent", agent), transport, listening=False, use_unstable_protocol=True
+    )
+    try:
+        await connection.listen()
+    finally:
+        await agent.close()
+        await connection.close()
+    return 128 + received[0] if received else 0

@@ -1,4 +1,4 @@
-"""What can be typed behind a slash in an editor, and what comes of it as text (surfaces, ACP)."""
+"""Slash commands in an editor, with their results as Markdown."""
 
 from collections.abc import Awaitable, Callable, Iterator
 
@@ -12,7 +12,7 @@ from acp.schema import (
 from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.core.visible import visible, visible_line
-from gencode.interfaces.acp.call_display import clipped, fenced
+from gencode.interfaces.acp.tool_call_updates import clipped, fenced
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.slash_commands import COMMANDS, Confirm, Page, Show, Word, act, parse
 from gencode.interfaces.cli.task_transcript import transcript_text
@@ -20,35 +20,36 @@ from gencode.interfaces.render.agent_tree import rows
 from gencode.interfaces.render.number_format import figures, name_of, state
 from gencode.journal.store import TaskQuery
 
-NOT_HERE = {
-    "theme": "The editor has its own colours.",
-    "quit": "Close the session in the editor; what was said is kept.",
-    "new": "Begin a new session in the editor.",
-    "sessions": "The editor lists the sessions of a folder; in a terminal: gen sessions list.",
+BUILT_INTO_EDITOR = {
+    "theme": "Themes belong to the editor; choose one in its settings.",
+    "quit": "Close the session in the editor; the conversation is saved.",
+    "new": "Start a new session in the editor.",
+    "sessions": "Open the list of sessions in the editor, or run: gen sessions list",
 }
-"""The commands that an editor does itself, and what is said to whoever types one."""
-OFFERED = tuple(each for each in COMMANDS if each.name not in NOT_HERE)
-WAYS = {
+"""The commands that an editor has itself, and the reply to a user who types one."""
+OFFERED = tuple(each for each in COMMANDS if each.name not in BUILT_INTO_EDITOR)
+INSTEAD = {
     "edit": "Open the agent's file in the editor: ",
-    "trust": "Trust the folder in a terminal, with: gen trust",
-    "sessions": NOT_HERE["sessions"],
+    "trust": "To trust the folder, run in a terminal: gen trust",
+    "sessions": BUILT_INTO_EDITOR["sessions"],
 }
+"""What to do where the terminal app would open a screen."""
 MOST_AGENTS = 100
 
 
-def available() -> AvailableCommandsUpdate:
-    """The commands, for an editor that completes them."""
+def available_commands() -> AvailableCommandsUpdate:
+    """The commands, for the editor's completion."""
     listed = [
         AvailableCommand(name=each.name, description=each.says, input=_input(each.words)) for each in OFFERED
     ]
     return AvailableCommandsUpdate(session_update="available_commands_update", available_commands=listed)
 
 
-async def perform(talk: Talk, text: str, sure: Callable[[str], Awaitable[bool]]) -> str:
-    """Do what was typed; what came of it, as Markdown. `sure` is asked before anything is cut or ended."""
+async def run_command(talk: Talk, text: str, sure: Callable[[str], Awaitable[bool]]) -> str:
+    """Run a command; its result as Markdown. `sure` asks the user before anything is stopped."""
     typed = parse(text)
-    if typed.name in NOT_HERE:
-        raise UserMistake(NOT_HERE[typed.name])
+    if typed.name in BUILT_INTO_EDITOR:
+        raise UserMistake(BUILT_INTO_EDITOR[typed.name])
     if typed.name == "help":
         return _help()
     if typed.name == "resume":
@@ -61,7 +62,7 @@ async def perform(talk: Talk, text: str, sure: Callable[[str], Awaitable[bool]])
             return visible(said) or "Done."
         case Confirm():
             if not await sure(deed.text):
-                return "Nothing was done."
+                return "Cancelled."
             await talk.strike(deed.task, deed.verb, deed.message)
             return ""
         case Show():
@@ -71,7 +72,7 @@ async def perform(talk: Talk, text: str, sure: Callable[[str], Awaitable[bool]])
 async def _shown(talk: Talk, deed: Show) -> str:
     match deed.place:
         case "tree":
-            return fenced("\n".join(_tree(talk)) or "No agent was sent yet.")
+            return fenced("\n".join(_tree(talk)) or "No subagents yet.")
         case "agent":
             return fenced(clipped(visible(await transcript_text(talk.gen, deed.what))))
         case "agents":
@@ -79,18 +80,18 @@ async def _shown(talk: Talk, deed: Show) -> str:
             lines = [f"{each.name}: {visible_line(each.description, 120)}" for each in found[:MOST_AGENTS]]
             return fenced("\n".join(lines))
         case "edit":
-            return f"{WAYS['edit']}{visible_line(deed.what)}"
+            return f"{INSTEAD['edit']}{visible_line(deed.what)}"
         case _:
-            return WAYS.get(deed.place, "That needs the terminal app: gen.")
+            return INSTEAD.get(deed.place, "This command needs the terminal app: gen")
 
 
 async def _check_resume(talk: Talk, task: str) -> None:
-    """Another conversation is another session of the editor."""
+    """UserMistake for another conversation: an editor opens it as a session of its own."""
     if not task or (await talk.gen.find(task)).conversation:
         there = await talk.gen.store.tasks(TaskQuery(parent=talk.session)) if talk.session else []
         ids = ", ".join(each.id for each in there[-10:]) or "none yet"
         raise UserMistake(
-            f"Open another conversation in the editor's list of sessions; agents to resume here: {ids}."
+            f"Open other conversations from the editor's list of sessions. Agents to resume here: {ids}."
         )
 
 

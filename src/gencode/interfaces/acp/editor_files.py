@@ -1,9 +1,9 @@
-"""Files as an editor has them open: Read, Edit and Write see changes that are not saved yet (surfaces, ACP).
+"""File tools over an editor's buffers: Read, Edit and Write see changes that are not saved yet.
 
-The gate decides first, as for every call, and only files inside the workspace are asked for. A file that the
-editor has unchanged, or says that it does not know, is read and written on the disk, without following a
-link, as always. For one with unsaved changes the tool works on a copy of the buffer, and what it made of that
-is given to the editor, which shows and saves it. Where the editor does not say what it has, nothing is done.
+The gate decides first, as for every call, and only files in the workspace are requested from the editor. A
+file without unsaved changes, or unknown to the editor, is read and written on disk, without following links,
+as always. For one with unsaved changes the tool works on a copy of the buffer, and the editor gets the
+result, shows it and saves it. If the editor does not tell what it has, the call fails.
 """
 
 import asyncio
@@ -25,38 +25,38 @@ from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
 from gencode.core.visible import visible_line
-from gencode.files.file_versions import Seen
-from gencode.files.openers import Identity, NotThere, open_for_reading, state_of
-from gencode.interfaces.acp.call_display import Change
-from gencode.interfaces.acp.editor import Editor
-from gencode.interfaces.acp.json_lines import NOT_FOUND
-from gencode.interfaces.acp.session_updates import Changes
+from gencode.files.file_versions import SeenFiles
+from gencode.files.openers import FileIdentity, PathMissing, open_for_reading, state_of
+from gencode.interfaces.acp.editor_client import EditorClient
+from gencode.interfaces.acp.session_updates import FileDiffs
+from gencode.interfaces.acp.stdio_transport import NOT_FOUND
+from gencode.interfaces.acp.tool_call_updates import FileDiff
 from gencode.permissions.paths import Resolved, is_inside, places_of, resolve
 
-LARGEST = 8_000_000
-"""Bigger files cannot be compared: they are only read from the disk."""
-MOST_SHOWN = 2_000_000
-"""Changes of bigger texts are shown as the call tells them."""
-PATIENCE = 10.0
-UNSAVED = "[the editor has unsaved changes in this file; this is what it shows]"
+LARGEST_TEXT = 8_000_000
+"""Larger files are not compared with the editor's buffer: they are only read from disk."""
+LONGEST_DIFF = 2_000_000
+"""No diff of the whole file is kept for larger texts: the editor shows that of the call's arguments."""
+EDITOR_SECONDS = 10.0
+UNSAVED = "[this is the editor's version of the file, with unsaved changes]"
 UNSEEN = (
-    "; there may be unsaved changes in it, so nothing was done. Try again, or ask the user to save the file "
-    "and to look at the editor."
+    ". Nothing was done, because the file may have unsaved changes there. Try again, or ask the user to save "
+    "the file and check the editor."
 )
-SAVED = "[written through the editor, with the unsaved changes it had]"
+SAVED = "[written by the editor, together with its unsaved changes]"
 _NO_FILE = re.compile(
     r"no such file|(file|resource|path|document) (was )?not found|file does not exist|ENOENT", re.IGNORECASE
 )
-_STALE = Identity(0, 0, 0, 0, 0)
+_STALE = FileIdentity(0, 0, 0, 0, 0)
 _READERS, _WRITERS = ("Read",), ("Edit", "Write")
 
 
-class _NoText(ToolError):
-    """A file that cannot be compared with a buffer."""
+class _NotComparable(ToolError):
+    """A file that cannot be compared with a buffer: too large, or not UTF-8."""
 
 
 class _File(Struct, frozen=True):
-    """A judged file: its text on the disk and in the editor, as far as there is one."""
+    """A file that the gate allowed: its text on disk and in the editor; None where there is none."""
 
     place: Resolved
     disk: str | None = None
@@ -64,35 +64,35 @@ class _File(Struct, frozen=True):
 
     @property
     def unsaved(self) -> bool:
-        """Whether the editor shows something else than the disk holds."""
+        """Whether the buffer differs from the file on disk."""
         if self.buffer is None:
             return False
-        return self.disk is None or _plain(self.disk) != _plain(self.buffer)
+        return self.disk is None or _normalized(self.disk) != _normalized(self.buffer)
 
     @property
     def text(self) -> str | None:
-        """What a person sees of it."""
+        """The text that the user sees."""
         return self.buffer if self.unsaved else self.disk
 
 
-class Buffers:
+class EditorFiles:
     """The file tools of one session, with an editor's buffers over the disk."""
 
-    def __init__(self, editor: Editor, session: str, folder: Path, changes: Changes) -> None:
+    def __init__(self, editor: EditorClient, session: str, folder: Path, diffs: FileDiffs) -> None:
         self._editor = editor
         self._root = os.path.realpath(folder)
         self._session = session
-        self._changes = changes
+        self._diffs = diffs
         self._known: dict[tuple[str, str], str] = {}
-        """The buffers that agents have seen, by task and path: their digests."""
+        """The SHA-256 of the buffers that agents have read, by task and path."""
         self._unsaved: set[str] = set()
-        """What the editor had unsaved changes in when it was asked last."""
+        """The files that had unsaved changes when the editor was last asked."""
 
-    def over(self, tools: tuple[Tool, ...]) -> list[Tool]:
-        """These tools, those for files with the editor's buffers."""
-        return [self._over(tool) for tool in tools if tool.name in (*_READERS, *_WRITERS)]
+    def wrap(self, tools: tuple[Tool, ...]) -> list[Tool]:
+        """The file tools among these, over the editor's buffers."""
+        return [self._wrapped(tool) for tool in tools if tool.name in (*_READERS, *_WRITERS)]
 
-    def _over(self, tool: Tool) -> Tool:
+    def _wrapped(self, tool: Tool) -> Tool:
         async def run(ctx: ToolContext, **arguments: Any) -> str | ToolOutput:
             if tool.name in _WRITERS:
                 return await self._write(tool, ctx, arguments, await self._file(ctx, arguments, writes=True))
@@ -109,7 +109,7 @@ class Buffers:
         if file is None or not file.unsaved:
             return await tool.function(ctx, **arguments)
         async with _Copy(ctx, file) as copy:
-            output = _whole(await tool.function(copy.ctx, **arguments))
+            output = _as_output(await tool.function(copy.ctx, **arguments))
         self._known[ctx.task, file.place.real] = _digest(file.buffer or "")
         return replace(output, text=f"{output.text}\n{UNSAVED}")
 
@@ -121,40 +121,40 @@ class Buffers:
         if not file.unsaved:
             output = await tool.function(ctx, **arguments)
             with suppress(ToolError):
-                self._note(ctx, file, await asyncio.to_thread(_on_disk, file.place))
+                self._keep_diff(ctx, file, await asyncio.to_thread(_on_disk, file.place))
             return output
         if not self._editor.can_write:
             raise ToolError(
-                f"{arguments.get('file_path')} has unsaved changes in the editor; ask the user to save it, "
+                f"{arguments.get('file_path')} has unsaved changes in the editor. Ask the user to save it, "
                 "then Read it again."
             )
-        return await self._through(tool, ctx, arguments, file)
+        return await self._write_through_editor(tool, ctx, arguments, file)
 
-    async def _through(
+    async def _write_through_editor(
         self, tool: Tool, ctx: ToolContext, arguments: dict[str, Any], file: _File
     ) -> ToolOutput:
-        """Change a copy of the buffer, and hand what became of it to the editor."""
+        """Change a copy of the buffer, and send the result to the editor."""
         real = file.place.real
         known = self._known.get((ctx.task, real))
         async with _Copy(ctx, file) as copy:
             if known is not None:
                 copy.seen(fresh=known == _digest(file.buffer or ""))
-            output = _whole(await tool.function(copy.ctx, **arguments))
+            output = _as_output(await tool.function(copy.ctx, **arguments))
             new = copy.text()
-        await asyncio.to_thread(_check_way, ctx.place(str(arguments.get("file_path"))), file.place)
+        await asyncio.to_thread(_check_unchanged, ctx.place(str(arguments.get("file_path"))), file.place)
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(EDITOR_SECONDS):
                 await self._editor.client.write_text_file(session_id=self._session, path=real, content=new)
         except (RequestError, ConnectionError, ValidationError, TimeoutError) as error:
-            raise ToolError(f"The editor did not write {arguments.get('file_path')}: {error}.") from None
+            raise ToolError(f"The editor could not write {arguments.get('file_path')}: {error}.") from None
         self._known[ctx.task, real] = _digest(new)
         if (state := state_of(real)) is not None:
             ctx.seen.wrote(real, state)
-        self._note(ctx, file, new)
+        self._keep_diff(ctx, file, new)
         return replace(output, text=f"{output.text}\n{SAVED}")
 
     async def _previewed(self, tool: Tool, ctx: ToolContext, arguments: dict[str, Any]) -> str:
-        """What would change, and the whole of it for the editor's own view of differences."""
+        """The preview of a change, and a diff of the whole file for the editor."""
         shown = tool.preview
         if shown is None:
             return ""
@@ -166,14 +166,14 @@ class Buffers:
             text = await shown(copy.ctx, **arguments)
             with suppress(ToolError):
                 await tool.function(copy.ctx, **arguments)
-                self._note(ctx, file, copy.text())
+                self._keep_diff(ctx, file, copy.text())
         return text
 
     async def _file(self, ctx: ToolContext, arguments: dict[str, Any], *, writes: bool) -> _File | None:
-        """The file a call is about; None for what is no text or none of the editor's.
+        """The file of a call; None for one that is not text or not in the editor's workspace.
 
-        Denied if the call may not open it: nothing is asked of the editor then. A ToolError says that the
-        editor may have unsaved changes in it which nobody can see.
+        Denied if the call may not open it: the editor is not asked then. ToolError if the editor may have
+        unsaved changes in it that cannot be read.
         """
         named = str(arguments.get("file_path"))
         place = ctx.place(named)
@@ -182,7 +182,7 @@ class Buffers:
             return None
         try:
             disk = await asyncio.to_thread(_on_disk, place)
-        except _NoText as why:
+        except _NotComparable as why:
             unseen = writes or place.real in self._unsaved
             if unseen and await self._buffer(place.real, named) is not None:
                 raise ToolError(f"{named} {why}{UNSEEN}") from None
@@ -196,44 +196,44 @@ class Buffers:
         return file
 
     async def _buffer(self, real: str, named: str) -> str | None:
-        """What the editor has of a file; None when it says that it has none.
+        """The editor's text of a file; None when it has none.
 
-        An agent may work in a tree of its own, which is none of the editor's.
+        An agent may work in a worktree, which is outside of the editor's workspace.
         """
         if not is_inside(real, self._root):
             return None
         if not self._editor.can_read:
             if real in self._unsaved:
-                raise ToolError(f"{named} had unsaved changes, and the editor shows no files now{UNSEEN}")
+                raise ToolError(f"{named} had unsaved changes, and the editor shares no files now{UNSEEN}")
             return None
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(EDITOR_SECONDS):
                 told = await self._editor.client.read_text_file(session_id=self._session, path=real)
         except RequestError as error:
             if _says_no_file(error):
                 return None
             why = visible_line(str(error), 200)
         except ValidationError:
-            why = "its answer is not what the protocol says"
+            why = "its answer does not follow the protocol"
         except TimeoutError:
-            why = f"it did not answer within {PATIENCE:.0f} s"
+            why = f"it did not answer within {EDITOR_SECONDS:.0f} s"
         except ConnectionError:
-            why = "it is gone"
+            why = "it has disconnected"
         else:
-            if len(told.content) <= LARGEST:
+            if len(told.content) <= LARGEST_TEXT:
                 return told.content
-            why = f"it has more than {LARGEST:,} characters in it"
-        raise ToolError(f"The editor did not show {named}: {why}{UNSEEN}")
+            why = f"the text is longer than {LARGEST_TEXT:,} characters"
+        raise ToolError(f"The editor did not return {named}: {why}{UNSEEN}")
 
-    def _note(self, ctx: ToolContext, file: _File, new: str | None) -> None:
-        if new is not None and max(len(new), len(file.text or "")) <= MOST_SHOWN:
-            self._changes[ctx.task, ctx.call.id] = Change(file.place.real, file.text, new)
+    def _keep_diff(self, ctx: ToolContext, file: _File, new: str | None) -> None:
+        if new is not None and max(len(new), len(file.text or "")) <= LONGEST_DIFF:
+            self._diffs[ctx.task, ctx.call.id] = FileDiff(file.place.real, file.text, new)
 
 
 class _Copy:
-    """A copy of what a person sees of a file, at the same place below a folder of its own.
+    """A copy of the text that the user sees, at the same relative path in a temporary folder.
 
-    A tool that works in `ctx` finds that copy under the name of the file, and nothing else.
+    A tool that runs with `ctx` finds only this copy, under the name of the file.
     """
 
     def __init__(self, ctx: ToolContext, file: _File) -> None:
@@ -243,7 +243,7 @@ class _Copy:
         self._path = self._folder / inside
         cwd = self._folder / os.path.relpath(ctx.workspace.cwd, ctx.workspace.root)
         workspace = Workspace(self._folder, cwd, ctx.workspace.home)
-        self._seen = Seen()
+        self._seen = SeenFiles()
 
         def place(_: str) -> Resolved:
             return resolve(str(self._path), workspace)
@@ -260,52 +260,52 @@ class _Copy:
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     def seen(self, *, fresh: bool) -> None:
-        """The agent knows this file, as it is now or as it was."""
+        """Record that the agent has read this file: in this version (`fresh`) or an earlier one."""
         state = state_of(str(self._path))
         if state is not None:
             self._seen.note(str(self._path), state if fresh else _STALE)
 
     def text(self) -> str:
-        """What became of it."""
+        """The text after the tool has run."""
         return self._path.read_bytes().decode("utf-8", "replace")
 
 
 def _on_disk(place: Resolved) -> str | None:
-    """The text at a judged path; None when there is no file. `_NoText` for what cannot be compared."""
+    """The text at a path that was judged; None when there is no file."""
     try:
         with open_for_reading(place) as file:
-            content = file.read(LARGEST + 1)
-    except NotThere:
+            content = file.read(LARGEST_TEXT + 1)
+    except PathMissing:
         return None
-    if len(content) > LARGEST:
-        raise _NoText("is too big to be compared with what the editor has")
+    if len(content) > LARGEST_TEXT:
+        raise _NotComparable("is too large to compare with the editor's version")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
-        raise _NoText("is no UTF-8 and cannot be compared with what the editor has") from None
+        raise _NotComparable("is not UTF-8 and cannot be compared with the editor's version") from None
 
 
 def _says_no_file(error: RequestError) -> bool:
-    """Whether an editor says that there is no such file; every other error says nothing about the file."""
+    """Whether an editor's error means that there is no such file."""
     return error.code == NOT_FOUND or bool(_NO_FILE.search(f"{error} {error.data}"))
 
 
-def _check_way(now: Resolved, before: Resolved) -> None:
-    """The editor follows links, so there must be none on the way at this moment, as when it was judged."""
+def _check_unchanged(now: Resolved, before: Resolved) -> None:
+    """The editor follows links: ToolError if the path now has one that was not there when it was judged."""
     if now != before:
-        raise ToolError("The path changed while it was looked at; nothing was written.")
+        raise ToolError("The path changed during the call; nothing was written.")
     try:
         open_for_reading(now).close()
-    except NotThere:
+    except PathMissing:
         return
 
 
-def _whole(output: str | ToolOutput) -> ToolOutput:
+def _as_output(output: str | ToolOutput) -> ToolOutput:
     return ToolOutput(output) if isinstance(output, str) else output
 
 
-def _plain(text: str) -> str:
-    """A text as editors hold it: without a byte order mark, every line ended by LF."""
+def _normalized(text: str) -> str:
+    """A text as editors hold it: without a byte order mark, lines ended by LF."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n")
 
 

@@ -1,4 +1,10 @@
-"""One session of an editor: an open GenCode, its conversation, and what is told of it (surfaces, ACP)."""
+"""One ACP session: an open GenCode with its conversation, its id in the editor, and its modes and models.
+
+An editor has an id for a session before the first prompt, and keeps it. The conversation gets this id with
+the first prompt; until then only a file knows it. Earlier versions gave out other ids, which that file maps.
+Full autonomy has to be typed: an editor cycles through the modes it is offered, so `dontAsk` is offered only
+where it is in use already.
+"""
 
 import argparse
 import asyncio
@@ -12,36 +18,40 @@ from acp.schema import (
     CurrentModeUpdate,
     PromptResponse,
     SessionConfigOptionSelect,
+    SessionConfigSelectOption,
     SessionInfoUpdate,
+    SessionMode,
     SessionModeState,
 )
 from msgspec import Struct
 
+from gencode.agent.models import TIERS
 from gencode.app import SCREEN_WAIT, TOOLS, GenCode
+from gencode.core.address import Address
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.events import Event
 from gencode.core.ids import stamp
+from gencode.core.rules import Mode, parse_mode
 from gencode.core.visible import visible_line
-from gencode.interfaces.acp import editor_commands, session_options
-from gencode.interfaces.acp.editor import Editor
-from gencode.interfaces.acp.editor_files import Buffers
+from gencode.interfaces.acp import editor_commands
+from gencode.interfaces.acp.editor_client import EditorClient, UpdateQueue
+from gencode.interfaces.acp.editor_files import EditorFiles
 from gencode.interfaces.acp.permission_prompts import EditorPerson
-from gencode.interfaces.acp.prompt_results import Prompts
 from gencode.interfaces.acp.prompts import (
-    NO_SOUNDS,
+    NO_AUDIO,
     Block,
+    PendingPrompts,
     command_in,
-    has_sounds,
+    has_audio,
     prompt_pictures,
     prompt_text,
 )
-from gencode.interfaces.acp.session_addresses import Addresses
-from gencode.interfaces.acp.session_replay import replay
-from gencode.interfaces.acp.session_updates import Changes, Narrator
-from gencode.interfaces.acp.update_queue import Outbox
+from gencode.interfaces.acp.session_updates import FileDiffs, SessionUpdates, replay
 from gencode.interfaces.chat.chat_session import Talk
+from gencode.interfaces.chat.info_pages import CYCLE, MODES
 from gencode.interfaces.chat.notices import Notice, guarded
 from gencode.interfaces.cli.open_session import check, flags
+from gencode.interfaces.http.chat_addresses import Chats
 from gencode.interfaces.render.agent_tree import busy
 from gencode.places import workspace_at
 from gencode.questions.question_desk import QuestionDesk
@@ -53,8 +63,8 @@ log = logging.getLogger(__name__)
 TITLE_ROOM = 80
 
 
-class Wish(Struct, frozen=True):
-    """What a session is opened with: its folder, the settings that were typed, and what is said of it."""
+class SessionRequest(Struct, frozen=True):
+    """How to open a session: its folder, options, the editor's MCP servers, and notices for the user."""
 
     folder: Path
     args: argparse.Namespace
@@ -62,82 +72,82 @@ class Wish(Struct, frozen=True):
     notes: Sequence[str] = ()
 
 
-class SessionMissing(UserMistake):
-    """A session that is not there, or not open."""
+class UnknownSession(UserMistake):
+    """A session does not exist, or is not open."""
 
 
-class Conversation:
-    """One session. It lives in a task of its own until it is closed."""
+class EditorSession:
+    """One session. Its GenCode is open in a task of its own until the session is closed."""
 
-    def __init__(self, name: str, wish: Wish, editor: Editor, *, held: bool) -> None:
+    def __init__(self, name: str, request: SessionRequest, editor: EditorClient, *, held: bool) -> None:
         self.id = name
-        self.folder = workspace_at(wish.folder).cwd
-        self.out = Outbox(
+        self.folder = workspace_at(request.folder).cwd
+        self.out = UpdateQueue(
             lambda update: editor.client.session_update(session_id=name, update=update), held=held
         )
-        self._wish = wish
-        self._changes: Changes = {}
-        self._buffers = Buffers(editor, name, self.folder, self._changes)
-        self._narrator = Narrator(self.out, self.folder, self._changes, self._context)
-        self._person = EditorPerson(editor, name, self._narrator)
-        self._prompts = Prompts()
-        self._cutting = asyncio.Lock()
+        self._request = request
+        self._changes: FileDiffs = {}
+        self._files = EditorFiles(editor, name, self.folder, self._changes)
+        self._updates = SessionUpdates(self.out, self.folder, self._changes, self._context)
+        self._person = EditorPerson(editor, name, self._updates)
+        self._prompts = PendingPrompts()
+        self._cancelling = asyncio.Lock()
         self._closing = asyncio.Event()
         self._talk: Talk | None = None
-        self._late: list[Notice] | None = []
+        self._unsent_notices: list[Notice] | None = []
         self._chosen = ("", "")
         self._offered: frozenset[str] = frozenset()
-        """The modes that the editor was offered; it knows no others."""
+        """The modes that the editor was offered; it is not told of others."""
         self._model = ""
         self._titled = False
-        self._addresses = Addresses(gen_home(), self.folder)
+        self._addresses = SessionNames(gen_home(), self.folder)
         self._living: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Open GenCode in the session's folder; what is wrong with that is raised."""
+        """Open GenCode in the session's folder, or raise why that fails."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._living = asyncio.create_task(self._live(ready))
         await asyncio.wait([ready, self._living], return_when=asyncio.FIRST_COMPLETED)
         if not ready.done():
             await self._living
 
-    def begin(self) -> None:
-        """Give its name out, which the conversation gets as its id once something is said."""
+    def reserve_id(self) -> None:
+        """Give the conversation the id of the session; it is created with the first prompt."""
         self.talk.named = self.id
         try:
             self._addresses.bind(self.id, self.id)
-        except UserMistake as mistake:  # it can be used all the same, and loaded once something was said
-            log.warning("the session %s cannot be loaded before anything is said: %s", self.id, mistake)
+        except UserMistake as mistake:  # it works all the same, and can be loaded after the first prompt
+            log.warning("session %s cannot be loaded before its first prompt: %s", self.id, mistake)
 
-    def greet(self) -> None:
-        """Say what can be typed here, and what should be known of the folder and the model."""
-        self.out.show(editor_commands.available())
-        late, self._late = self._late, None
+    def send_commands(self) -> None:
+        """Send the slash commands, and the notices about the folder and the model."""
+        self.out.add(editor_commands.available_commands())
+        late, self._unsent_notices = self._unsent_notices, None
         for notice in late or ():
-            self._narrator.tell(notice)
+            self._updates.add_notice(notice)
 
-    async def open(self, session: str, *, retold: bool) -> None:
-        """Go on with an earlier conversation of this folder, or with one in which nothing was said yet."""
+    async def open(self, session: str, *, replayed: bool) -> None:
+        """Continue an earlier conversation of this folder, or a session without prompts so far."""
         talk = self.talk
         try:
             found = await talk.gen.records.find(self._addresses.session(session), conversation=True)
         except UnknownName as unknown:
             if not self._addresses.is_known(session):
-                raise SessionMissing(str(unknown)) from None
+                raise UnknownSession(str(unknown)) from None
             talk.named = session
             return
         if found.cwd != str(self.folder):
-            raise UserMistake(f"{session} is a conversation in {found.cwd}; open it there.")
+            raise UserMistake(f"The conversation {session} belongs to {found.cwd}; open it there.")
         await talk.open(found.id)
         self._titled = True
-        if retold:
-            await replay(talk, self._narrator)
+        if replayed:
+            await replay(talk, self._updates)
         else:
-            self._narrator.lead(talk, await talk.transcript(found.id))
+            self._updates.follow(talk, await talk.transcript(found.id))
 
-    async def retell(self) -> None:
-        """Tell once more what was said so far."""
-        await replay(self.talk, self._narrator)
+    async def replay(self) -> None:
+        """Send the conversation so far once more."""
+        await replay(self.talk, self._updates)
 
     @property
     def talk(self) -> Talk:
@@ -148,23 +158,23 @@ class Conversation:
 
     @property
     def gen(self) -> GenCode:
-        """What runs it."""
+        """The GenCode of this session."""
         return self.talk.gen
 
     @property
     def modes(self) -> SessionModeState:
-        """The permission modes to choose from, as the editor is offered them."""
-        found = session_options.modes(self.gen)
+        """The permission modes that the editor may offer."""
+        found = session_modes(self.gen)
         self._offered = frozenset(each.id for each in found.available_modes)
         return found
 
     @property
     def options(self) -> list[SessionConfigOptionSelect]:
-        """Everything there is to choose."""
-        return session_options.options(self.gen, self._model)
+        """The settings that the editor may offer: mode and model."""
+        return config_options(self.gen, self._model)
 
     async def prompt(self, blocks: Sequence[Block]) -> PromptResponse:
-        """Say something, and wait until the leading agent has answered."""
+        """Send a prompt, and wait until the main agent has answered."""
         text = prompt_text(blocks, self.folder).strip()
         if command := command_in(blocks, text):
             return await self._command(command)
@@ -172,13 +182,13 @@ class Conversation:
         prompt = self._prompts.begin()
         try:
             await self.talk.say(text, images)
-            if has_sounds(blocks):
-                self._tell(Notice(NO_SOUNDS, "warning"))
+            if has_audio(blocks):
+                self._notify(Notice(NO_AUDIO, "warning"))
             self._bind(text)
             if prompt.cancelled:
                 await self.talk.interrupt()
-            reason = await prompt.over
-            async with self._cutting:  # so that what was cut is told first
+            reason = await prompt.reason
+            async with self._cancelling:  # so that the updates of a cancelled turn come first
                 pass
         finally:
             self._prompts.forget(prompt)
@@ -186,52 +196,53 @@ class Conversation:
         return PromptResponse(stop_reason=reason)
 
     async def cancel(self) -> None:
-        """Cut the turn and the agents it waits for; those in the background go on, and that is said."""
-        async with self._cutting:
+        """Interrupt the turn and the subagents it waits for; background tasks continue."""
+        async with self._cancelling:
             self._prompts.cancel()
             await self.talk.interrupt()
 
     def switch(self, mode: str) -> None:
-        """Go on in another permission mode, which reaches every agent at once."""
-        session_options.switch(self.gen, mode)
-        self._tell_choices()
+        """Change the permission mode, for all agents at once."""
+        switch_mode(self.gen, mode)
+        self._send_choices()
 
     def use(self, model: str) -> None:
-        """Let another model answer from the next turn on."""
+        """Change the model, from the next turn on."""
         self.gen.session.model.use(model)
         self._model = model
-        self._tell_choices()
+        self._send_choices()
 
     async def close(self) -> None:
-        """Stop what still runs here; everything that was said is kept."""
+        """Stop what is running here; the conversation is kept."""
         self._closing.set()
         self._prompts.end()
         if self._living is not None:
             await asyncio.wait([self._living])
             if not self._living.cancelled() and (trouble := self._living.exception()):
-                log.error("the session %s ended by a fault", self.id, exc_info=trouble)
+                log.error("session %s failed", self.id, exc_info=trouble)
 
     async def _live(self, ready: "asyncio.Future[None]") -> None:
-        wish = self._wish
-        settings = flags(wish.args)
-        if wish.servers:
-            settings["mcp_servers"] = wish.servers
-        # An editor asks its own user, and shows questions of what it runs itself.
+        request = self._request
+        settings = flags(request.args)
+        if request.servers:
+            settings["mcp_servers"] = request.servers
+        # An editor shows only the questions of its own sessions, so the desk needs no audience.
         asker = QuestionDesk(self._person, audience=None, always=remember)
-        tools = self._buffers.over(TOOLS)
+        tools = self._files.wrap(TOOLS)
         async with GenCode.open(self.folder, settings=settings, tools=tools, asker=asker) as gen:
-            gen.servers.patience = SCREEN_WAIT
-            told = check(gen, wish.args)
+            gen.servers.wait_at_most(SCREEN_WAIT)
+            told = check(gen, request.args)
             self._model = gen.settings.model or gen.session.model.usual[0]
             self._chosen = (str(gen.root.policy.mode), self._model)
-            talk = Talk(gen, heard=self._hear, told=self._tell, relays=False)
-            self._narrator.lead(talk)
+            talk = Talk(gen, heard=self._add_event, told=self._notify, relays=False)
+            self._updates.follow(talk)
             self._talk = talk
-            work = [asyncio.create_task(talk.listen()), asyncio.create_task(self.out.pump())]
-            work[0].add_done_callback(self._deaf)
-            work.append(asyncio.create_task(guarded(self._try_servers(gen), self._tell)))
-            for line in (*told.splitlines(), *wish.notes):
-                self._tell(Notice(line, "warning"))
+            work = [asyncio.create_task(talk.listen()), asyncio.create_task(self.out.send_all())]
+            work[0].add_done_callback(self._listening_ended)
+            work[1].add_done_callback(self._sending_ended)
+            work.append(asyncio.create_task(guarded(self._try_servers(gen), self._notify)))
+            for line in (*told.splitlines(), *request.notes):
+                self._notify(Notice(line, "warning"))
             await asyncio.sleep(0)  # so that it listens before anything is said
             ready.set_result(None)
             try:
@@ -246,81 +257,186 @@ class Conversation:
                 await talk.close()
 
     async def _try_servers(self, gen: GenCode) -> None:
-        """Say which servers of the editor do not work, once they were tried."""
-        if not self._wish.servers:
+        """Warn about the editor's MCP servers that do not work, once each was tried."""
+        if not self._request.servers:
             return
         await gen.servers.ready()
         for each in gen.servers.status():
-            if each.name in self._wish.servers and each.state not in ("ready", "off"):
-                state = "does not answer yet" if each.state == "starting" else "could not be started"
+            if each.name in self._request.servers and each.state not in ("ready", "off"):
+                state = "has not answered yet" if each.state == "starting" else "could not be started"
                 why = f": {each.why}" if each.why else ""
-                self._tell(Notice(f"The MCP server {each.name} {state}{why}", "warning"))
+                self._notify(Notice(f"The MCP server {each.name} {state}{why}", "warning"))
 
-    def _deaf(self, listening: "asyncio.Task[None]") -> None:
-        """The events of the session cannot be heard any more, so nothing would ever answer a prompt."""
+    def _listening_ended(self, listening: "asyncio.Task[None]") -> None:
+        """Answer the prompts with an error: without events nothing else would ever answer them."""
         if not listening.cancelled() and (trouble := listening.exception()):
-            log.error("the session %s hears nothing more", self.id, exc_info=trouble)
+            log.error("session %s receives no events any more", self.id, exc_info=trouble)
             self._prompts.fail(f"The journal cannot be followed any more: {trouble}")
 
-    def _tell(self, notice: Notice) -> None:
-        """A line for the person; what was said before comes first."""
-        if self._late is None:
-            self._narrator.tell(notice)
-        else:
-            self._late.append(notice)
+    def _sending_ended(self, sending: "asyncio.Task[None]") -> None:
+        if not sending.cancelled() and (trouble := sending.exception()):
+            log.error("session %s cannot send updates any more", self.id, exc_info=trouble)
+            self._prompts.fail(f"The updates of this session cannot be sent any more: {trouble}")
 
-    def _hear(self, event: Event) -> None:
-        self._narrator.hear(event)
+    def _notify(self, notice: Notice) -> None:
+        """Send a notice, or keep it until the session has its commands."""
+        if self._unsent_notices is None:
+            self._updates.add_notice(notice)
+        else:
+            self._unsent_notices.append(notice)
+
+    def _add_event(self, event: Event) -> None:
+        self._updates.add_event(event)
         talk = self._talk
         if talk is None or talk.session is None or event.task != talk.session:
             return
         lead = talk.lead
         working = bool(busy(talk.view, talk.session))
-        self._prompts.hear(event, rests=lead is not None and lead.resting, busy=working)
+        self._prompts.add_event(event, idle=lead is not None and lead.resting, busy=working)
 
     async def _command(self, text: str) -> PromptResponse:
         typed = text.split(maxsplit=1)
         try:
-            said = await editor_commands.perform(self.talk, text, self._person.confirmed)
+            said = await editor_commands.run_command(self.talk, text, self._person.confirm)
             if typed[0] == "/model" and len(typed) > 1:
                 self._model = typed[1]
         except UserMistake as mistake:
             said = str(mistake)
         if said:
-            self.out.say("agent_message_chunk", said)
-            self.out.end()
-        self._tell_choices()
+            self.out.add_text("agent_message_chunk", said)
+            self.out.end_message()
+        self._send_choices()
         await self.out.flush()
         return PromptResponse(stop_reason="end_turn")
 
     def _bind(self, text: str) -> None:
-        """Let the editor's name of this session lead to the conversation, now that there is one."""
+        """Map the editor's id of this session to the conversation, now that there is one."""
         session = self.talk.session
         if session is None or self._titled:
             return
         self._titled = True
-        if session != self.id:  # somebody took the id meanwhile
+        if session != self.id:  # the id was taken meanwhile
             try:
                 self._addresses.bind(self.id, session)
             except UserMistake as mistake:
-                self.out.note(f"{mistake} This session can be loaded as {session}.")
+                self.out.add_note(f"{mistake} To load this session again, use its id {session}.")
         title = visible_line(text, TITLE_ROOM)
-        self.out.show(
-            SessionInfoUpdate(session_update="session_info_update", title=title, updated_at=stamp())
-        )
+        self.out.add(SessionInfoUpdate(session_update="session_info_update", title=title, updated_at=stamp()))
 
-    def _tell_choices(self) -> None:
-        """What is chosen now, if it is not what was told last."""
+    def _send_choices(self) -> None:
+        """Send the current mode and model if they have changed."""
         chosen = (str(self.gen.root.policy.mode), self._model)
         if chosen == self._chosen:
             return
         self._chosen = chosen
         if chosen[0] in self._offered:
-            self.out.show(CurrentModeUpdate(session_update="current_mode_update", current_mode_id=chosen[0]))
-        self.out.show(
+            self.out.add(CurrentModeUpdate(session_update="current_mode_update", current_mode_id=chosen[0]))
+        self.out.add(
             ConfigOptionUpdate(session_update="config_option_update", config_options=[*self.options])
         )
 
     def _context(self, model: str) -> int | None:
-        """How many tokens a model holds, where that is known."""
+        """The context window of a model in tokens, where it is known."""
         return self.gen.settings.context_tokens or self.gen.switchboard.price(model).context
+
+
+FILE = "acp_sessions.jsonl"
+CHANNEL = "acp"
+
+
+class SessionNames:
+    """The editors' ids of the sessions of one folder, in a file that only grows."""
+
+    def __init__(self, home: Path, cwd: Path) -> None:
+        self._chats = Chats(home / FILE, cwd)
+
+    def session(self, name: str) -> str:
+        """The conversation of a session id."""
+        return self._chats.find(Address(CHANNEL, name)) or name
+
+    def is_known(self, name: str) -> bool:
+        """Whether a session id was given out, also before the first prompt."""
+        return self._chats.find(Address(CHANNEL, name)) is not None
+
+    def name(self, session: str) -> str:
+        """The session id of a conversation."""
+        line = self._chats.of(session)
+        return line.address.removeprefix(f"{CHANNEL}:") if line else session
+
+    def bind(self, name: str, session: str) -> None:
+        """Map a session id to a conversation."""
+        self._chats.bind(Address(CHANNEL, name), session)
+
+
+MODE, MODEL = "mode", "model"
+OFFERED = (*CYCLE, Mode.UNATTENDED)
+NOT_OFFERED = "dontAsk never asks for approval, so it has to be typed: /mode dontAsk"
+
+
+def session_modes(gen: GenCode) -> SessionModeState:
+    """The permission modes to choose from, and the current one."""
+    now = gen.root.policy.mode
+    listed = [SessionMode(id=str(mode), name=str(mode), description=MODES[mode]) for mode in _offered(now)]
+    return SessionModeState(current_mode_id=str(now), available_modes=listed)
+
+
+def config_options(gen: GenCode, model: str) -> list[SessionConfigOptionSelect]:
+    """Mode and model as settings; `model` is the name that was chosen."""
+    now = gen.root.policy.mode
+    of_mode = [_option(str(mode), MODES[mode]) for mode in _offered(now)]
+    of_model = [_option(name, said) for name, said in model_choices(gen, model)]
+    return [
+        SessionConfigOptionSelect(
+            id=MODE,
+            name="Permission mode",
+            description="What agents may do without approval",
+            category="mode",
+            type="select",
+            current_value=str(now),
+            options=of_mode,
+        ),
+        SessionConfigOptionSelect(
+            id=MODEL,
+            name="Model",
+            description="The model, from the next turn on",
+            category="model",
+            type="select",
+            current_value=model,
+            options=of_model,
+        ),
+    ]
+
+
+def model_choices(gen: GenCode, chosen: str) -> list[tuple[str, str]]:
+    """The chosen model and the tiers, each with the model it stands for."""
+    found = {chosen: _resolved(gen, chosen)}
+    for tier in TIERS:
+        if name := _resolved(gen, tier):
+            found.setdefault(tier, name)
+    return list(found.items())
+
+
+def switch_mode(gen: GenCode, mode: str) -> Mode:
+    """Change the permission mode; UserMistake for one that is not offered."""
+    wanted = parse_mode(mode)
+    if wanted not in _offered(gen.root.policy.mode):
+        raise UserMistake(NOT_OFFERED)
+    gen.root.switch(wanted)
+    return wanted
+
+
+def _offered(now: Mode) -> tuple[Mode, ...]:
+    return OFFERED if now in OFFERED else (*OFFERED, now)
+
+
+def _resolved(gen: GenCode, name: str) -> str:
+    try:
+        return gen.models.resolve(name).name
+    except UserMistake:
+        return ""
+
+
+def _option(value: str, said: str) -> SessionConfigSelectOption:
+    return SessionConfigSelectOption(
+        value=value, name=visible_line(value, 80), description=visible_line(said)
+    )

@@ -1,4 +1,4 @@
-"""The person at an editor: asked by its own dialogs, on behalf of agents at any depth (surfaces, ACP)."""
+"""Asks the user of an editor for permissions and answers, through the editor's own dialogs and forms."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
@@ -23,8 +23,8 @@ from pydantic import ValidationError
 from gencode.core.questions import Answer, Inquiry, Question
 from gencode.core.rules import DecidedBy
 from gencode.core.visible import exact_line, visible, visible_line
-from gencode.interfaces.acp.call_display import Shown, fenced
-from gencode.interfaces.acp.editor import Editor
+from gencode.interfaces.acp.editor_client import EditorClient
+from gencode.interfaces.acp.tool_call_updates import AcpToolCall, fenced
 from gencode.interfaces.chat.question_text import (
     NOT_ANSWERED,
     allows,
@@ -39,51 +39,51 @@ from gencode.interfaces.chat.question_text import (
     who,
 )
 
-UNREACHED = "The editor could not ask the person"
-LEFT_OPEN = "-"
-NO_WORDS = (
-    "This editor can only offer answers to choose from; ask in your reply, where the person answers in words"
+EDITOR_FAILED = "The editor could not ask the user"
+NO_ANSWER = "-"
+ONLY_CHOICES = (
+    "This editor can only ask questions with options to choose from; ask this in your reply instead"
 )
 
 
-class Desk(Protocol):
-    """Where a session shows the call that a question is about."""
+class CallDisplay(Protocol):
+    """Shows tool calls in a session."""
 
-    async def asked(self, question: Question) -> Shown:
-        """The call, shown to the editor before it is asked about."""
+    async def show_question(self, question: Question) -> AcpToolCall:
+        """Show the call that needs approval, before the editor asks for it."""
         ...
 
 
 class EditorPerson:
-    """Asks through the permission requests and forms of one editor."""
+    """The user of one editor, asked by permission requests and forms."""
 
-    def __init__(self, editor: Editor, session: str, desk: Desk) -> None:
+    def __init__(self, editor: EditorClient, session: str, display: CallDisplay) -> None:
         self._editor = editor
         self._session = session
-        self._desk = desk
+        self._display = display
 
     async def answer(self, question: Question) -> Answer:
-        """Ask one question and wait; a no when the editor cannot ask it."""
+        """Ask a question and wait for the answer; declined if the editor cannot ask it."""
         try:
             if not question.inquiries:
                 return await self._permission(question)
-            if self._editor.can_fill_forms:
+            if self._editor.can_show_forms:
                 return await self._form(question)
             return await self._one_by_one(question)
         except (RequestError, ConnectionError, ValidationError):
-            return Answer(False, why=UNREACHED, by=DecidedBy.NOBODY)
+            return Answer(False, why=EDITOR_FAILED, by=DecidedBy.NOBODY)
 
-    async def confirmed(self, text: str) -> bool:
-        """Whether a person says yes to what a command of theirs would hit."""
+    async def confirm(self, text: str) -> bool:
+        """Whether the user confirms what a command of theirs would stop."""
         call = ToolCallUpdate(tool_call_id=f"{self._session}-confirm", title=exact_line(text), kind="other")
-        options = [_option("y", "do it", "allow_once"), _option("n", "no", "reject_once")]
+        options = [_option("y", "Yes", "allow_once"), _option("n", "No", "reject_once")]
         return await self._chosen(call, options) == "y"
 
     async def _permission(self, question: Question) -> Answer:
-        shown = await self._desk.asked(question)
+        shown = await self._display.show_question(question)
         words = [f"{headline(question)}:", fenced(exactly(question)), reason(question)]
         if rules := allows(question):
-            words.append(f"A yes for more than this once allows: {rules}")
+            words.append(f"“Always” will allow: {rules}")
         content = [*shown.content, tool_content(text_block("\n\n".join(words)))]
         call = ToolCallUpdate(
             tool_call_id=shown.id,
@@ -100,7 +100,7 @@ class EditorPerson:
         return found[chosen].answer if chosen in found else Answer(False)
 
     async def _form(self, question: Question) -> Answer:
-        """One form with a field for each thing an agent wants to know."""
+        """Ask with one form that has a field for each question."""
         fields: dict[str, Any] = {}
         for number, inquiry in enumerate(question.inquiries):
             fields[str(number)] = _field(inquiry)
@@ -111,21 +111,21 @@ class EditorPerson:
         if not isinstance(said, AcceptElicitationResponse):
             return Answer(False, why=NOT_ANSWERED)
         given = said.content or {}
-        return answered([_worded(given.get(str(number))) for number in range(len(question.inquiries))])
+        return answered([_text_of(given.get(str(number))) for number in range(len(question.inquiries))])
 
     async def _one_by_one(self, question: Question) -> Answer:
-        """Each with a choice of its answers; an editor that cannot fill in forms has no other way."""
+        """Ask each question as a permission request with its options: for editors without forms."""
         if not all(inquiry.options for inquiry in question.inquiries):
-            return Answer(False, why=NO_WORDS, by=DecidedBy.NOBODY)
+            return Answer(False, why=ONLY_CHOICES, by=DecidedBy.NOBODY)
         words = [await self._picked(question, inquiry) for inquiry in question.inquiries]
         return answered(words)
 
     async def _picked(self, question: Question, inquiry: Inquiry) -> str:
-        """The answer that was chosen; where several may be, until a person says that it is enough."""
+        """The option that was chosen; where several are allowed, ask until the user is done."""
         left = [label for label, _ in inquiry_choices(inquiry)]
         picked: list[str] = []
         while left:
-            enough = "that is all" if picked else f"no answer, which {when_empty(inquiry)}"
+            enough = "Done" if picked else f"No answer ({when_empty(inquiry)})"
             options = [_option(str(number), label, "allow_once") for number, label in enumerate(left)]
             title = f"{who(question)} asks: {visible_line(inquiry.question)}"
             call = ToolCallUpdate(
@@ -134,7 +134,7 @@ class EditorPerson:
                 kind="other",
                 content=[tool_content(text_block(_explained(question, inquiry, picked)))],
             )
-            chosen = await self._chosen(call, [*options, _option(LEFT_OPEN, enough, "reject_once")])
+            chosen = await self._chosen(call, [*options, _option(NO_ANSWER, enough, "reject_once")])
             if not chosen.isdecimal() or int(chosen) >= len(left):
                 break
             picked.append(left.pop(int(chosen)))
@@ -171,7 +171,7 @@ def _asks(question: Question) -> str:
 
 
 def _field(inquiry: Inquiry) -> Any:
-    """A field that takes one of the answers, several of them, or words."""
+    """A field for one of the options, several of them, or free text."""
     title = visible_line(inquiry.question)
     label = visible_line(inquiry.header) or title
     listed = [
@@ -188,7 +188,7 @@ def _field(inquiry: Inquiry) -> Any:
     )
 
 
-def _worded(value: object) -> str:
+def _text_of(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, cast("list[object]", value)[:100]))
     return "" if value is None else str(value)

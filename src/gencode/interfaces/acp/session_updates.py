@@ -1,8 +1,8 @@
-"""Events of one conversation as an editor hears them: text, thoughts, plans, calls, agents (surfaces, ACP).
+"""Turns the events of a conversation into ACP session updates: messages, thoughts, plans and tool calls.
 
-The calls of the agent that leads are shown one by one. Every agent below it is one call: the one that sent it
-where the leading agent did, one of its own where another did. Of their calls those are shown that a person is
-asked about.
+Each tool call of the main agent is a tool call of the protocol. A subagent is one tool call: the Task call
+that started it, or one of its own if another subagent did. Of the subagents' own calls only those are shown
+that need the user's approval.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,135 +28,145 @@ from gencode.core.messages import AssistantMessage, Image, ToolMessage, ToolResu
 from gencode.core.questions import Question
 from gencode.core.rules import Action
 from gencode.core.status import Status
-from gencode.interfaces.acp.call_display import (
+from gencode.interfaces.acp.editor_client import UpdateQueue
+from gencode.interfaces.acp.tool_call_updates import (
     PLAN,
-    Change,
-    Shown,
-    agent_shown,
-    asked_title,
-    call_shown,
+    AcpToolCall,
+    FileDiff,
+    describe_agent,
+    describe_call,
     fenced,
     plan_entries,
+    question_title,
 )
-from gencode.interfaces.acp.update_queue import Outbox
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.render.agent_tree import path, spent
-from gencode.interfaces.render.transcript import Call, Transcript, hear
+from gencode.interfaces.render.transcript import (
+    Call,
+    HandedBack,
+    Remark,
+    Reply,
+    Said,
+    Thought,
+    Transcript,
+    hear,
+)
 
 MOST_ENTRIES = 200
 _QUIET_ENDS = (Status.COMPLETED, Status.CANCELLED)
-Changes = dict[tuple[str, str], Change]
-"""What calls made of files, or would make, by task and call."""
+FileDiffs = dict[tuple[str, str], FileDiff]
+"""How calls changed files, or would change them, by task and call."""
 
 
-class Narrator:
-    """Tells one editor about one conversation. `changes` is filled by the tools that change files."""
+class SessionUpdates:
+    """The updates of one session. `diffs` is filled by the tools that change files."""
 
     def __init__(
-        self, out: Outbox, cwd: Path, changes: Changes, context: Callable[[str], int | None]
+        self, out: UpdateQueue, cwd: Path, diffs: FileDiffs, context: Callable[[str], int | None]
     ) -> None:
         self.out = out
         self._cwd = cwd
-        self._changes = changes
+        self._diffs = diffs
         self._context = context
         self._talk: Talk | None = None
         self._script = Transcript("")
-        self._spoken = ""
+        self._streamed = ""
         self._pictures: Mapping[str, Sequence[Image]] = {}
-        """What the calls show that are just being told of."""
-        self._told: dict[int, Call] = {}
-        """The calls of the leading agent as they were told last, by their place in its transcript."""
-        self._names: dict[tuple[str, str], str] = {}
-        """What an open call is called, by task and call."""
-        self._placed: dict[int, str] = {}
-        self._agents: dict[str, str] = {}
-        """The call that an agent is shown as."""
-        self._marks: dict[str, object] = {}
-        """What an agent did when it was last told of."""
+        """The pictures of the calls in the event that is being handled."""
+        self._sent: dict[int, Call] = {}
+        """The main agent's calls as they were last sent, by their position in its transcript."""
+        self._open_ids: dict[tuple[str, str], str] = {}
+        """The tool call ids of open calls, by task and call."""
+        self._ids: dict[int, str] = {}
+        """The tool call ids of the main agent's calls, by their position in its transcript."""
+        self._agent_ids: dict[str, str] = {}
+        """The tool call id that a subagent is shown under."""
+        self._agent_states: dict[str, object] = {}
+        """What was last sent about a subagent."""
         self._asked: dict[tuple[str, str], Call] = {}
-        """The calls of other agents that a person was asked about, until they are over."""
+        """The subagents' calls that the user was asked about, until they have finished."""
 
-    def lead(self, talk: Talk, script: Transcript | None = None) -> None:
-        """Tell of this conversation, from behind what `script` holds of it."""
+    def follow(self, talk: Talk, script: Transcript | None = None) -> None:
+        """Send what happens in this conversation from now on; `script` is what it already holds."""
         self._talk = talk
         self._script = script or Transcript(talk.session or "", most=MOST_ENTRIES)
-        self._told = dict(self._calls())
-        self.out.forget()
+        self._sent = dict(self._calls())
+        self.out.forget_sent()
 
-    def retell(self, at: int, call: Call) -> None:
-        """A call of an earlier turn at its place in the transcript."""
+    def replay_call(self, at: int, call: Call) -> None:
+        """Send a call of an earlier turn, by its position in the transcript."""
         if self._talk is not None:
-            self._tell_call(self._talk, at, call, first=True)
+            self._send_call(self._talk, at, call, first=True)
 
-    def tell(self, notice: Notice) -> None:
-        """A line for the person."""
-        self.out.note(notice.text)
+    def add_notice(self, notice: Notice) -> None:
+        """Send a notice to the user."""
+        self.out.add_note(notice.text)
 
-    def hear(self, event: Event) -> None:
-        """Tell what is new in an event that the view has taken in already."""
+    def add_event(self, event: Event) -> None:
+        """Send what an event changes; the view already contains it."""
         talk = self._talk
         if talk is None or talk.session is None:
             return
         if not self._script.task:
             self._script = Transcript(talk.session, most=MOST_ENTRIES)
         if event.task == talk.session:
-            self._voice(event)
+            self._add_text(event)
         if not isinstance(event.fact, TextArrived | ThinkingArrived):
             self._script = hear(self._script, event)
             self._pictures = _pictures(event) if event.task == talk.session else {}
-            self._tell_calls(talk)
+            self._send_calls(talk)
             self._pictures = {}
         if event.task != talk.session and event.task in talk.view.agents:
-            self._tell_agent(talk, event)
+            self._send_agent(talk, event)
             self._follow_asked(event)
 
-    async def asked(self, question: Question) -> Shown:
-        """The call that a question is about, shown before the editor is asked."""
+    async def show_question(self, question: Question) -> AcpToolCall:
+        """Show the call that needs approval, before the editor asks for it."""
         call = question.call
         key = (question.task, call.id)
-        change = self._changes.get(key)
-        title = asked_title(question)
+        change = self._diffs.get(key)
+        title = question_title(question)
         asked = Call(call.id, self._tool(call.name), title, call.input, "asked")
-        shown = replace(call_shown(self.name_of(*key), asked, self._cwd, change), title=title)
+        shown = replace(describe_call(self._id_of(*key), asked, self._cwd, change), title=title)
         if self._talk is not None and question.task != self._talk.session:
-            self.out.show(shown.start())
+            self.out.add(shown.start())
             self._asked[key] = asked
         await self.out.flush()
         return shown
 
-    def name_of(self, task: str, call: str) -> str:
-        """What an open call is called; calls of different replies may have the same id."""
-        return self._names.setdefault((task, call), f"{task}-{new_id()}")
+    def _id_of(self, task: str, call: str) -> str:
+        """The tool call id of an open call; the model may use one id twice."""
+        return self._open_ids.setdefault((task, call), f"{task}-{new_id()}")
 
-    def _voice(self, event: Event) -> None:
+    def _add_text(self, event: Event) -> None:
         match event.fact:
             case TextArrived() if self._script.verbatim:
-                pass  # it quotes files as they are, so it is shown whole, and not as Markdown
+                pass  # it quotes files, so the whole reply is sent as a code block and not as Markdown
             case TextArrived(text):
-                self._spoken += text
-                self.out.say("agent_message_chunk", text)
+                self._streamed += text
+                self.out.add_text("agent_message_chunk", text)
             case ThinkingArrived(text):
-                self.out.say("agent_thought_chunk", text)
+                self.out.add_text("agent_thought_chunk", text)
             case ReplyRestarted(why):
-                self._spoken = ""
-                self.out.note(f"The reply is asked for anew: {why}")
+                self._streamed = ""
+                self.out.add_note(f"Retrying the reply: {why}")
             case MessageAdded(AssistantMessage() as reply):
                 self._replied(reply)
             case TaskEnded(status=status, error=error) if status not in _QUIET_ENDS:
-                self._spoken = ""
-                self.out.note(f"Ended as {status}{f': {error}' if error else ''}")
+                self._streamed = ""
+                self.out.add_note(f"The turn has ended ({status}){f': {error}' if error else ''}")
             case TaskEnded():
-                self._spoken = ""
+                self._streamed = ""
             case _:
                 pass
 
     def _replied(self, reply: AssistantMessage) -> None:
-        """What was not heard of a reply while it was spoken, and what it cost."""
-        rest = reply.text.removeprefix(self._spoken) if reply.text.startswith(self._spoken) else reply.text
-        self.out.say("agent_message_chunk", fenced(rest) if self._script.verbatim and rest else rest)
-        self.out.end()
-        self._spoken = ""
+        """Send the part of a reply that was not streamed, and its usage."""
+        rest = reply.text.removeprefix(self._streamed)
+        self.out.add_text("agent_message_chunk", fenced(rest) if self._script.verbatim and rest else rest)
+        self.out.end_message()
+        self._streamed = ""
         room = self._context(reply.model)
         talk = self._talk
         if reply.usage is None or room is None or talk is None or talk.session is None:
@@ -164,115 +174,160 @@ class Narrator:
         usd = spent(talk.view, talk.session).usd
         used = reply.usage.input_tokens + reply.usage.output_tokens
         cost = None if usd is None else Cost(amount=usd, currency="USD")
-        self.out.show(UsageUpdate(session_update="usage_update", used=used, size=room, cost=cost))
+        self.out.add(UsageUpdate(session_update="usage_update", used=used, size=room, cost=cost))
 
     def _calls(self) -> list[tuple[int, Call]]:
         entries = enumerate(self._script.entries, start=self._script.dropped)
         return [(at, entry) for at, entry in entries if isinstance(entry, Call)]
 
-    def _tell_calls(self, talk: Talk) -> None:
+    def _send_calls(self, talk: Talk) -> None:
         for at, call in self._calls():
-            before = self._told.get(at)
+            before = self._sent.get(at)
             if before is call:
                 continue
-            self._told[at] = call
+            self._sent[at] = call
             if self._tool(call.tool) == PLAN:
                 if call.state == "done" and call.result:
-                    self.out.show(update_plan(plan_entries(call.input)))
+                    self.out.add(update_plan(plan_entries(call.input)))
                 continue
-            self._tell_call(talk, at, call, first=before is None)
-        for at in [at for at in self._told if at < self._script.dropped]:
-            del self._told[at]
-            self._placed.pop(at, None)
+            self._send_call(talk, at, call, first=before is None)
+        for at in [at for at in self._sent if at < self._script.dropped]:
+            del self._sent[at]
+            self._ids.pop(at, None)
 
-    def _tell_call(self, talk: Talk, at: int, call: Call, *, first: bool) -> None:
+    def _send_call(self, talk: Talk, at: int, call: Call, *, first: bool) -> None:
         task = self._script.task
-        name = self._placed[at] = self._placed.get(at) or self.name_of(task, call.id)
+        name = self._ids[at] = self._ids.get(at) or self._id_of(task, call.id)
         if call.child:
-            self._agents[call.child] = name
+            self._agent_ids[call.child] = name
         shown = self._shown(talk, name, call)
-        self.out.show(shown.start() if first else shown.progress())
+        self.out.add(shown.start() if first else shown.progress())
         if call.state in ("done", "failed", "denied") and call.result:
-            self._names.pop((task, call.id), None)
-            self._changes.pop((task, call.id), None)
+            self._open_ids.pop((task, call.id), None)
+            self._diffs.pop((task, call.id), None)
 
-    def _shown(self, talk: Talk, name: str, call: Call) -> Shown:
-        """A call, or the agent it has sent."""
+    def _shown(self, talk: Talk, name: str, call: Call) -> AcpToolCall:
+        """A call, or the subagent that it started."""
         agent = talk.view.agents.get(call.child) if call.child else None
         if agent is not None and agent.agent:
-            return agent_shown(name, agent, stamp())
-        change = self._changes.get((self._script.task, call.id))
+            return describe_agent(name, agent, stamp())
+        change = self._diffs.get((self._script.task, call.id))
         images = self._pictures.get(call.id, ())
-        return call_shown(name, replace(call, tool=self._tool(call.tool)), self._cwd, change, images)
+        return describe_call(name, replace(call, tool=self._tool(call.tool)), self._cwd, change, images)
 
     def _tool(self, name: str) -> str:
-        """A tool's own name; models know some by others."""
+        """The name of a tool; models know some tools by other names."""
         known = self._talk.gen.toolbox.get(name) if self._talk is not None else None
         return known.name if known is not None else name
 
-    def _tell_agent(self, talk: Talk, event: Event) -> None:
-        """An agent whenever what it does is new; one that no call of the leading agent sent has its own."""
+    def _send_agent(self, talk: Talk, event: Event) -> None:
+        """Send the state of a subagent if it is new; one of another subagent is a call of its own."""
         task = event.task
         agent = talk.view.agents[task]
         mark = (agent.agent, agent.status, agent.step, agent.turns, agent.background)
-        if not agent.agent or self._marks.get(task) == mark:
+        if not agent.agent or self._agent_states.get(task) == mark:
             return
-        self._marks[task] = mark
+        self._agent_states[task] = mark
         below = () if agent.parent == talk.session else path(talk.view, task)[1:]
-        name = self._agents.get(task)
+        name = self._agent_ids.get(task)
         if name is not None:
-            self.out.show(agent_shown(name, agent, stamp(), below).progress())
+            self.out.add(describe_agent(name, agent, stamp(), below).progress())
         elif agent.parent != talk.session or (isinstance(event.fact, TaskCreated) and not event.fact.call):
-            name = self._agents[task] = f"agent-{task}"
-            self.out.show(agent_shown(name, agent, stamp(), below).start())
+            name = self._agent_ids[task] = f"agent-{task}"
+            self.out.add(describe_agent(name, agent, stamp(), below).start())
 
     def _follow_asked(self, event: Event) -> None:
-        """How a call of another agent goes on that a person was asked about."""
+        """Send the progress of a subagent's call that the user was asked about."""
         match event.fact:
             case CallStarted(call=call):
-                self._asked_is(event.task, call, state="running")
+                self._update_asked(event.task, call, state="running")
             case CallDecided(call=call, decision=decision) if decision.action is Action.DENY:
-                self._asked_is(event.task, call, state="denied", why=decision.why)
+                self._update_asked(event.task, call, state="denied", why=decision.why)
             case MessageAdded(ToolMessage(results=results)):
                 for result in results:
-                    self._tell_change(event.task, result)
+                    self._send_diff(event.task, result)
                     state = "failed" if result.error else "done"
-                    self._asked_is(event.task, result.call, result.images, state=state, result=result.text)
-                    self._changes.pop((event.task, result.call), None)
+                    self._update_asked(
+                        event.task, result.call, result.images, state=state, result=result.text
+                    )
+                    self._diffs.pop((event.task, result.call), None)
             case _:
                 pass
 
-    def _tell_change(self, task: str, result: ToolResult) -> None:
-        """A file that another agent changed without a question."""
-        change = self._changes.get((task, result.call))
+    def _send_diff(self, task: str, result: ToolResult) -> None:
+        """Send a file change of a subagent that needed no approval."""
+        change = self._diffs.get((task, result.call))
         if change is None or result.error or (task, result.call) in self._asked or self._talk is None:
             return
         who = " › ".join(path(self._talk.view, task)[1:])
         line = f"{who}: {result.name}({Path(change.path).name})"
         arguments = {"file_path": change.path}
         call = Call(result.call, result.name, line, arguments, "done", result.text)
-        self.out.show(call_shown(self.name_of(task, result.call), call, self._cwd, change).start())
-        self._names.pop((task, result.call), None)
+        self.out.add(describe_call(self._id_of(task, result.call), call, self._cwd, change).start())
+        self._open_ids.pop((task, result.call), None)
 
-    def _asked_is(self, task: str, call: str, images: Sequence[Image] = (), **fields: str) -> None:
+    def _update_asked(self, task: str, call: str, images: Sequence[Image] = (), **fields: str) -> None:
         before = self._asked.get((task, call))
         if before is None:
             return
         if before.state == "denied" and "result" in fields:
             fields = {"result": fields["result"]}
         after = self._asked[task, call] = replace(before, **fields)
-        name = self.name_of(task, call)
-        change = self._changes.get((task, call))
-        self.out.show(call_shown(name, after, self._cwd, change, images).progress())
+        name = self._id_of(task, call)
+        change = self._diffs.get((task, call))
+        self.out.add(describe_call(name, after, self._cwd, change, images).progress())
         if after.result:
             del self._asked[task, call]
-            self._names.pop((task, call), None)
+            self._open_ids.pop((task, call), None)
 
 
 def _pictures(event: Event) -> Mapping[str, Sequence[Image]]:
-    """The pictures that an event brings, by call."""
+    """The pictures in an event, by call."""
     match event.fact:
         case MessageAdded(ToolMessage(results=results)):
             return {result.call: result.images for result in results if result.images}
         case _:
             return {}
+
+
+MOST_REPLAYED = 5_000
+
+
+async def replay(talk: Talk, updates: SessionUpdates) -> None:
+    """Send the conversation that is open in `talk` from its beginning, and follow it."""
+    script = await talk.transcript(talk.session or "", MOST_REPLAYED)
+    updates.follow(talk, script)
+    out = updates.out
+    if script.dropped:
+        out.add_note(
+            f"{script.dropped:,} earlier {'entry is' if script.dropped == 1 else 'entries are'} not shown. "
+            f"To see everything, run: gen sessions show {script.task}"
+        )
+    for at, entry in enumerate(script.entries, start=script.dropped):
+        match entry:
+            case Said(text, "user"):
+                out.add_text("user_message_chunk", text)
+                out.end_message()
+            case Said(text, sender):
+                out.add_note(f"{sender}: {text[:2_000]}")
+            case Thought(text):
+                out.add_text("agent_thought_chunk", text)
+            case Reply(text):
+                out.add_text("agent_message_chunk", fenced(text) if entry.verbatim else text)
+                out.end_message()
+            case Remark(text):
+                out.add_note(text)
+            case Call(tool=tool, state="done") if tool == PLAN:
+                pass
+            case HandedBack():
+                pass  # the result of a subagent is shown in the call that started it
+            case Call():
+                updates.replay_call(at, entry)
+    _send_last_plan(script, updates)
+    await out.flush()
+
+
+def _send_last_plan(script: Transcript, updates: SessionUpdates) -> None:
+    plans = [entry for entry in script.entries if isinstance(entry, Call) and entry.tool == PLAN]
+    if plans and plans[-1].state == "done":
+        updates.out.add(update_plan(plan_entries(plans[-1].input)))

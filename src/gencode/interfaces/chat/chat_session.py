@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from gencode.agent.ports import StopAction
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import (
     CallDecided,
@@ -39,7 +40,6 @@ from gencode.interfaces.render.agent_view import AgentView, View, fold, seen
 from gencode.interfaces.render.number_format import name_of
 from gencode.interfaces.render.transcript import MOST_KEPT, Transcript, adopt, retold
 from gencode.journal.store import TaskQuery
-from gencode.tasks.control import Verb
 from gencode.tasks.crash_recovery import recover_folder
 from gencode.tasks.liveness import FolderLiveness
 from gencode.tasks.queries import readable_events
@@ -205,11 +205,11 @@ class Talk:
         here = not self.gen.processes.far or self._relays
         return self.gen.settings.background_questions and here
 
-    async def hits(self, task: str, verb: Verb) -> Sequence[Task]:
+    async def hits(self, task: str, verb: StopAction) -> Sequence[Task]:
         """What a verb would hit at this moment."""
         return await self.gen.reach.hits((await self.gen.find(task)).id, verb)
 
-    async def strike(self, task: str, verb: Verb, message: str = "") -> Sequence[Task]:
+    async def strike(self, task: str, verb: StopAction, message: str = "") -> Sequence[Task]:
         """Do one of the verbs that cut or end, and say what it hit and what goes on."""
         found = await self.gen.find(task)
         why = INTERRUPTED if verb == "interrupt" else STOPPED
@@ -281,7 +281,7 @@ class Talk:
 
     async def transcript(self, task: str, most: int = MOST_KEPT) -> Transcript:
         """An agent's transcript up to now, with what it is just saying."""
-        events, _ = await self.gen.journal(task)
+        events = (await self.gen.journal(task)).events
         found = retold(task, events, most)
         for child in await self.gen.store.tasks(TaskQuery(parent=task)):
             if child.created.call:
@@ -348,7 +348,7 @@ class Talk:
         """The questions that waited already when the conversation was opened."""
         for agent in list(self.view.agents.values()):
             if not agent.status.ended and self.gen.supervisor.find(agent.id) is None:
-                for event in (await self.gen.journal(agent.id))[0]:
+                for event in (await self.gen.journal(agent.id)).events:
                     self.asked_elsewhere.hear(event)
 
     def _after_end(self, task: str) -> None:

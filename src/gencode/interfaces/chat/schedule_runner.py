@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from gencode.app import GenCode
-from gencode.channels.outbox import Screen
+from gencode.channels.outbox import TerminalChannel
 from gencode.journal.store import Store
-from gencode.schedule.appointments import Appointment
+from gencode.schedule.appointments import ScheduledJob
 from gencode.tasks.scheduler import Scheduler, any_folder
 
 
@@ -17,7 +17,7 @@ def scheduler_of(
     tell: Callable[[str], None],
     flags: Mapping[str, Any] | None = None,
     store: Store | None = None,
-    mine: Callable[[Appointment], bool] | None = None,
+    mine: Callable[[ScheduledJob], bool] | None = None,
 ) -> Scheduler:
     """What runs due work of all folders in this process; `flags` are the settings that were typed for it.
 
@@ -32,18 +32,18 @@ def scheduler_of(
         return True
 
     @asynccontextmanager
-    async def opening(job: Appointment) -> AsyncGenerator[GenCode, None]:
+    async def opening(job: ScheduledJob) -> AsyncGenerator[GenCode, None]:
         settings = {**(flags or {}), **({"model": job.model} if job.model else {})}
         async with GenCode.open(job.cwd, settings=settings, store=store) as opened:
             outbox = opened.secretary.outbox
             gen.secretary.outbox.lend(outbox)
             for name in ("cli", "terminal"):
-                outbox.register(name, Screen(shown))
+                outbox.register(name, TerminalChannel(shown))
             yield opened
 
     return Scheduler(gen.store, gen.secretary.outbox, opening, tell, here)
 
 
-def _is_on_this_machine(job: Appointment) -> bool:
+def _is_on_this_machine(job: ScheduledJob) -> bool:
     """What belongs to a folder of another machine is left to the processes there."""
     return Path(job.cwd).is_dir()

@@ -9,6 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gencode.agent.ports import StopAction
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.rules import RuleSource, parse_mode
@@ -26,7 +27,6 @@ from gencode.interfaces.chat.info_pages import (
 )
 from gencode.interfaces.chat.task_controls import bounded, bounds_page, would_hit
 from gencode.interfaces.render.agent_view import View, seen
-from gencode.tasks.control import Verb
 from gencode.tasks.fork import Fork
 from gencode.tasks.queries import below, spent_by
 
@@ -48,7 +48,12 @@ KEYS = (
 )
 GO_ON = "Go on where you were."
 Place = Literal["tree", "agent", "sessions", "agents", "new", "edit", "trust", "theme", "quit", "opened"]
-_VERBS: dict[str, Verb] = {"interrupt": "interrupt", "keep": "keep", "stop": "stop", "stop-tree": "tree"}
+_VERBS: dict[str, StopAction] = {
+    "interrupt": "interrupt",
+    "keep": "keep",
+    "stop": "stop",
+    "stop-tree": "tree",
+}
 _KINDS = ("tokens", "usd", "spawns")
 
 
@@ -181,7 +186,7 @@ class Show(Struct, frozen=True):
 class Confirm(Struct, frozen=True):
     """A verb that hits something: what it would hit is shown before it does."""
 
-    verb: Verb
+    verb: StopAction
     task: str
     text: str
     message: str = ""
@@ -203,7 +208,7 @@ async def act(talk: Talk, typed: Typed, here: str = "") -> Deed:
     return await _ACTS[typed.name](talk, typed, here)
 
 
-async def strike(talk: Talk, task: str, verb: Verb, message: str = "") -> Deed:
+async def strike(talk: Talk, task: str, verb: StopAction, message: str = "") -> Deed:
     """A verb at an agent is to be confirmed; one that would hit nothing says so at once."""
     hits = await talk.hits(task, verb)
     text = would_hit(verb, await talk.gen.find(task), hits)

@@ -19,6 +19,6 @@ def run(args: argparse.Namespace) -> int:
         raise UserMistake("The editor says which folder a session is in; leave --cwd out.")
     if sys.stdin is not None and sys.stdin.isatty():
         note(BY_HAND)
-    from gencode.interfaces.acp.server import run as serve
+    from gencode.interfaces.acp.agent import run as serve
 
     return serve(args)

@@ -94,7 +94,7 @@ async def _handed_back(gen: GenCode, view: View, turn: Task) -> list[AgentView]:
     lead = view.agents.get(turn.id)
     for task in tasks_of(lead.unanswered if lead else ()):
         # Nothing was heard here of the runs in which another process has woken an agent.
-        view = _retold(view, (await gen.journal(task))[0])
+        view = _retold(view, (await gen.journal(task)).events)
     told = handed_back(view, turn.id)
     known = {(each.id, each.ended_at) for each in told}
     return [*told, *(each for each in come_late(turn, children) if (each.id, each.ended_at) not in known)]
@@ -114,7 +114,7 @@ async def _said(gen: GenCode, turn: Task) -> str:
     Who stays for what is in the background may see the conversation go on in another process: what is
     written after the end of this turn is another's.
     """
-    events, _ = await gen.journal(turn.id)
+    events = (await gen.journal(turn.id)).events
     messages = whole_transcript(event for event in events if (event.seq or 0) <= turn.seq)
     asked = max((at for at, each in enumerate(messages) if _is_prompt(each)), default=0)
     return said_to_the_person(messages[asked:])

@@ -13,7 +13,7 @@ from gencode.interfaces.cli.open_session import flags, opened
 from gencode.interfaces.cli.piped_input import whole_input
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note, table
-from gencode.schedule.appointments import Appointment, Plan
+from gencode.schedule.appointments import JobRequest, ScheduledJob
 
 
 def listed(args: argparse.Namespace) -> int:
@@ -48,7 +48,7 @@ def added(args: argparse.Namespace) -> int:
 
 async def _added(args: argparse.Namespace, prompt: str) -> int:
     async with opened(args) as gen:
-        plan = Plan(
+        plan = JobRequest(
             when=args.schedule,
             prompt=prompt,
             zone=getattr(args, "zone", ""),
@@ -128,13 +128,13 @@ def _tell(text: str) -> None:
     note(visible(text))
 
 
-def _row(job: Appointment) -> list[str]:
+def _row(job: ScheduledJob) -> list[str]:
     what = f"{job.agent}: {job.title}" if job.task else job.title
     last = "running" if job.owner else job.last_status
     return [job.id, f"{job.when} {job.zone}", job.next_told, str(job.runs), str(job.missed), last, what]
 
 
-def _object(job: Appointment) -> dict[str, Any]:
+def _object(job: ScheduledJob) -> dict[str, Any]:
     return {
         "id": job.id,
         "schedule": job.when,

@@ -15,7 +15,7 @@ from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import Event
 from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome, RefusedCall, RunOutcome, StoppedWork
-from gencode.core.reasons import TOLD_TO_END, Cause, EndReason, stop_cause
+from gencode.core.reasons import TOLD_TO_END, EndReason, StopCause, stop_cause
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
@@ -45,7 +45,7 @@ LOOK_SECONDS = 1.0
 SIGNALS = {
     signal.SIGINT: stop_cause("interrupted by the user"),
     signal.SIGTERM: TOLD_TO_END,
-    signal.SIGHUP: Cause(EndReason.CLOSING, "the terminal was closed"),
+    signal.SIGHUP: StopCause(EndReason.CLOSING, "the terminal was closed"),
 }
 
 

@@ -65,7 +65,7 @@ async def _run(args: argparse.Namespace) -> int:
     audience = Audience(follows=lambda: lines.session)
     desk = QuestionDesk(lines, audience=audience, always=remember, late=lambda why: lines.tell(Notice(why)))
     async with opened(args, asker=desk) as gen:
-        gen.servers.patience = SCREEN_WAIT
+        gen.servers.wait_at_most(SCREEN_WAIT)
         for line in check(gen, args).splitlines():
             answer(line)
         talk = Talk(gen, agent=getattr(args, "agent", ""), heard=lines.hear, told=lines.tell)

@@ -15,7 +15,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.interfaces.render.plain_text import Notes, note
-from gencode.journal.dispatch import Dispatching, NoWorker, Outlook
+from gencode.journal.dispatch import MissingWorker, NoWorkerReason, SharedJournal
 from gencode.tasks.crash_recovery import close_unclaimed
 from gencode.tasks.watch import Tell, WorkerWait, tell_nobody
 
@@ -35,14 +35,16 @@ async def awaited(gen: GenCode, task: Outcome, patience: float = PATIENCE) -> st
     return visible_line(seen.words) if seen is not None else ""
 
 
-async def _outlook(gen: GenCode, task: Outcome, patience: float) -> Outlook | None:
+async def _outlook(gen: GenCode, task: Outcome, patience: float) -> MissingWorker | None:
     store = gen.store
-    if task.status is not Status.PENDING or not isinstance(store, Dispatching):
+    if task.status is not Status.PENDING or not isinstance(store, SharedJournal):
         return None
     until = time.monotonic() + patience
     changed = store.changes.count
     seen = await store.outlook(task.agent_id)
-    while seen == Outlook() and time.monotonic() < until:  # a worker begins with it or says what it lacks
+    while (
+        seen == MissingWorker() and time.monotonic() < until
+    ):  # a worker begins with it or says what it lacks
         changed = await store.changes.after(changed, LOOK_SECONDS)
         seen = await store.outlook(task.agent_id)
     return seen
@@ -55,7 +57,7 @@ async def aloud(gen: GenCode, task: Task) -> AsyncGenerator[Tell, None]:
     What else the person should hear of the wait is told with what this gives.
     """
     store = gen.store
-    if not isinstance(store, Dispatching):
+    if not isinstance(store, SharedJournal):
         yield tell_nobody
         return
     find_outlook = partial(store.outlook, task.id)
@@ -101,5 +103,5 @@ async def all_awaited(gen: GenCode, tasks: Sequence[Outcome]) -> list[str]:
     return [
         f"{'1 task waits' if count == 1 else f'{count} tasks wait'} for {visible_line(each.words)}"
         for each, count in seen.items()
-        if each is not None and each.reason is not NoWorker.NOT_YET
+        if each is not None and each.reason is not NoWorkerReason.NOT_YET
     ]

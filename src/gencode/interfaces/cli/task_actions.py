@@ -29,7 +29,7 @@ from gencode.interfaces.cli.task_life import (
 from gencode.interfaces.cli.terminal_questions import asker_for
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note
-from gencode.journal.dispatch import Dispatching
+from gencode.journal.dispatch import SharedJournal
 from gencode.journal.store import Store
 from gencode.tasks.fork import Fork
 from gencode.tasks.service import MessageKept
@@ -50,7 +50,8 @@ async def _send(args: argparse.Namespace, text: str) -> int:
         note(f"This is for task {found.id} of {visible_line(found.agent)}, which {does}.")
         kept, behind = "", await _behind(gen.store, found)
         try:
-            outcome, woken = await handing_over(gen, gen.send(found.id, text))
+            sent = await handing_over(gen, gen.send(found.id, text))
+            outcome, woken = sent.outcome, sent.resumed
         except MessageKept as refused:
             outcome, woken, kept = await gen.get(found.id), False, str(refused)
     if "json" in args:
@@ -73,7 +74,7 @@ async def _send(args: argparse.Namespace, text: str) -> int:
 
 async def _behind(store: Store, task: Task) -> str:
     """What a person should know of how a task would begin when it is woken here."""
-    if not isinstance(store, Dispatching):
+    if not isinstance(store, SharedJournal):
         return ""
     from gencode.workspaces.transfer.change_report import begins_behind_of
 

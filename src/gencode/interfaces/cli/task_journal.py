@@ -141,7 +141,8 @@ def imported(args: argparse.Namespace) -> int:
 
 async def _imported(args: argparse.Namespace, text: str) -> int:
     async with opened(args) as gen:
-        task, warnings = await gen.take_in(text)
+        imported = await gen.take_in(text)
+    task, warnings = imported.outcome, imported.problems
     for warning in warnings:
         note(warning)
     if "json" in args:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from gencode.agent.ports import StopAction
 from gencode.app import GenCode, ServerReport
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
@@ -27,7 +28,7 @@ from gencode.interfaces.cli.schema_file import schema
 from gencode.interfaces.cli.terminal_questions import asker_for
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, answer_raw, note, turns
-from gencode.tasks.control import SENT_BACK, STOP_SECONDS, Verb
+from gencode.tasks.control import SENT_BACK, STOP_SECONDS
 from gencode.tasks.handle import StruckTask
 from gencode.tasks.resume import is_here
 from gencode.tasks.running_task import RunningTask
@@ -87,7 +88,7 @@ def stop(args: argparse.Namespace) -> int:
 async def _stop(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         found = await gen.find(args.id)
-        verb: Verb = "tree" if "tree" in args else "keep" if "keep" in args else "stop"
+        verb: StopAction = "tree" if "tree" in args else "keep" if "keep" in args else "stop"
         await announce(gen, found.id, verb, "stops")
         if "keep" in args and not found.status.ended:
             most = REPORT_SECONDS + STOP_SECONDS
@@ -104,7 +105,7 @@ async def _stop(args: argparse.Namespace) -> int:
     return 0 if struck.status.ended else 1
 
 
-async def announce(gen: GenCode, task: str, verb: Verb, does: str) -> None:
+async def announce(gen: GenCode, task: str, verb: StopAction, does: str) -> None:
     """Say what a verb will hit, before it does."""
     if hit := await gen.hits(task, verb):
         note(f"This {does} {'1 task' if len(hit) == 1 else f'{len(hit)} tasks'}: {all_named(hit)}.")
@@ -229,13 +230,12 @@ async def _events(args: argparse.Namespace) -> int:
                 async for event in gen.watch.events(task.id, after, tell):
                     _show(event, task.parent, as_json="json" in args)
             return 0
-        found, problem = await gen.journal(task.id)
-        for event in found:
-            if (event.seq or 0) > after:
-                _show(event, task.parent, as_json="json" in args)
-    if problem:
-        note(f"{problem} Nothing after it is shown.")
-    return 1 if problem else 0
+        journal = await gen.journal(task.id, after)
+        for event in journal.events:
+            _show(event, task.parent, as_json="json" in args)
+    if journal.problem:
+        note(f"{journal.problem} Nothing after it is shown.")
+    return 1 if journal.problem else 0
 
 
 def _show(event: Event, parent: str | None, *, as_json: bool) -> None:

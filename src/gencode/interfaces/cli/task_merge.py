@@ -11,8 +11,8 @@ from gencode.fleet.copied_task import copies_told
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note
-from gencode.journal.dispatch import Dispatching
-from gencode.journal.folder_snapshot import Parcels, Returned, repository_around
+from gencode.journal.dispatch import SharedJournal
+from gencode.journal.folder_snapshot import ReturnedChanges, SnapshotStore, repository_around
 from gencode.tasks.leave_worktree import at_work, named_tasks
 from gencode.tasks.resume import is_here
 from gencode.workspaces.transfer.apply_changes import Arrival, Homecoming
@@ -48,9 +48,9 @@ async def _merge(args: argparse.Namespace) -> int:
     return 0 if arrived.state in _WELL else 1
 
 
-async def _returned(gen: GenCode, name: str) -> tuple[Parcels, tuple[Returned, bytes]]:
+async def _returned(gen: GenCode, name: str) -> tuple[SnapshotStore, tuple[ReturnedChanges, bytes]]:
     """What a task changed elsewhere, also when the task itself was deleted since."""
-    parcels, found = gen.store.parcels if isinstance(gen.store, Dispatching) else None, None
+    parcels, found = gen.store.parcels if isinstance(gen.store, SharedJournal) else None, None
     if parcels is not None and (found := await parcels.returned(name)) and not found[0].nothing:
         return parcels, found
     task = await gen.find(name)
@@ -70,7 +70,7 @@ async def _returned(gen: GenCode, name: str) -> tuple[Parcels, tuple[Returned, b
     raise UserMistake(await _nothing(gen, task, found[0] if found else None))
 
 
-async def _nothing(gen: GenCode, task: Task, told: Returned | None) -> str:
+async def _nothing(gen: GenCode, task: Task, told: ReturnedChanges | None) -> str:
     """Why there is nothing to take over, and where the work is that never came."""
     if told is not None and told.kept:
         return (
@@ -87,7 +87,7 @@ async def _nothing(gen: GenCode, task: Task, told: Returned | None) -> str:
     return f"Task {task.id} changed nothing on another machine, so there is nothing to take over."
 
 
-async def _left_behind(gen: GenCode, work: Returned) -> list[str]:
+async def _left_behind(gen: GenCode, work: ReturnedChanges) -> list[str]:
     """What of the work is only on the worker, and where, as a line for a person; mostly none."""
     if not work.left:
         return []
@@ -96,7 +96,7 @@ async def _left_behind(gen: GenCode, work: Returned) -> list[str]:
     return [f"Too large to travel, and only in {where}: {work.left}."]
 
 
-async def _folder(args: argparse.Namespace, work: Returned) -> Path:
+async def _folder(args: argparse.Namespace, work: ReturnedChanges) -> Path:
     """The checkout that gets the work: that of the task, a clone where it is not here, or the one named."""
     named = "cwd" in args
     here = Path(args.cwd) if named else _here()

@@ -9,7 +9,7 @@ from gencode.app import GenCode
 from gencode.interfaces.chat.schedule_runner import scheduler_of
 from gencode.interfaces.render.plain_text import note
 from gencode.journal.store import Store
-from gencode.schedule.appointments import Appointment
+from gencode.schedule.appointments import ScheduledJob
 from gencode.tasks.scheduler import Scheduler
 
 LOOK_SECONDS = 1.0
@@ -57,7 +57,7 @@ async def appointments(
 ) -> AsyncGenerator[Appointments, None]:
     """What is planned for folders inside `workspace`, which many workers may share: each time once."""
 
-    def mine(job: Appointment) -> bool:
+    def mine(job: ScheduledJob) -> bool:
         folder = Path(job.cwd).resolve()
         return folder.is_dir() and folder.is_relative_to(workspace.resolve())
 

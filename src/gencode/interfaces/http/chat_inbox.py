@@ -12,12 +12,12 @@ from collections import defaultdict
 from pathlib import Path
 
 from gencode.app import GenCode
-from gencode.channels.outbox import LONGEST, Draft, Outbox
+from gencode.channels.outbox import LONGEST, Outbox, OutgoingMessage
 from gencode.core.address import Address, parse_address
 from gencode.core.errors import GenCodeError, UnknownName, UserMistake
 from gencode.core.events import CommandEnded, Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage
-from gencode.core.reasons import Cause
+from gencode.core.reasons import StopCause
 from gencode.core.spec import AgentSpec
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -89,7 +89,7 @@ class Inbox:
                 return False
             return await self._gen.work.hear(self._spec(now), session) is not None
 
-    async def interrupt(self, session: str, message: str, why: Cause) -> StruckTask:
+    async def interrupt(self, session: str, message: str, why: StopCause) -> StruckTask:
         """Cut the turn of a conversation; what was said to it, now or just before, begins another one."""
         async with self._locks[session]:
             if message.strip():
@@ -194,7 +194,9 @@ class Inbox:
             for mark, event in facts:
                 told = mark.seq
                 if event is not None and (words := spoken(event)):
-                    self._warn(to, await self._outbox.send(Draft(to, words[:LONGEST], line.session)))
+                    self._warn(
+                        to, await self._outbox.send(OutgoingMessage(to, words[:LONGEST], line.session))
+                    )
                     self._chats.bind(to, line.session, told)
 
     def _warn(self, to: Address, why: str) -> None:

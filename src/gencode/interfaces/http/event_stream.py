@@ -14,7 +14,7 @@ from gencode.interfaces.http.event_frames import FIRST, Cursor, frame, notice
 from gencode.interfaces.http.guard import Refused
 from gencode.interfaces.http.hub import MOST_CLIENTS, Client, Hub, cursor_of, state_frame
 from gencode.interfaces.http.protocol import MOST_AT_ONCE, WIRE, Wire
-from gencode.journal.global_log import Chronicle, Found, Mark
+from gencode.journal.global_log import GlobalLog, LogEntry, LogPosition
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class EventStream(Response):
     def __init__(
         self,
         hub: Hub,
-        chronicle: Chronicle,
+        chronicle: GlobalLog,
         after: Cursor | None,
         task: str,
         *,
@@ -83,14 +83,14 @@ class EventStream(Response):
             wire.cut()
             await _gone(receive)
 
-    async def _pump(self, client: Client, send: Send, upto: Mark | None, wire: Wire | None) -> None:
+    async def _pump(self, client: Client, send: Send, upto: LogPosition | None, wire: Wire | None) -> None:
         await _body(send, FIRST)
         async for frames in self._missed(upto):
             await _body(send, frames)
         while True:
             await _body(send, await client.more(wire))
 
-    async def _missed(self, upto: Mark | None) -> AsyncGenerator[bytes, None]:
+    async def _missed(self, upto: LogPosition | None) -> AsyncGenerator[bytes, None]:
         """What was written before the client joined and it has not seen, and where that leaves it."""
         last = upto.place if upto else 0
         if self._task:
@@ -115,7 +115,7 @@ class EventStream(Response):
         yield await self._framed_states(changed)
         yield notice("StreamOpened" if known else "StreamReset", {"cursor": str(here)}, here)
 
-    async def _place(self, cursor: Cursor) -> Mark | None:
+    async def _place(self, cursor: Cursor) -> LogPosition | None:
         return await self._chronicle.mark(cursor.task, cursor.seq) if cursor.task else None
 
     async def _check_known(self) -> None:
@@ -124,7 +124,7 @@ class EventStream(Response):
         if mark is not None and not await self._hub.reach(mark.place):
             raise Refused(503, "This server has not read that far yet; come again.")
 
-    async def _framed(self, found: list[Found]) -> bytes:
+    async def _framed(self, found: list[LogEntry]) -> bytes:
         parents = self._hub.parents
         return b"".join(
             [frame(each, await parents.of(each), brief=self._brief) for _, each in found if each is not None]

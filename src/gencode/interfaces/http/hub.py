@@ -22,8 +22,8 @@ from gencode.interfaces.http.event_frames import ALIVE, Cursor, Framed, frame, f
 from gencode.interfaces.http.protocol import Wire
 from gencode.interfaces.http.task_parents import Parents
 from gencode.interfaces.http.task_states import TaskState, TaskStates
-from gencode.journal.event_bus import Bus
-from gencode.journal.global_log import Mark
+from gencode.journal.event_bus import EventBus
+from gencode.journal.global_log import LogPosition
 from gencode.journal.store import Store
 
 log = logging.getLogger(__name__)
@@ -137,7 +137,7 @@ class Client:
 class Hub:
     """Follows the journal and tells everybody. `run` does so until it is cancelled."""
 
-    def __init__(self, bus: Bus, store: Store, is_here: Callable[[str], bool]) -> None:
+    def __init__(self, bus: EventBus, store: Store, is_here: Callable[[str], bool]) -> None:
         """`is_here` tells whether this process runs a task."""
         self._bus = bus
         self._is_here = is_here
@@ -150,7 +150,7 @@ class Hub:
         self.states = TaskStates(store)
         self._clients: set[Client] = set()
         self._pending: list[Piece] = []
-        self._recent: deque[Mark] = deque(maxlen=REMEMBERED)
+        self._recent: deque[LogPosition] = deque(maxlen=REMEMBERED)
         self._told: dict[str, int] = {}
         self._announced: dict[str, int] = {}
         self._news = asyncio.Event()
@@ -167,7 +167,7 @@ class Hub:
         return cursor_of(self.mark)
 
     @property
-    def mark(self) -> Mark | None:
+    def mark(self) -> LogPosition | None:
         """The last fact that everybody was told of."""
         return self._recent[-1] if self._recent else None
 
@@ -391,7 +391,7 @@ def state_frame(state: TaskState) -> bytes:
     return notice("TaskState", {"task": state.agent_id, "seq": None, "at": stamp(), "state": state})
 
 
-def cursor_of(mark: Mark | None) -> Cursor:
+def cursor_of(mark: LogPosition | None) -> Cursor:
     """A place as clients speak of it."""
     return Cursor() if mark is None else Cursor(mark.task, mark.seq)
 

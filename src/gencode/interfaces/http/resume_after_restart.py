@@ -10,7 +10,7 @@ from gencode.app import GenCode
 from gencode.core.errors import GenCodeError
 from gencode.core.ids import stamp
 from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
-from gencode.core.reasons import Cause, EndReason
+from gencode.core.reasons import EndReason, StopCause
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
@@ -21,8 +21,8 @@ from gencode.tasks.resume import trailing_notices
 
 log = logging.getLogger(__name__)
 
-SHUT_DOWN = Cause(EndReason.SHUT_DOWN, "the server was shut down; it goes on when one runs again")
-SENDER_GOES_ON = Cause(
+SHUT_DOWN = StopCause(EndReason.SHUT_DOWN, "the server was shut down; it goes on when one runs again")
+SENDER_GOES_ON = StopCause(
     EndReason.PARENT_STOPPED, "the server was shut down; whoever sent it goes on when one runs again"
 )
 GO_ON = UserMessage(

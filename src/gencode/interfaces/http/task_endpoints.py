@@ -33,6 +33,7 @@ from gencode.interfaces.http.task_schemas import (
     Replaying,
     StateFilter,
     StatePage,
+    StopAction,
     StreamWish,
     TaskFilter,
     TaskOutput,
@@ -40,12 +41,11 @@ from gencode.interfaces.http.task_schemas import (
     TaskTranscript,
     TimesFilter,
     TimesPage,
-    Verb,
     Window,
     widened,
 )
 from gencode.interfaces.http.task_states import as_others_see
-from gencode.journal.global_log import Found
+from gencode.journal.global_log import LogEntry
 from gencode.journal.store import TaskQuery
 
 
@@ -191,7 +191,7 @@ async def get_events(site: Site, task: Task, asked: Asked[Window, Nothing]) -> F
 async def replay_task(site: Site, task: Task, asked: Asked[Replaying, Nothing]) -> Replay:
     wish = asked.query
     family, _ = await below(site, task)
-    played = await site.gen.history.played(family)
+    played = await site.gen.history.replayed(family)
     parents = {each.id: each.parent for each in family}
     part = played.events[wish.start : wish.start + wish.limit]
     return Replay(
@@ -209,8 +209,8 @@ async def _compared(site: Site, one: Task, against: str) -> Compared:
     return Compared(other.id, found.same, found)
 
 
-@about_task("GET hits", "view", "What a verb would hit at this moment", query=Verb, answer=Hits)
-async def get_hits(site: Site, task: Task, asked: Asked[Verb, Nothing]) -> Hits:
+@about_task("GET hits", "view", "What a verb would hit at this moment", query=StopAction, answer=Hits)
+async def get_hits(site: Site, task: Task, asked: Asked[StopAction, Nothing]) -> Hits:
     verb = asked.query.verb
     return Hits(await site.gen.hits(task.id, "stop" if verb == "abort" else verb))
 
@@ -259,7 +259,7 @@ async def list_events(site: Site, asked: Asked[AllWindow, Nothing]) -> AllFacts:
     return AllFacts(await _told(site, facts), str(last), len(facts) == wish.limit)
 
 
-async def _told(site: Site, facts: Sequence[Found]) -> list[dict[str, Any]]:
+async def _told(site: Site, facts: Sequence[LogEntry]) -> list[dict[str, Any]]:
     """Facts in the shape of the stream, without those that cannot be read."""
     return [wire(event, await site.hub.parents.of(event)) for _, event in facts if event is not None]
 

@@ -2,7 +2,7 @@
 
 from gencode.core.errors import CorruptFact
 from gencode.core.events import Event, TaskCreated
-from gencode.journal.store import Archive
+from gencode.journal.store import JournalReader
 
 MOST_KNOWN = 20_000
 
@@ -10,7 +10,7 @@ MOST_KNOWN = 20_000
 class Parents:
     """Remembers what the first fact of a task said; what it has not heard it looks up once."""
 
-    def __init__(self, store: Archive) -> None:
+    def __init__(self, store: JournalReader) -> None:
         self._store = store
         self._known: dict[str, str | None] = {}
 

@@ -279,7 +279,7 @@ class Replay(Struct, frozen=True):
     compared: Compared | None = None
 
 
-class Verb(Struct, frozen=True, forbid_unknown_fields=True):
+class StopAction(Struct, frozen=True, forbid_unknown_fields=True):
     """What would be done; `abort` is `stop`."""
 
     verb: Literal["interrupt", "steer", "keep", "stop", "abort", "tree"] = "stop"

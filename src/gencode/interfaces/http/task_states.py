@@ -12,7 +12,7 @@ from gencode.core.outcome import Outcome, title_of
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.interfaces.render.agent_view import AgentView, View, fold
-from gencode.journal.store import Archive
+from gencode.journal.store import JournalReader
 
 LONGEST_TEXT = 400
 MOST_VIEWS = 5000
@@ -88,7 +88,7 @@ def state_of(task: Task, seen: AgentView) -> TaskState:
 class TaskStates:
     """Remembers what tasks were heard to do, and which of them have changed since their state was told."""
 
-    def __init__(self, store: Archive) -> None:
+    def __init__(self, store: JournalReader) -> None:
         self._store = store
         self._views: dict[str, AgentView] = {}
         self._texts: dict[str, str] = {}

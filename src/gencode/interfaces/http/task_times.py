@@ -17,7 +17,7 @@ from gencode.core.events import (
 )
 from gencode.core.messages import AssistantMessage, ToolMessage
 from gencode.core.rules import Action
-from gencode.journal.global_log import Chronicle
+from gencode.journal.global_log import GlobalLog
 
 Activity = Literal["queued", "working", "waiting_for_agents", "waiting_for_person"]
 ASKS = "AskUserQuestion"
@@ -105,7 +105,7 @@ class _Times:
 class TimesReader:
     """Reads the times of tasks, of each only the facts that are new since it was last asked for."""
 
-    def __init__(self, chronicle: Chronicle) -> None:
+    def __init__(self, chronicle: GlobalLog) -> None:
         self._chronicle = chronicle
         self._known: dict[str, _Times] = {}
 

@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 
-from gencode.agent.ports import Sent, Struck, Verb
+from gencode.agent.ports import ControlResult, StartedTask, StopAction
 from gencode.app import GenCode
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
-from gencode.core.questions import Hearing, Inquiry, Reply
-from gencode.core.reasons import Cause, EndReason, stop_cause
+from gencode.core.questions import Hearing, Inquiry, InquiryResult
+from gencode.core.reasons import EndReason, StopCause, stop_cause
 from gencode.core.spec import TaskRequest
 from gencode.core.task import Task
 from gencode.journal.store import TaskQuery
 
-INTERRUPTED = Cause(EndReason.INTERRUPTED, "the client interrupted it")
+INTERRUPTED = StopCause(EndReason.INTERRUPTED, "the client interrupted it")
 STOPPED = stop_cause("the client stopped it")
 MOST_LISTED = 1000
 NOT_OFFERED = "This tool is not offered to clients."
@@ -41,11 +41,11 @@ class ClientDelegate:
         found = await reached(self._gen, task)
         return await self._gen.records.get(await self._gen.watch.task(found.id))
 
-    async def hits(self, task: str, verb: Verb) -> Sequence[Sent]:
+    async def hits(self, task: str, verb: StopAction) -> Sequence[StartedTask]:
         """What a verb would affect at this moment, the task itself first."""
         return await self._gen.delegation.hits((await reached(self._gen, task)).id, verb)
 
-    async def strike(self, task: str, verb: Verb) -> Struck:
+    async def strike(self, task: str, verb: StopAction) -> ControlResult:
         """Interrupt or stop a task that runs here, and the work it waits for."""
         found = await steerable(self._gen, task)
         if verb == "tree":
@@ -65,7 +65,7 @@ class ClientDelegate:
         """The last tasks of this folder that no other task asked for, oldest first."""
         return [self._gen.watch.outcome(each) for each in await own_tasks(self._gen, MOST_LISTED)]
 
-    def sent(self) -> Sequence[Sent]:
+    def sent(self) -> Sequence[StartedTask]:
         """Nothing: a client has no run of an agent."""
         return ()
 
@@ -89,7 +89,7 @@ class ClientDelegate:
         """Refused: messages of a client come by its own tool."""
         raise UserMistake(NOT_OFFERED)
 
-    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> Reply:
+    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
         """Refused: a client asks its own user."""
         raise UserMistake(NOT_OFFERED)
 

@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from gencode.app import GenCode
 from gencode.core.errors import GenCodeError
 from gencode.core.outcome import Outcome
-from gencode.core.reasons import Cause, EndReason
+from gencode.core.reasons import EndReason, StopCause
 from gencode.interfaces.mcp_server.elicitation import PATIENCE, InRounds
 from gencode.tasks.running_task import RunningTask
 
@@ -19,7 +19,9 @@ log = logging.getLogger(__name__)
 
 GIVEN_UP_SECONDS = 120.0
 """So long a task goes on in the background after its client gave up waiting for it."""
-NOT_BACK = Cause(EndReason.CALLER_GONE, "the client asked for it and did not come back; it can be resumed")
+NOT_BACK = StopCause(
+    EndReason.CALLER_GONE, "the client asked for it and did not come back; it can be resumed"
+)
 UNKNOWN = "This requestState is not known, or not any more; make the call anew."
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
-from gencode.core.reasons import Cause, EndReason
+from gencode.core.reasons import EndReason, StopCause
 from gencode.core.rules import Action, Mode, Policy, Rule, parse_mode
 from gencode.permissions.paths import PATH_TOOLS
 from gencode.settings import load
 
 MOST_ROOMS = 32
-GONE = Cause(EndReason.CALLER_GONE, "the client it worked for has gone; it can be resumed")
+GONE = StopCause(EndReason.CALLER_GONE, "the client it worked for has gone; it can be resumed")
 STRICTNESS = (Mode.DONT_ASK, Mode.ACCEPT_EDITS, Mode.DEFAULT, Mode.UNATTENDED, Mode.PLAN)
 
 Opening = Callable[[Path, Mapping[str, Any]], AbstractAsyncContextManager[GenCode]]

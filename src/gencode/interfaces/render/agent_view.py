@@ -30,7 +30,7 @@ from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage,
 from gencode.core.outcome import title_of, titled
 from gencode.core.receipts import handed_over
 from gencode.core.status import Status
-from gencode.core.task import Refused, Task, with_refusal
+from gencode.core.task import RefusedToolCall, Task, with_refusal
 
 STEP_ROOM = 200
 MOST_ENDS = 8
@@ -82,7 +82,7 @@ class AgentView(Struct, frozen=True):
     ends: tuple[End, ...] = ()
     since: str | None = None
     worked: float = 0.0
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedToolCall, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def elapsed(self, now: str) -> float:

@@ -22,6 +22,7 @@ from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import Screen
 
+from gencode.agent.ports import StopAction
 from gencode.core.events import Event
 from gencode.core.questions import Asker
 from gencode.core.rules import Mode
@@ -45,7 +46,6 @@ from gencode.interfaces.tui.terminal_driver import CarefulDriver
 from gencode.places import workspace_at
 from gencode.questions.question_desk import Audience, PendingQuestion, QuestionDesk
 from gencode.settings import gen_home, remember
-from gencode.tasks.control import Verb
 
 if TYPE_CHECKING:
     from gencode.app import GenCode
@@ -364,12 +364,12 @@ class TerminalApp(AttentiveApp):
         self.main.whose = (self.talk.session if self.talk else None) or ""
         await self.main.load()
 
-    def strike(self, task: str, verb: Verb) -> None:
+    def strike(self, task: str, verb: StopAction) -> None:
         """Do a verb once what it hits was seen."""
         if self.talk is not None:
             self.do(self._strike(self.talk, task, verb))
 
-    async def _strike(self, talk: Talk, task: str, verb: Verb) -> None:
+    async def _strike(self, talk: Talk, task: str, verb: StopAction) -> None:
         await perform(self, talk, await strike(talk, task, verb))
 
     def interrupt(self) -> None:
@@ -507,7 +507,7 @@ async def _opened(args: argparse.Namespace, asker: Asker) -> "AsyncGenerator[Gen
     """GenCode, loaded only when the first frame is on the screen."""
     opening = await asyncio.to_thread(import_module, "gencode.interfaces.cli.open_session")
     async with opening.opened(args, asker=asker) as gen:
-        gen.servers.patience = opening.SCREEN_WAIT
+        gen.servers.wait_at_most(opening.SCREEN_WAIT)
         yield gen
 
 

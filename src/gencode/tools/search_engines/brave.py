@@ -13,7 +13,7 @@ from gencode.tools.search_engines.engine import (
     request_engine,
     web_results,
 )
-from gencode.web.client import INTERNET, Internet, WebRequest
+from gencode.web.client import INTERNET, WebRequest, WebResolver
 
 VARIABLE = "BRAVE_API_KEY"
 URL = "https://api.search.brave.com/res/v1/web/search"
@@ -39,7 +39,7 @@ class Brave:
 
     name = "Brave"
 
-    def __init__(self, key: str, internet: Internet = INTERNET, url: str = URL) -> None:
+    def __init__(self, key: str, internet: WebResolver = INTERNET, url: str = URL) -> None:
         self._key = key
         self._internet = internet
         self._url = url

@@ -15,7 +15,7 @@ from gencode.tools.search_engines.engine import (
     request_engine,
     web_result,
 )
-from gencode.web.client import INTERNET, Internet, WebRequest
+from gencode.web.client import INTERNET, WebRequest, WebResolver
 from gencode.web.html import EndTag, StartTag, tokens
 
 URL = "https://html.duckduckgo.com/html/"
@@ -32,7 +32,7 @@ class DuckDuckGo:
 
     name = "DuckDuckGo"
 
-    def __init__(self, internet: Internet = INTERNET, url: str = URL) -> None:
+    def __init__(self, internet: WebResolver = INTERNET, url: str = URL) -> None:
         self._internet = internet
         self._url = url
 

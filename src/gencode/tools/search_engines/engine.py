@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from gencode.core.errors import ToolError
 from gencode.permissions.urls import Target, UrlRefused, judge_url
-from gencode.web.client import Fetched, Internet, WebLimits, WebRequest, fetch
+from gencode.web.client import WebLimits, WebRequest, WebResolver, WebResponse, fetch
 from gencode.web.html import tokens
 
 MOST_HITS = 60
@@ -96,7 +96,7 @@ GO_ON = "Go on without the web, or say what could not be looked up."
 DecodedAnswer = TypeVar("DecodedAnswer")
 
 
-async def request_engine(name: str, request: WebRequest, internet: Internet) -> Fetched:
+async def request_engine(name: str, request: WebRequest, internet: WebResolver) -> WebResponse:
     """Send a request to an engine on the public web; redirects to another host are refused."""
     host = judge_url(request.url).host
 

@@ -12,7 +12,7 @@ from gencode.tools.search_engines.engine import (
     request_engine,
     web_results,
 )
-from gencode.web.client import INTERNET, Internet, WebRequest
+from gencode.web.client import INTERNET, WebRequest, WebResolver
 
 VARIABLE = "TAVILY_API_KEY"
 URL = "https://api.tavily.com/search"
@@ -34,7 +34,7 @@ class Tavily:
 
     name = "Tavily"
 
-    def __init__(self, key: str, internet: Internet = INTERNET, url: str = URL) -> None:
+    def __init__(self, key: str, internet: WebResolver = INTERNET, url: str = URL) -> None:
         self._key = key
         self._internet = internet
         self._url = url

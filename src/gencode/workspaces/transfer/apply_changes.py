@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from gencode.core.changes import ChangedFile
 from gencode.core.errors import UserMistake
-from gencode.journal.folder_snapshot import Parcels, Returned, checked
+from gencode.journal.folder_snapshot import ReturnedChanges, SnapshotStore, checked
 from gencode.workspaces.transfer.checkout import (
     Checkout,
     apart,
@@ -72,7 +72,7 @@ class Arrival(Struct, frozen=True, rename="camel"):
 class _Home(Struct, frozen=True):
     """The work in git's store, beside the checkout as it is now."""
 
-    work: Returned
+    work: ReturnedChanges
     checkout: Checkout
     now: str
     found: Preview
@@ -82,13 +82,13 @@ class _Home(Struct, frozen=True):
 class Homecoming:
     """Brings work to the checkout around a folder."""
 
-    def __init__(self, folder: Path, parcels: Parcels) -> None:
+    def __init__(self, folder: Path, parcels: SnapshotStore) -> None:
         self._folder = folder
         self._parcels = parcels
         self.news = True
         """Whether what became of the last that was brought is to be told: it was not taken over before."""
 
-    async def look(self, work: Returned, body: bytes) -> Arrival:
+    async def look(self, work: ReturnedChanges, body: bytes) -> Arrival:
         """What would come of it; nothing is changed."""
         checkout = await checkout_at(self._folder)
         async with apart(checkout) as git:
@@ -97,7 +97,7 @@ class Homecoming:
                 return seen
             return replace(seen, branch=await _branch_for(git, work), how=(f"gen task merge {work.task}",))
 
-    async def bring(self, work: Returned, body: bytes, allowed: Allowed | None = None) -> Arrival:
+    async def bring(self, work: ReturnedChanges, body: bytes, allowed: Allowed | None = None) -> Arrival:
         """Apply it where it fits and every file may be written, or else make a branch of it.
 
         One after the other in a checkout: what another one wrote after the look would be overwritten.
@@ -113,18 +113,18 @@ class Homecoming:
                 return arrived
             return await self._on_branch(checkout, work, body, arrived)
 
-    async def take_in(self, work: Returned, body: bytes) -> None:
+    async def take_in(self, work: ReturnedChanges, body: bytes) -> None:
         """Have the work in the repository, on no branch; UserMistake when it is not all there."""
         checkout = await checkout_at(self._folder)
         await self._taken_in(checkout.git, work, body)
 
-    async def put_on_branch(self, work: Returned, body: bytes) -> str:
+    async def put_on_branch(self, work: ReturnedChanges, body: bytes) -> str:
         """Have the work on a branch of its own in the repository; its name."""
         checkout = await checkout_at(self._folder)
         arrived = await self._on_branch(checkout, work, body, Arrival("unknown", str(checkout.top)))
         return arrived.branch
 
-    async def _compared(self, git: Git, checkout: Checkout, work: Returned, body: bytes) -> _Home:
+    async def _compared(self, git: Git, checkout: Checkout, work: ReturnedChanges, body: bytes) -> _Home:
         await self._taken_in(git, work, body)
         tree, _ = await tree_of(git, checkout)
         now = await commit_of(git, tree, [work.parcel.tip], NOW)
@@ -143,7 +143,7 @@ class Homecoming:
             seen = replace(seen, state="there" if found.tree == tree else "fits")
         return _Home(work, checkout, tree, found, seen)
 
-    async def _taken_in(self, git: Git, work: Returned, body: bytes) -> None:
+    async def _taken_in(self, git: Git, work: ReturnedChanges, body: bytes) -> None:
         """Have both commits in the store: the one the task began at, and the one with what it did."""
         parcel = checked(work.parcel)
         checked(replace(parcel, tip=work.commit))
@@ -164,7 +164,9 @@ class Homecoming:
         if not await has(git, parcel.tip) or not await is_whole(git, work.commit):
             raise UserMistake("What came back of the task is not all there.")
 
-    async def _on_branch(self, checkout: Checkout, work: Returned, body: bytes, seen: Arrival) -> Arrival:
+    async def _on_branch(
+        self, checkout: Checkout, work: ReturnedChanges, body: bytes, seen: Arrival
+    ) -> Arrival:
         """A branch of its own in the repository, for a person to merge."""
         git = checkout.git
         await self._taken_in(git, work, body)
@@ -237,7 +239,7 @@ async def _written(git: Git, now: str, wanted: str) -> str:
     return "" if said.ok else str(trouble(said, "It could not be applied"))
 
 
-async def _branch_for(git: Git, work: Returned) -> str:
+async def _branch_for(git: Git, work: ReturnedChanges) -> str:
     """The branch that work can be put on: that of its task, or one of its own where that is in use."""
     branch = BRANCHES + checked_name(work.task)
     about = await git.tell("for-each-ref", "--format=%(objectname) %(worktreepath)", f"refs/heads/{branch}")
@@ -253,7 +255,7 @@ def _why(seen: Arrival) -> str:
     return "whether it can be merged could not be found out"
 
 
-def _how(checkout: Checkout, work: Returned, branch: str) -> tuple[str, ...]:
+def _how(checkout: Checkout, work: ReturnedChanges, branch: str) -> tuple[str, ...]:
     """The commands that take it over, as they are told for worktrees."""
     there, parcel = shlex.quote(str(checkout.top)), work.parcel
     patch = f"git -C {there} diff --binary {parcel.tip[:12]} {branch}"

@@ -8,7 +8,7 @@ from gencode.core.changes import LostChanges, MergedChanges, Superseded
 from gencode.core.errors import Fenced, UserMistake
 from gencode.core.events import ChangesMoved
 from gencode.core.task import Task
-from gencode.journal.folder_snapshot import Parcels, as_reason, begins_behind, mark_of
+from gencode.journal.folder_snapshot import SnapshotStore, as_reason, begins_behind, mark_of
 from gencode.journal.owner import new_owner
 from gencode.journal.store import Journal
 from gencode.workspaces.transfer.apply_changes import Arrival
@@ -43,7 +43,7 @@ def _moved(arrival: Arrival) -> MergedChanges:
             return MergedChanges("offered", where, arrival.branch, why, arrival.how)
 
 
-async def begins_behind_of(parcels: Parcels, task: Task) -> str:
+async def begins_behind_of(parcels: SnapshotStore, task: Task) -> str:
     """What a person should know before a task is woken here; mostly nothing."""
     found = await parcels.returned(task.id) if task.status.ended else None
     behind = begins_behind(found[0], mark_of(task.cwd)) if found else None

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
-from gencode.journal.folder_snapshot import MOST_PACK, Unfit, repository_around
+from gencode.journal.folder_snapshot import MOST_PACK, InvalidSnapshot, repository_around
 from gencode.workspaces.transfer.held_back_secrets import withhold
 from gencode.workspaces.worktrees.agent_work import add_all
 from gencode.workspaces.worktrees.git import Git, is_full, quiet_git, trouble
@@ -162,7 +162,7 @@ async def unpacked(git: Git, body: bytes) -> None:
     )
     if not said.ok:
         why = trouble(said, "What was sent of the repository is not sound")
-        raise why if is_full(said) else Unfit(str(why))
+        raise why if is_full(said) else InvalidSnapshot(str(why))
 
 
 async def has(git: Git, commit: str) -> bool:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gencode.core.errors import UserMistake
 from gencode.core.folder_copy import FolderCopy
-from gencode.journal.folder_snapshot import MOST_COMMITS, Parcel, safe_remote
+from gencode.journal.folder_snapshot import MOST_COMMITS, FolderSnapshot, safe_remote
 from gencode.workspaces.transfer.checkout import Checkout, checkout_at, has, key_at
 from gencode.workspaces.worktrees.git import Git
 
@@ -34,7 +34,7 @@ class Clone(Struct, frozen=True):
         return FolderCopy(str(self.top), self.of, self.home, keeps, narrows=True)
 
 
-async def clone_at(cwd: Path, folder: str, parcel: Parcel | None) -> Clone:
+async def clone_at(cwd: Path, folder: str, parcel: FolderSnapshot | None) -> Clone:
     """The folder of a task in a clone, where that is the same place of it; NoClone otherwise.
 
     By its `parcel` it is known at which commit the task was sent, which the clone has to have. Otherwise its
@@ -58,7 +58,7 @@ async def clone_at(cwd: Path, folder: str, parcel: Parcel | None) -> Clone:
     return Clone(here.top, str(top), parcel.home if parcel is not None else str(Path.home()))
 
 
-async def must_have(here: Checkout, parcel: Parcel) -> None:
+async def must_have(here: Checkout, parcel: FolderSnapshot) -> None:
     """NoClone where the commit at which a task was sent is in no branch of a checkout."""
     if not parcel.head:
         raise NoClone(
@@ -71,7 +71,7 @@ async def must_have(here: Checkout, parcel: Parcel) -> None:
         )
 
 
-async def must_fit(here: Checkout, parcel: Parcel, *, own: bool) -> None:
+async def must_fit(here: Checkout, parcel: FolderSnapshot, *, own: bool) -> None:
     """NoClone where the work of a task has no business: neither in its own repository nor in a clone.
 
     `own`: the checkout is where the task was sent from. Another machine may have another repository there,

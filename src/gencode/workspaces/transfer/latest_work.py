@@ -10,8 +10,14 @@ from msgspec import Struct
 from gencode.core.errors import GenCodeError
 from gencode.core.place import WorkerCopy, WorktreePlace
 from gencode.core.task import Task
-from gencode.journal.dispatch import Dispatching
-from gencode.journal.folder_snapshot import Missing, Parcel, Parcels, Returned, as_reason
+from gencode.journal.dispatch import SharedJournal
+from gencode.journal.folder_snapshot import (
+    FolderSnapshot,
+    MissingChanges,
+    ReturnedChanges,
+    SnapshotStore,
+    as_reason,
+)
 from gencode.journal.store import Store
 from gencode.workspaces.transfer.apply_changes import Homecoming
 from gencode.workspaces.transfer.checkout import checkout_at
@@ -35,8 +41,8 @@ class Ground(Struct, frozen=True):
     task: Task
     away: bool = False
     branch: str = ""
-    back: tuple[Returned, bytes] | None = None
-    parcels: Parcels | None = None
+    back: tuple[ReturnedChanges, bytes] | None = None
+    parcels: SnapshotStore | None = None
 
     @property
     def name(self) -> str:
@@ -44,7 +50,7 @@ class Ground(Struct, frozen=True):
         return tree_name(self.task.id, self.task.created.worktree)
 
     @property
-    def newest_back(self) -> tuple[Returned, bytes] | None:
+    def newest_back(self) -> tuple[ReturnedChanges, bytes] | None:
         """What came back of it, where that is its newest work."""
         return self.back if self.away and self.back is not None and not self.back[0].nothing else None
 
@@ -63,7 +69,7 @@ class Ground(Struct, frozen=True):
 async def ground_of(store: Store, task: Task) -> Ground:
     """What is known of a task."""
     away, branch = isinstance(task.delivered.place, WorkerCopy), _last_branch(task)
-    if not isinstance(store, Dispatching):
+    if not isinstance(store, SharedJournal):
         return Ground(task, away, branch)
     return Ground(task, away, branch, await store.parcels.returned(task.id), store.parcels)
 
@@ -75,7 +81,7 @@ def _last_branch(task: Task) -> str:
     return place.branch if isinstance(place, WorktreePlace) and place.branch.startswith(own) else ""
 
 
-async def set_aside(ground: Ground, own: Own, parcel: Parcel) -> tuple[bool, Missing | None]:
+async def set_aside(ground: Ground, own: Own, parcel: FolderSnapshot) -> tuple[bool, MissingChanges | None]:
     """Whether a task can be sent with its own work, as a parcel, and what is missing in that.
 
     What came back before and nobody took over is replaced by what comes back next. So it is put on a branch
@@ -98,5 +104,5 @@ async def set_aside(ground: Ground, own: Own, parcel: Parcel) -> tuple[bool, Mis
         branch = await home.put_on_branch(*ground.back)
     except GenCodeError as why:
         reason = as_reason(str(why))
-        return False, Missing("in_worktree", worker=work.worker, branch=own.branch, why=reason)
-    return True, Missing("on_branch", worker=work.worker, branch=branch, top=str(checkout.top))
+        return False, MissingChanges("in_worktree", worker=work.worker, branch=own.branch, why=reason)
+    return True, MissingChanges("on_branch", worker=work.worker, branch=branch, top=str(checkout.top))

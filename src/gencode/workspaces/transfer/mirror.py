@@ -10,8 +10,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
-from gencode.journal.dispatch import Lack
-from gencode.journal.folder_snapshot import Parcel, Parcels, Unfit
+from gencode.journal.dispatch import MissingPart
+from gencode.journal.folder_snapshot import FolderSnapshot, InvalidSnapshot, SnapshotStore
 from gencode.permissions.agent_folders import worktrees_folder
 from gencode.workspaces.transfer.checkout import FSCK, has, is_whole, unpacked
 from gencode.workspaces.worktrees.cleanup import sweep
@@ -49,7 +49,7 @@ _FETCHING = {
 class Unreachable(UserMistake):
     """What a task needs cannot be had here and now; another worker, or a later try, may have it."""
 
-    def __init__(self, message: str, lacks: Lack = Lack.OTHER) -> None:
+    def __init__(self, message: str, lacks: MissingPart = MissingPart.OTHER) -> None:
         super().__init__(message)
         self.lacks = lacks
 
@@ -61,7 +61,7 @@ class Mirror:
         self.path = worktrees_folder(home) / MIRRORS / key / "repository.git"
         self._copies = repository_folder(home, self.path)
 
-    async def obtain(self, parcel: Parcel, parcels: Parcels) -> Git:
+    async def obtain(self, parcel: FolderSnapshot, parcels: SnapshotStore) -> Git:
         """Have everything that a parcel leads to; git for the mirror. Unreachable when some is missing."""
         with made_folder(self.path.parent):
             async with turn(self.path.parent):
@@ -81,14 +81,14 @@ class Mirror:
         git = await quiet_git(self.path, self.path, self.path)
         return replace(git, where=(f"--git-dir={self.path}",))
 
-    async def _filled(self, git: Git, parcel: Parcel, parcels: Parcels) -> None:
+    async def _filled(self, git: Git, parcel: FolderSnapshot, parcels: SnapshotStore) -> None:
         for commit in parcel.known:
             if not await is_whole(git, commit):
                 await self._fetched(git, parcel, commit)
         if not await is_whole(git, parcel.tip):
             await take_in(git, parcel, parcels)
             if not await is_whole(git, parcel.tip):
-                raise Unfit("what was sent of its folder is not all of it")
+                raise InvalidSnapshot("what was sent of its folder is not all of it")
         said = await git.patiently("update-ref", f"{TIPS}{parcel.tip}", parcel.tip)
         if not said.ok:
             raise trouble(said, "The copy of its repository cannot be written", self.path)
@@ -96,7 +96,7 @@ class Mirror:
             # What no branch leads to is kept as well: an agent may have put it there just now.
             await git.run("repack", "-a", "-d", "-k", "-q", seconds=FETCH_SECONDS)
 
-    async def _fetched(self, git: Git, parcel: Parcel, commit: str) -> None:
+    async def _fetched(self, git: Git, parcel: FolderSnapshot, commit: str) -> None:
         """Fetch a commit: by the branch that has it, or else by its name, which not every server gives."""
         with made_folder(self._copies):
             async with turn(self._copies) as held:
@@ -119,12 +119,12 @@ class Mirror:
         raise Unreachable(f"{parcel.remote or 'No remote'} does not have the commit {commit[:12]}")
 
 
-async def take_in(git: Git, parcel: Parcel, parcels: Parcels) -> None:
+async def take_in(git: Git, parcel: FolderSnapshot, parcels: SnapshotStore) -> None:
     """Take in all that was sent of a folder; Unfit when some of it is gone."""
     for name in parcel.packs:
         body = await parcels.pack(name)
         if body is None:
-            raise Unfit("what was sent of its folder is not in the database any more")
+            raise InvalidSnapshot("what was sent of its folder is not in the database any more")
         await unpacked(git, body)
 
 

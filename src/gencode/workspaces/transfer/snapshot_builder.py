@@ -14,8 +14,8 @@ from gencode.journal.folder_snapshot import (
     MOST_COMMITS,
     MOST_ORIGINALS,
     MOST_PACK,
-    Parcel,
-    Parcels,
+    FolderSnapshot,
+    SnapshotStore,
     repository_around,
     safe_remote,
 )
@@ -51,7 +51,7 @@ SHALLOW = "its history is not all here (a shallow clone) and was left out"
 class Around(Struct, frozen=True):
     """That a folder is in a copy: how that was sent, and what it is a copy of."""
 
-    parcel: Parcel
+    parcel: FolderSnapshot
     copied: FolderCopy
 
 
@@ -66,14 +66,16 @@ class _Upstream(Struct, frozen=True):
 class Packer:
     """Packs one folder, again and again. What has not changed since the last time is not packed anew."""
 
-    def __init__(self, folder: Path, home: Path, parcels: Parcels, around: Around | None = None) -> None:
+    def __init__(
+        self, folder: Path, home: Path, parcels: SnapshotStore, around: Around | None = None
+    ) -> None:
         self._folder = folder
         self._home = home
         self._parcels = parcels
         self._around = around
-        self._last: tuple[str, Parcel] | None = None
+        self._last: tuple[str, FolderSnapshot] | None = None
 
-    async def pack(self) -> Parcel:
+    async def pack(self) -> FolderSnapshot:
         """The folder as it is now. UserMistake says why it cannot travel."""
         checkout = await checkout_at(self._folder)
         if self._around is not None and checkout.top != repository_around(checkout.cwd):
@@ -108,8 +110,8 @@ class Packer:
 
 
 async def pack_tree(
-    path: Path, folder: Path, home: Path, parcels: Parcels, *, with_work: bool = True
-) -> Parcel | None:
+    path: Path, folder: Path, home: Path, parcels: SnapshotStore, *, with_work: bool = True
+) -> FolderSnapshot | None:
     """A folder as an agent began with it in a worktree here, and with what is in that; None where it is gone.
 
     What is trusted in the folder itself is trusted in it. UserMistake when its agent made another checkout of
@@ -135,8 +137,8 @@ async def pack_tree(
 
 
 async def pack_branch(
-    branch: str, folder: Path, home: Path, parcels: Parcels, *, with_work: bool = True
-) -> Parcel | None:
+    branch: str, folder: Path, home: Path, parcels: SnapshotStore, *, with_work: bool = True
+) -> FolderSnapshot | None:
     """The same for a worktree that another machine made of the repository: what is on its branch."""
     checkout = await checkout_at(folder)
     tip = await checkout.git.tell("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}")
@@ -149,7 +151,9 @@ async def pack_branch(
     return await _with_work(checkout, base, parcel, parcels, at=tip) if with_work else parcel
 
 
-async def _with_work(checkout: Checkout, base: str, parcel: Parcel, parcels: Parcels, *, at: str) -> Parcel:
+async def _with_work(
+    checkout: Checkout, base: str, parcel: FolderSnapshot, parcels: SnapshotStore, *, at: str
+) -> FolderSnapshot:
     """The parcel of a worktree with what was done in it since a commit, or only what the commit `at` has."""
     async with apart(checkout) as git:
         head = "" if at else await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
@@ -229,15 +233,15 @@ def _trusted(folder: Path, home: Path) -> dict[str, str]:
 
 
 async def _packed_up(
-    checkout: Checkout, head: str, upstream: _Upstream, parcels: Parcels, *, clean: bool, at: str = ""
-) -> Parcel:
+    checkout: Checkout, head: str, upstream: _Upstream, parcels: SnapshotStore, *, clean: bool, at: str = ""
+) -> FolderSnapshot:
     async with apart(checkout) as git:
         notes: list[str] = []
         tree, tip = "", head
         if not clean:
             tree, notes = await tree_of(git, checkout, at)
             tip = await commit_of(git, tree, [head] if head else [], UNCOMMITTED)
-        parcel = Parcel(
+        parcel = FolderSnapshot(
             key=key_at(checkout, upstream.remote),
             tip=tip,
             head=head,
@@ -262,7 +266,7 @@ async def _packed_up(
 
 
 async def _history(
-    git: Git, parcel: Parcel, parcels: Parcels
+    git: Git, parcel: FolderSnapshot, parcels: SnapshotStore
 ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """The pack of what was committed, if any is needed, and the commits that a worker then has.
 
@@ -278,7 +282,9 @@ async def _history(
     return None if pack is None else ((pack,), (parcel.head,))
 
 
-async def _without_history(git: Git, parcel: Parcel, tree: str, parcels: Parcels, top: Path) -> Parcel:
+async def _without_history(
+    git: Git, parcel: FolderSnapshot, tree: str, parcels: SnapshotStore, top: Path
+) -> FolderSnapshot:
     """The same with one commit that has nothing before it."""
     tip = await commit_of(git, tree, [], UNCOMMITTED)
     pack = await _kept(git, f"t{tip}", tip, (), parcels)
@@ -291,7 +297,9 @@ async def _is_shallow(git: Git) -> bool:
     return await git.tell("rev-parse", "--is-shallow-repository") == "true"
 
 
-async def _kept(git: Git, name: str, commit: str, without: Sequence[str], parcels: Parcels) -> str | None:
+async def _kept(
+    git: Git, name: str, commit: str, without: Sequence[str], parcels: SnapshotStore
+) -> str | None:
     """The name of a pack that is in the database now; None when it is too large for that."""
     if await parcels.lacking([name]):
         body = await packed(git, commit, without)

@@ -14,7 +14,14 @@ from msgspec.structs import replace
 
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.spec import Workspace
-from gencode.journal.folder_snapshot import Parcel, Parcels, Returned, Unfit, as_reason, checked
+from gencode.journal.folder_snapshot import (
+    FolderSnapshot,
+    InvalidSnapshot,
+    ReturnedChanges,
+    SnapshotStore,
+    as_reason,
+    checked,
+)
 from gencode.permissions.started_files import digests
 from gencode.permissions.trust import revoke, standing, trust
 from gencode.workspaces.transfer.checkout import is_whole, unpacked
@@ -45,7 +52,7 @@ class Guest(Struct, frozen=True):
 
     task: str
     cwd: str
-    parcel: Parcel
+    parcel: FolderSnapshot
 
 
 class _Start(Struct, frozen=True):
@@ -85,7 +92,7 @@ class Lodging:
         if known and same and not here.brought.problems:
             trust(here, home, started)
 
-    async def hand_in(self, parcels: Parcels, owner: str, worker: str) -> tuple[Work, str]:
+    async def hand_in(self, parcels: SnapshotStore, owner: str, worker: str) -> tuple[Work, str]:
         """Give back what was done, and why that was not possible. What is not handed in stays here.
 
         A worktree with nothing else in it is removed; its commit is kept in the mirror.
@@ -104,7 +111,7 @@ class Lodging:
             await self.note(parcels, owner, worker, why)
             return work, why
         files = len(work.files) + work.more_files
-        told = Returned(
+        told = ReturnedChanges(
             guest.task, guest.parcel, work.commit, guest.cwd, worker, files, head=found.head, left=found.left
         )
         if not await parcels.hand_in(told, found.body, owner):
@@ -115,13 +122,15 @@ class Lodging:
             return replace(work, notes=(why,)), ""
         return work, ""
 
-    async def note(self, parcels: Parcels, owner: str, worker: str, why: str = "") -> None:
+    async def note(self, parcels: SnapshotStore, owner: str, worker: str, why: str = "") -> None:
         """Note how the folder was, for a task of which nothing goes back: it can be made anew later.
 
         With `why` there is work that could not be handed in.
         """
         guest, kept = self.guest, str(self.tree.path) if why else ""
-        told = Returned(guest.task, guest.parcel, guest.parcel.tip, guest.cwd, worker, kept=kept, why=why)
+        told = ReturnedChanges(
+            guest.task, guest.parcel, guest.parcel.tip, guest.cwd, worker, kept=kept, why=why
+        )
         with suppress(StoreTrouble, UserMistake):
             earlier = await parcels.returned(guest.task)
             if earlier is None or earlier[0].taken:
@@ -167,7 +176,7 @@ class Lodging:
         return ""
 
 
-async def lodge(guest: Guest, parcels: Parcels, home: Path) -> Lodging:
+async def lodge(guest: Guest, parcels: SnapshotStore, home: Path) -> Lodging:
     """A worktree for a task: the one it had here, or one that begins where the task is known to be.
 
     Unreachable when that is not possible here and now, Unfit when it never will be.
@@ -175,13 +184,13 @@ async def lodge(guest: Guest, parcels: Parcels, home: Path) -> Lodging:
     guest = replace(guest, parcel=checked(guest.parcel))
     try:
         return await _lodged(guest, parcels, home)
-    except (Unfit, Unreachable):
+    except (InvalidSnapshot, Unreachable):
         raise
     except UserMistake as mistake:  # no git, no room, no rights: elsewhere that may be otherwise
         raise Unreachable(str(mistake)) from None
 
 
-async def _lodged(guest: Guest, parcels: Parcels, home: Path) -> Lodging:
+async def _lodged(guest: Guest, parcels: SnapshotStore, home: Path) -> Lodging:
     parcel = guest.parcel
     mirror = Mirror(home, parcel.key)
     git = await mirror.obtain(parcel, parcels)
@@ -240,16 +249,16 @@ def _had(folder: Path, guest: Guest, newest: str) -> Worktree | None:
     return next((tree for tree in there if not newest or tree.holds == newest), None)
 
 
-async def _head(git: Git, parcel: Parcel) -> str:
+async def _head(git: Git, parcel: FolderSnapshot) -> str:
     """The commit that the sender was at: what was not committed there is not here either."""
     if not parcel.head or parcel.head == parcel.tip:
         return parcel.tip
     if await git.tell("rev-parse", "--verify", f"{parcel.tip}^1") != parcel.head:
-        raise Unfit("its folder is said to be at a commit that it was not at")
+        raise InvalidSnapshot("its folder is said to be at a commit that it was not at")
     return parcel.head
 
 
-async def _earlier(git: Git, guest: Guest, parcels: Parcels) -> _Start:
+async def _earlier(git: Git, guest: Guest, parcels: SnapshotStore) -> _Start:
     """What the task did elsewhere and nobody has taken over, if there is anything."""
     found = await parcels.returned(guest.task)
     if found is None or found[0].taken or found[0].parcel.tip != guest.parcel.tip:
@@ -263,7 +272,7 @@ async def _earlier(git: Git, guest: Guest, parcels: Parcels) -> _Start:
     )
 
 
-async def _sent_with(git: Git, parcel: Parcel, parcels: Parcels) -> _Start:
+async def _sent_with(git: Git, parcel: FolderSnapshot, parcels: SnapshotStore) -> _Start:
     """What another task did that a fork of it begins with, if there is anything."""
     if not parcel.start:
         return _Start()
@@ -271,14 +280,16 @@ async def _sent_with(git: Git, parcel: Parcel, parcels: Parcels) -> _Start:
     return await _sound(git, parcel, start, partial(take_in, git, parcel, parcels))
 
 
-async def _sound(git: Git, parcel: Parcel, start: _Start, take: Callable[[], Awaitable[None]]) -> _Start:
+async def _sound(
+    git: Git, parcel: FolderSnapshot, start: _Start, take: Callable[[], Awaitable[None]]
+) -> _Start:
     """The same, if all of it is there above what was sent, or is once it was taken in."""
     if not await is_whole(git, start.commit, [parcel.tip]):
         await take()
         if not await is_whole(git, start.commit, [parcel.tip]):
-            raise Unfit("what the task did before is not all there")
+            raise InvalidSnapshot("what the task did before is not all there")
     if start.head and not (await git.run("merge-base", "--is-ancestor", start.head, start.commit)).ok:
-        raise Unfit("what the task did before is said to be at a commit that it was not at")
+        raise InvalidSnapshot("what the task did before is said to be at a commit that it was not at")
     return start
 
 

@@ -1,7 +1,7 @@
-"""Lines of JSON between an editor and us, and nothing else on stdout (surfaces, ACP).
+"""JSON-RPC messages of ACP, one a line, over stdin and stdout.
 
-What comes in is hostile until it was looked at: a line that is too long, no JSON or no message of the
-protocol is answered with an error of the protocol, and the next line is read.
+Input is not trusted: a line that is too long, not JSON or not a message of the protocol is answered with an
+error of the protocol, and the next line is read.
 """
 
 import asyncio
@@ -19,19 +19,19 @@ from gencode.interfaces.json_rpc import HEAD, Id, id_at_an_end, id_in, roughly
 LONGEST_LINE = 16 * 1024 * 1024
 PARSE_ERROR, INVALID_REQUEST, INTERNAL_ERROR = -32_700, -32_600, -32_603
 NOT_FOUND = -32_002
-"""What is asked for is not there, as ACP says it."""
-TOO_LONG = f"The line is longer than {LONGEST_LINE:,} bytes; send less at once."
-NO_JSON = "The line is not JSON."
-NO_MESSAGE = "This is no message of JSON-RPC 2.0: one object with a method, a result or an error."
+"""The error code of ACP for a session or file that does not exist."""
+TOO_LONG = f"The line is longer than the limit of {LONGEST_LINE:,} bytes."
+NO_JSON = "The line is not valid JSON."
+NO_MESSAGE = "This is not a JSON-RPC 2.0 message: an object with a method, a result or an error."
 
 OVERLONG = b"\n\n"
-"""No line, for it has two ends: the beginning of one that is too long comes after it."""
+"""Marks a line that is too long, and is followed by its beginning; no real line starts with it."""
 
 Message = dict[str, Any]
 
 
-class Wire:
-    """Moves messages; `sent` is told every one after it was written."""
+class JsonLineTransport:
+    """Reads and writes messages; `sent` is called with each message after it was written."""
 
     def __init__(
         self,
@@ -42,19 +42,19 @@ class Wire:
         self._reader = reader
         self._writer = writer
         self._sent = sent
-        self._one = asyncio.Lock()
+        self._write_lock = asyncio.Lock()
         self._ended = asyncio.Event()
 
     async def send(self, message: Message) -> None:
-        """Write one message; ConnectionError when nobody reads any more."""
+        """Write one message; ConnectionError when the editor has disconnected."""
         line = json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
-        async with self._one:
+        async with self._write_lock:
             self._writer.write(line)
             await self._writer.drain()
         self._sent(message)
 
     async def receive(self) -> Message | None:
-        """The next message that can be taken; None at the end."""
+        """The next valid message; None at the end."""
         while (message := await self._next()) is not None:
             if "fault" not in message:
                 return message
@@ -65,18 +65,18 @@ class Wire:
         return None
 
     def end(self) -> None:
-        """Read no more: to the connection it is as if the editor had closed its side."""
+        """Stop reading, as if the editor had closed its side."""
         self._ended.set()
 
     async def close(self) -> None:
-        """Write what is still to be written, and close our side."""
-        async with self._one:
+        """Flush, and close our side."""
+        async with self._write_lock:
             self._writer.close()
             with suppress(ConnectionError):
                 await self._writer.wait_closed()
 
     async def _next(self) -> Message | None:
-        """The next message, or the `fault` to answer with; None at the end."""
+        """The next message, or the `error_response` to answer with; None at the end."""
         while not self._ended.is_set():
             reading = asyncio.ensure_future(self._line())
             ending = asyncio.ensure_future(self._ended.wait())
@@ -90,12 +90,12 @@ class Wire:
                 return None
             if line.startswith(OVERLONG):
                 return _overlong(line.removeprefix(OVERLONG))
-            if line.strip() and (message := taken(line)) is not None:
+            if line.strip() and (message := parse_line(line)) is not None:
                 return message
         return None
 
     async def _line(self) -> bytes:
-        """One line; nothing at the end, `OVERLONG` and a beginning for one that was passed over."""
+        """One line; empty at the end, `OVERLONG` and its beginning for one that is too long."""
         try:
             return await self._reader.readuntil(b"\n")
         except asyncio.IncompleteReadError as end:
@@ -106,7 +106,7 @@ class Wire:
             return b""
 
     async def _skip(self) -> bytes:
-        """Pass over the rest of a line that is too long; only its beginning is kept."""
+        """Skip the rest of a line that is too long, and return its beginning."""
         head = b""
         while True:
             try:
@@ -120,80 +120,80 @@ class Wire:
 
 
 class FileWriter:
-    """Writes to a file, which cannot be waited for."""
+    """Writes to a plain file, which asyncio cannot wait for."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
 
     def write(self, line: bytes) -> None:
-        """Write all of it now."""
+        """Write the whole line."""
         while line:
             line = line[os.write(self._handle, line) :]
 
     async def drain(self) -> None:
-        """Nothing waits here."""
+        """Nothing to wait for: `write` has written everything."""
 
     def close(self) -> None:
-        """No more comes."""
+        """Close the file."""
         os.close(self._handle)
 
     async def wait_closed(self) -> None:
         """It is closed already."""
 
 
-def fault(code: int, words: str, asked: object = None) -> Message:
-    """An error of the protocol that answers the request with this id, or none."""
+def error_response(code: int, words: str, asked: object = None) -> Message:
+    """An error response to the request with this id, or to an unknown one."""
     return {"jsonrpc": "2.0", "id": asked, "error": {"code": code, "message": words}}
 
 
-def taken(line: bytes) -> Message | None:
-    """A line as a message; `fault` in it is the error to answer with. None for what needs no answer."""
+def parse_line(line: bytes) -> Message | None:
+    """A line as a message, or `{"fault": …}` with the error to answer with; None for one to ignore."""
     try:
         found: object = msgspec.json.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _untaken(roughly(line))
+        return _not_json(roughly(line))
     if not isinstance(found, dict):
-        return {"fault": fault(INVALID_REQUEST, NO_MESSAGE)}
+        return {"fault": error_response(INVALID_REQUEST, NO_MESSAGE)}
     message = cast("Message", found)
     asked = message.get("id")
     if not isinstance(asked, str | int | float | None):
-        return {"fault": fault(INVALID_REQUEST, NO_MESSAGE)}
+        return {"fault": error_response(INVALID_REQUEST, NO_MESSAGE)}
     if "method" in message:
         sound = isinstance(message["method"], str) and isinstance(message.get("params"), dict | None)
-        return message if sound else {"fault": fault(INVALID_REQUEST, NO_MESSAGE, asked)}
+        return message if sound else {"fault": error_response(INVALID_REQUEST, NO_MESSAGE, asked)}
     if "result" in message:
         return message
     if "error" not in message:
-        return {"fault": fault(INVALID_REQUEST, NO_MESSAGE, asked)}
+        return {"fault": error_response(INVALID_REQUEST, NO_MESSAGE, asked)}
     if asked is None:
-        return None  # an error about something of ours that the editor could not read
-    return {**message, "error": _told_error(message["error"])}
+        return None  # the editor could not read a message of ours
+    return {**message, "error": _valid_error(message["error"])}
 
 
-def _untaken(meant: Message | None) -> Message:
-    """What becomes of a line that is no JSON. An answer to us is one that failed, so that nobody waits."""
-    if meant is None:
-        return {"fault": fault(PARSE_ERROR, NO_JSON)}
-    asked = id_in(meant.get("id"))
-    if asked is None or "method" in meant:
-        return {"fault": fault(PARSE_ERROR, NO_JSON, asked)}
-    return _failed(asked, "its answer is not JSON: a character in it is broken")
+def _not_json(guessed: Message | None) -> Message:
+    """A line that is not JSON. A response becomes one with an error, so that the request does not wait."""
+    if guessed is None:
+        return {"fault": error_response(PARSE_ERROR, NO_JSON)}
+    asked = id_in(guessed.get("id"))
+    if asked is None or "method" in guessed:
+        return {"fault": error_response(PARSE_ERROR, NO_JSON, asked)}
+    return _failed(asked, "its response is not valid JSON: it has a broken character")
 
 
 def _overlong(head: bytes) -> Message:
     """The same for a line that is too long, as far as its beginning tells."""
     asked = id_at_an_end(head)
     if asked is None or b'"method"' in head:
-        return {"fault": fault(PARSE_ERROR, TOO_LONG, asked)}
-    return _failed(asked, f"its answer is longer than {LONGEST_LINE:,} bytes")
+        return {"fault": error_response(PARSE_ERROR, TOO_LONG, asked)}
+    return _failed(asked, f"its response is longer than {LONGEST_LINE:,} bytes")
 
 
 def _failed(asked: Id, why: str) -> Message:
     return {"jsonrpc": "2.0", "id": asked, "error": {"code": PARSE_ERROR, "message": why, "data": None}}
 
 
-def _told_error(error: object) -> Message:
-    """The error of an answer in the form that can be raised."""
+def _valid_error(error: object) -> Message:
+    """The error of a response, in a form that the library can raise."""
     told = cast("Message", error) if isinstance(error, dict) else {}
     code, words = told.get("code"), told.get("message")
     return {
@@ -220,14 +220,14 @@ def take_stdio() -> tuple[int, int]:
     return incoming, outgoing
 
 
-async def connected(incoming: int, outgoing: int, sent: Callable[[Message], None]) -> Wire:
-    """A wire on two handles, whatever they are: pipes, sockets, files."""
-    return Wire(await _reader(incoming), await _writer(outgoing), sent)
+async def open_transport(incoming: int, outgoing: int, sent: Callable[[Message], None]) -> JsonLineTransport:
+    """A transport on two handles, which may be pipes, sockets or files."""
+    return JsonLineTransport(await _reader(incoming), await _writer(outgoing), sent)
 
 
 async def _reader(handle: int) -> asyncio.StreamReader:
     reader = asyncio.StreamReader(limit=LONGEST_LINE)
-    if _can_be_waited_for(handle):
+    if _is_pollable(handle):
         protocol = asyncio.StreamReaderProtocol(reader)
         await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(handle, "rb", 0))
         return reader
@@ -238,7 +238,7 @@ async def _reader(handle: int) -> asyncio.StreamReader:
 
 
 async def _writer(handle: int) -> "asyncio.StreamWriter | FileWriter":
-    if not _can_be_waited_for(handle):
+    if not _is_pollable(handle):
         return FileWriter(handle)
     loop = asyncio.get_running_loop()
     # The protocol of a reader is the one of asyncio that knows how to wait for a writer.
@@ -247,6 +247,6 @@ async def _writer(handle: int) -> "asyncio.StreamWriter | FileWriter":
     return asyncio.StreamWriter(transport, protocol, None, loop)
 
 
-def _can_be_waited_for(handle: int) -> bool:
+def _is_pollable(handle: int) -> bool:
     mode = os.fstat(handle).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(handle)

@@ -1,4 +1,4 @@
-"""Calls and agents as an editor shows them: title, kind, state, places, differences, text (surfaces, ACP)."""
+"""Tool calls and subagents as ACP tool calls: title, kind, status, locations, diffs and text."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -43,16 +43,16 @@ _PATHS = ("file_path", "path")
 _QUOTED = frozenset({"Read", "Bash", "Grep", "Glob", "LS"})
 
 
-class Change(Struct, frozen=True):
-    """What a call made, or would make, of a file; `old` is None for one that was not there."""
+class FileDiff(Struct, frozen=True):
+    """How a call changed a file, or would change it; `old` is None for a new file."""
 
     path: str
     old: str | None
     new: str
 
 
-class Shown(Struct, frozen=True, eq=False):
-    """A tool call in the words of the protocol."""
+class AcpToolCall(Struct, frozen=True, eq=False):
+    """The state of a tool call, as the first update of the protocol or as a later one."""
 
     id: str
     title: str
@@ -63,11 +63,11 @@ class Shown(Struct, frozen=True, eq=False):
     raw: dict[str, Any] | None = None
 
     def start(self) -> ToolCallStart:
-        """The call as it is first told of."""
+        """The first update of the call."""
         return ToolCallStart(session_update="tool_call", **self._fields())
 
     def progress(self) -> ToolCallProgress:
-        """The call as it is now."""
+        """A later update, with the state the call has now."""
         return ToolCallProgress(session_update="tool_call_update", **self._fields())
 
     def _fields(self) -> dict[str, Any]:
@@ -82,10 +82,10 @@ class Shown(Struct, frozen=True, eq=False):
         }
 
 
-def call_shown(
-    name: str, call: Call, cwd: Path, change: Change | None = None, images: Sequence[Image] = ()
-) -> Shown:
-    """A call of an agent's own tools, as far as it has come, with the pictures that came of it."""
+def describe_call(
+    name: str, call: Call, cwd: Path, change: FileDiff | None = None, images: Sequence[Image] = ()
+) -> AcpToolCall:
+    """A tool call in its current state, with the pictures it returned."""
     content: list[ToolCallContentVariant] = []
     if call.state != "denied" and change is not None:
         content.append(diff_content(change))
@@ -96,19 +96,19 @@ def call_shown(
     content += _pictures(images)
     title = visible_line(call.line, TITLE_ROOM) or visible_line(call.tool, TITLE_ROOM)
     kind = KINDS.get(call.tool, "other")
-    return Shown(
+    return AcpToolCall(
         name, title, kind, STATES[call.state], content, locations(call.input, cwd), raw_input(call.input)
     )
 
 
-def agent_shown(name: str, agent: AgentView, now: str, path: Sequence[str] = ()) -> Shown:
-    """An agent that was sent: its last step and what it used while it works, its result once it has ended."""
+def describe_agent(name: str, agent: AgentView, now: str, path: Sequence[str] = ()) -> AcpToolCall:
+    """A subagent: its last step and usage while it runs, its result once it has finished."""
     who = " › ".join(visible_line(each, 40) for each in path) or visible_line(agent.agent, 40)
     behind = " (in the background)" if agent.background and not agent.status.ended else ""
     title = f"{who}: {visible_line(agent.title, TITLE_ROOM)}{behind}"
     used = figures(agent, now)
     if agent.status.ended:
-        said = agent.result.strip() or agent.error or "(nothing)"
+        said = agent.result.strip() or agent.error or "(no result)"
         why = f"\n\n{visible_line(agent.error)}" if agent.error and agent.result.strip() else ""
         text = f"{clipped(visible(said))}{why}\n\n*{agent.status} · {used}*"
         status: State = "completed" if agent.status is Status.COMPLETED else "failed"
@@ -116,25 +116,27 @@ def agent_shown(name: str, agent: AgentView, now: str, path: Sequence[str] = ())
         step = visible_line(agent.step or state(agent), MOST_STEPS)
         text = f"↳ {step}\n\n*{state(agent)} · {used}*"
         status = "pending" if agent.status is Status.PENDING else "in_progress"
-    return Shown(name, title, "think", status, [tool_content(text_block(text))])
+    return AcpToolCall(name, title, "think", status, [tool_content(text_block(text))])
 
 
 def call_diffs(tool: str, arguments: dict[str, Any], cwd: Path) -> list[ToolCallContentVariant]:
-    """What an Edit or a Write says of itself that it changes; nothing for other tools."""
+    """The changes that the arguments of an Edit or a Write ask for; none for other tools."""
     path = _path(arguments, cwd)
     if not path or tool not in ("Edit", "Write"):
         return []
     if tool == "Write":
         content = arguments.get("content")
-        return [diff_content(Change(path, None, content))] if isinstance(content, str) else []
+        return [diff_content(FileDiff(path, None, content))] if isinstance(content, str) else []
     edits = arguments.get("edits")
     listed = cast("list[Any]", edits) if isinstance(edits, list) else [arguments]
     pairs = [(_text(each, "old_string"), _text(each, "new_string")) for each in listed[:MOST_STEPS]]
-    return [diff_content(Change(path, old, new)) for old, new in pairs if old is not None and new is not None]
+    return [
+        diff_content(FileDiff(path, old, new)) for old, new in pairs if old is not None and new is not None
+    ]
 
 
-def asked_title(question: Question) -> str:
-    """Who wants what, with the whole text that would be run, so that nothing hides behind its end."""
+def question_title(question: Question) -> str:
+    """The subagent and its call, with the text that would be run: long ones say how much follows."""
     texts = (value for value in question.call.input.values() if isinstance(value, str) and value)
     text = next(texts, "")
     more = f"… ({len(text) - TEXT_ROOM:,} more characters below)" if len(text) > TEXT_ROOM else ""
@@ -143,14 +145,14 @@ def asked_title(question: Question) -> str:
     return f"{below}: {what}" if below else what
 
 
-def diff_content(change: Change) -> ToolCallContentVariant:
-    """A change with what would act on a screen spelled."""
+def diff_content(change: FileDiff) -> ToolCallContentVariant:
+    """A change as a diff; control characters are escaped."""
     old = None if change.old is None else visible(change.old)
     return tool_diff_content(visible_line(change.path), visible(change.new), old)
 
 
 def locations(arguments: dict[str, Any], cwd: Path) -> list[ToolCallLocation]:
-    """The file a call speaks of, and the line where it begins."""
+    """The file of a call, and the first line it reads."""
     path = _path(arguments, cwd)
     if not path:
         return []
@@ -159,7 +161,7 @@ def locations(arguments: dict[str, Any], cwd: Path) -> list[ToolCallLocation]:
 
 
 def raw_input(arguments: dict[str, Any]) -> dict[str, Any]:
-    """What a call was made with: every text visible and bounded, what is nested as JSON."""
+    """The arguments of a call: every text is escaped and bounded, nested values are written as text."""
     return {visible_line(name, 80): _bounded(value) for name, value in list(arguments.items())[:50]}
 
 
@@ -176,14 +178,14 @@ def plan_entries(arguments: dict[str, Any]) -> list[PlanEntry]:
 
 
 def clipped(text: str) -> str:
-    """A text that an editor can show at once."""
+    """A text, cut after so many characters as an editor can show."""
     if len(text) <= MOST_SHOWN:
         return text
     return f"{text[:MOST_SHOWN]}\n… {len(text) - MOST_SHOWN:,} more characters"
 
 
 def fenced(text: str) -> str:
-    """Text that is no Markdown, so that it is shown as it is."""
+    """A text as a code block of Markdown, so that it is shown as it is."""
     fence = "```"
     while fence in text:
         fence += "`"
@@ -191,12 +193,14 @@ def fenced(text: str) -> str:
 
 
 def _pictures(images: Sequence[Image]) -> list[ToolCallContentVariant]:
-    """Pictures as far as one message has room for them, and how many more there are."""
+    """Pictures, as many as fit into one message, and how many were left out."""
     sizes = accumulate(len(image.base64) for image in images)
     fits = sum(size <= MOST_OF_PICTURES for size in sizes)
     content = [tool_content(image_block(image.base64, image.media_type)) for image in images[:fits]]
     if fits < len(images):
-        content.append(tool_content(text_block(f"[{len(images) - fits} large pictures are not shown here]")))
+        rest = len(images) - fits
+        pictures = "picture" if rest == 1 else "pictures"
+        content.append(tool_content(text_block(f"[{rest} more {pictures}: too large to show]")))
     return [*content]
 
 
@@ -212,7 +216,7 @@ def _said(call: Call) -> str:
 
 
 def _text(value: object, name: str) -> str | None:
-    """A text of an object that a model wrote."""
+    """A text field of an object that a model wrote."""
     found = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
     return found if isinstance(found, str) else None
 
