@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from gencode.agent.work_queue import Caps, QueueEntry, caps_of, order_of_starts
 from gencode.budgets.limits import Spent, shares
+from gencode.core.budget import Budget
 from gencode.core.errors import CorruptFact
 from gencode.core.events import Event
 from gencode.core.messages import Usage
@@ -72,6 +73,13 @@ async def below(store: Store, task: str) -> list[Task]:
         family |= fresh
         above = [*fresh]
     return [*family.values()]
+
+
+async def current_budget(store: Store, task: Task) -> Budget:
+    """What a task may spend at this moment, in whatever process that was set."""
+    balance = await store.ledger.balance(task.id)
+    own = task.terms.budget
+    return own if balance is None else replace(balance.budget, seconds=balance.seconds(own.seconds))
 
 
 async def is_bounded(store: Store, task: Task) -> bool:
