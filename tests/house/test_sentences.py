@@ -34,7 +34,7 @@ FOREIGN = {
     "gencode.providers.http_pool": ["[Errno "],
     "gencode.agent.unfinished_reply": ["you", "if|", "now|"],
     "gencode.agent.schema_checker": ['is not a "regex"', " is not valid"],
-    "gencode.workspaces.transfer.secret_files": ["PRIVATE KEY"],
+    "gencode.workspaces.transfer.excluded_files": ["PRIVATE KEY"],
     "gencode.sandbox.processes.git_programs": [" missing"],
     "gencode.workspaces.worktrees.git": [
         "unable to write",
@@ -43,10 +43,13 @@ FOREIGN = {
         "bad object",
     ],
     "gencode.workspaces.worktrees.create": [
-        *("not a git repository", "bare repository", "already exists", "exists; cannot create"),
+        "not a git repository",
+        "bare repository",
+        "already exists",
+        "exists; cannot create",
+        "gitdir: ",
     ],
     "gencode.workspaces.worktrees.leftovers": ["gitdir: "],
-    "gencode.workspaces.worktrees.cleanup": ["gitdir: "],
     "gencode.workspaces.worktrees.agent_work": ["gitdir: "],
     "gencode.interfaces.acp.editor_files": ["no such file"],
     "gencode.interfaces.http.validation": [

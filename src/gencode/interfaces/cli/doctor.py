@@ -35,11 +35,10 @@ from gencode.interfaces.log_file import log_file
 from gencode.interfaces.render.plain_text import answer, answer_json
 from gencode.permissions.trust import FolderTrust
 from gencode.places import database
-from gencode.sandbox.choose import Sandbox, chosen
+from gencode.sandbox.choose_sandbox import Sandbox, chosen
 from gencode.settings import gen_home
 from gencode.tasks.leave_worktree import in_use, is_used, named_tasks
-from gencode.workspaces.worktrees.leftover import Leftover
-from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.worktrees.leftovers import Leftover, leftovers
 
 EXTRAS = {
     "tui": ("textual", "the terminal app"),

@@ -1,4 +1,4 @@
-"""Resumes what a server stopped when it was shut down, once one runs again; one server of a machine does it."""
+"""What a server stopped when it was shut down is resumed once one runs again: by one server of a machine."""
 
 import fcntl
 import logging

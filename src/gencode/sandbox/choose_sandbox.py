@@ -10,9 +10,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from gencode.sandbox import bubblewrap, landlock, seatbelt
-from gencode.sandbox.findings import kept_out, left_open
-from gencode.sandbox.plan import Enclosure
-from gencode.sandbox.trial import Enclose, Seen, tried
+from gencode.sandbox.profile import Enclosure
+from gencode.sandbox.trial import Enclose, Seen, kept_out, left_open, tried
 
 _PROGRAM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 """Not PATH: a repository or a command could have put something in front of it."""

@@ -6,26 +6,23 @@ seen by the command then, so no place is taken by which a command or this machin
 
 import os
 import subprocess
-import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from gencode.permissions.secrets import KERNEL_ROOTS, SYSTEM_ROOTS, folded, is_under
-from gencode.sandbox.choose import Sandbox
-from gencode.sandbox.clearings import MOST_ENTRIES, listed, nearest
-from gencode.sandbox.guards import real
-from gencode.sandbox.plan import Alias, Enclosure, enclosure
+from gencode.sandbox.bubblewrap import MOST_ENTRIES, listed, nearest
+from gencode.sandbox.choose_sandbox import Sandbox
+from gencode.sandbox.guarded_paths import real
+from gencode.sandbox.profile import Alias, Enclosure, enclosure, programs
 
 _SYSTEM = SYSTEM_ROOTS | KERNEL_ROOTS | {"run", "libx32", "nix", "gnu"}
 _OF_MANY = frozenset(
     {"home", "users", "root", "tmp", "var", "opt", "srv", "mnt", "media", "volumes", "snap", "private"}
 )
 """Top folders that hold what belongs to many: they may have a name in them, and are none themselves."""
-_PACKAGE = str(Path(__file__).parents[1])
-"""Not below `sys.prefix` where it is installed from a folder that somebody works in."""
 _LONGEST = 4_000
 _SECONDS = 20.0
 _THE_SAME = 'test "$1" -ef "$2"'
@@ -83,15 +80,6 @@ def _hides_nothing(alias: Alias, plan: Enclosure) -> bool:
     other = [real(place) for place in (*plan.guarded, *plan.shown)]
     below = any(place.is_relative_to(alias.name) for place in (*walled, *needed, *other))
     return not below and not any(alias.name.is_relative_to(place) for place in walled)
-
-
-def programs() -> Iterator[Path]:
-    """Where programs and our own modules lie: what a copy brings must not be taken for this machine's."""
-    places = (*os.environ.get("PATH", os.defpath).split(os.pathsep), sys.prefix, sys.base_prefix)
-    for text in (*places, *sys.path, _PACKAGE):
-        if text.startswith("/"):
-            yield Path(text)
-            yield real(Path(text))
 
 
 def _can_be_made(name: Path) -> bool:

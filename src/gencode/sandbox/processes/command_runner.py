@@ -9,12 +9,11 @@ from types import TracebackType
 from gencode.core.errors import ToolError
 from gencode.sandbox.processes.command import Command, Ended, find_bash, words
 from gencode.sandbox.processes.environment import Scrub, system_path
+from gencode.sandbox.processes.fork_server_client import Link, child_environment
 from gencode.sandbox.processes.git_programs import neutral_settings
-from gencode.sandbox.processes.intake import Intake, pipe
-from gencode.sandbox.processes.link import Link, child_environment
-from gencode.sandbox.processes.order import Order, encoded
-from gencode.sandbox.processes.output import Keep, OutputFile
-from gencode.sandbox.processes.running import Plan, Running
+from gencode.sandbox.processes.guard_protocol import Order, encoded
+from gencode.sandbox.processes.output import Intake, Keep, OutputFile, pipe
+from gencode.sandbox.processes.running_command import Plan, Running
 
 
 class Commands:

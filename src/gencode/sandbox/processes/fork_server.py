@@ -13,10 +13,10 @@ import sys
 import time
 from contextlib import suppress
 
-from gencode.sandbox.processes import kernel, tree
-from gencode.sandbox.processes.order import CLEARED, RUN
-from gencode.sandbox.processes.warden import guard
-from gencode.sandbox.processes.watching import Watch, reap
+from gencode.sandbox.processes import child_processes, process_tree
+from gencode.sandbox.processes.child_processes import Watch, reap
+from gencode.sandbox.processes.command_guard import guard
+from gencode.sandbox.processes.guard_protocol import CLEARED, RUN
 
 _MOST_FILES = 3
 _STRAY_SECONDS = 0.01
@@ -50,10 +50,10 @@ class Keeper:
 
     def _kill_strays(self) -> int:
         """How many processes are left that belong to no warden."""
-        everybody = tree.census()
+        everybody = process_tree.census()
         mine = [process for process, (parent, _) in everybody.items() if parent == os.getpid()]
         strays = {process: everybody[process][1] for process in mine if process not in self._wardens}
-        tree.send(strays | tree.below(strays, everybody), signal.SIGKILL)
+        process_tree.send(strays | process_tree.below(strays, everybody), signal.SIGKILL)
         self._strays = bool(strays)
         return len(strays)
 
@@ -114,7 +114,7 @@ def _live(link: socket.socket, control: socket.socket, outputs: list[int], keepe
 
 def main() -> None:
     """The keeper's whole life; the last argument is the number of its end of the socket."""
-    kernel.be_called("gen-keeper")
-    kernel.adopt_orphans()
+    child_processes.be_called("gen-keeper")
+    child_processes.adopt_orphans()
     gc.freeze()
     Keeper(socket.socket(fileno=int(sys.argv[-1]))).run()

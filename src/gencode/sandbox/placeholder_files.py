@@ -18,8 +18,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.sandbox.guards import is_of_linked, kind
-from gencode.sandbox.plan import Enclosure
+from gencode.sandbox.guarded_paths import is_of_linked, kind
+from gencode.sandbox.profile import Enclosure
 
 ITSELF = b".\n"
 """What a `commondir` says that stands in."""

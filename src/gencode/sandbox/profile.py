@@ -2,15 +2,17 @@
 
 import os
 import stat
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gencode.permissions.agent_folders import users_places, worktrees_folder
-from gencode.permissions.secrets import folded, holds_own_settings
-from gencode.sandbox.guards import (
+from gencode.permissions.secrets import KERNEL_ROOTS, SYSTEM_ROOTS, folded, holds_own_settings, is_under
+from gencode.sandbox.guarded_paths import (
     guarded_names,
     inner_repositories,
     is_of_linked,
@@ -27,6 +29,11 @@ _NAMES_OF_HOSTS = ("resolve/stub-resolv.conf", "resolve/resolv.conf")
 _OPEN_PARTS_OF_HOME = ("agents", "skills")
 _MASTER_SOCKETS = ("TMUX", "VSCODE_IPC_HOOK_CLI", "DOCKER_HOST", "DBUS_SESSION_BUS_ADDRESS")
 _AGENT_SOCKET = "SSH_AUTH_SOCK"
+_SYSTEM = SYSTEM_ROOTS | KERNEL_ROOTS
+_MOST_DENIED = 200
+"""Each is mounted by itself, and a repository may bring many rules."""
+_PACKAGE = str(Path(__file__).parents[1])
+"""Not below `sys.prefix` where it is installed from a folder that somebody works in."""
 
 
 class Access(StrEnum):
@@ -113,6 +120,29 @@ def enclosure(
         shown=(*(mine / name for name in _OPEN_PARTS_OF_HOME), *trees, *needed),
         network=network,
     )
+
+
+def veiled(plan: Enclosure, closed: Iterable[str], cwd: Path) -> Enclosure:
+    """The same enclosure, with these places hidden as well, as far as they can be."""
+    needed = [*plan.writable, plan.temp, *map(real, (cwd, Path.home(), *plan.shown)), *programs()]
+    more = [
+        place
+        for place in map(Path, closed)
+        if not any(each.is_relative_to(place) for each in needed)
+        and not any(place.is_relative_to(each) for each in map(real, plan.hidden))
+        and not is_under(folded(str(place)), _SYSTEM)
+    ]
+    outer = [place for place in more if not any(each in place.parents for each in more)]
+    return replace(plan, veiled=tuple(outer[:_MOST_DENIED]))
+
+
+def programs() -> Iterator[Path]:
+    """Where programs and our own modules lie: what a copy brings must not be taken for this machine's."""
+    places = (*os.environ.get("PATH", os.defpath).split(os.pathsep), sys.prefix, sys.base_prefix)
+    for text in (*places, *sys.path, _PACKAGE):
+        if text.startswith("/"):
+            yield Path(text)
+            yield real(Path(text))
 
 
 def layers(plan: Enclosure, *, missing: bool = False) -> list[tuple[Path, Access]]:

@@ -1,20 +1,91 @@
-"""processes: one process that stands above one command and outlives everything the command starts.
-
-Runs outside our process, forked from the keeper. It adopts every orphan of its command, ends them all when it
-is told to, when the time is up, when the command has ended, or when whoever asked for the command is gone,
-and then says so. Its words, one line each: `watching WARDEN`, `started`, `failed STEP ERRNO`,
-`exited STATUS`, `stopping`, and at the end `gone STATUS CAUSE LEFTOVER UNSTOPPABLE`.
-"""
+"""processes: from a fork to the program that was asked for. Runs in a warden, outside our process."""
 
 import os
+import signal
 import socket
 import time
 from contextlib import suppress
 
-from gencode.sandbox.processes import kernel, tree
-from gencode.sandbox.processes.launch import NotStarted, launch
-from gencode.sandbox.processes.order import LENGTH, NO_STATUS, Order, unpacked
-from gencode.sandbox.processes.watching import PARENT_DIED, Watch, reap, remaining
+from gencode.sandbox.processes import child_processes, process_tree
+from gencode.sandbox.processes.child_processes import PARENT_DIED, Watch, reap, remaining
+from gencode.sandbox.processes.guard_protocol import LENGTH, NO_STATUS, Order, unpacked
+
+_TELL = 3
+
+
+class NotStarted(Exception):
+    """The program does not run: at which step it failed, and the kernel's error number."""
+
+    def __init__(self, step: str, number: int) -> None:
+        super().__init__(step, number)
+        self.step = step
+        self.number = number
+
+
+def launch(order: Order, outputs: list[int]) -> int:
+    """Start the program in a session of its own; its process id once it really runs."""
+    told, tell = os.pipe()
+    warden = os.getpid()
+    try:
+        process = os.fork()
+    except OSError as error:
+        os.close(told)
+        os.close(tell)
+        raise NotStarted("fork", error.errno or 0) from None
+    if process == 0:
+        _become(order, outputs, tell, warden)
+    os.close(tell)
+    said = os.read(told, 64).split()
+    os.close(told)
+    if said:
+        os.waitpid(process, 0)
+        raise NotStarted(said[0].decode(), int(said[1]))
+    return process
+
+
+def _become(order: Order, outputs: list[int], tell: int, warden: int) -> None:
+    """In the fork: turn into the program, or tell why not. Never returns."""
+    step = "session"
+    try:
+        os.setsid()
+        child_processes.signal_when_parent_dies(signal.SIGKILL)
+        if os.getppid() != warden:
+            os._exit(127)
+        if not order.privileges:
+            child_processes.forbid_new_privileges()
+        step = "files"
+        _wire(outputs, tell)
+        step = "cwd"
+        os.chdir(order.cwd)
+        step = "program"
+        _reset_signals()
+        os.execve(order.argv[0], list(order.argv), dict(order.environment))  # noqa: S606  # that is the point
+    except OSError as error:
+        os.write(tell if step in ("session", "files") else _TELL, f"{step} {error.errno or 0}".encode())
+    finally:
+        os._exit(127)
+
+
+def _wire(outputs: list[int], tell: int) -> None:
+    """Nothing to read, the outputs to write to, and no other file of ours."""
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(outputs[0], 1)
+    os.dup2(outputs[-1], 2)
+    os.dup2(tell, _TELL, inheritable=False)
+    with os.scandir("/dev/fd") as files:
+        ours = [int(file.name) for file in files if int(file.name) > _TELL]
+    for file in ours:
+        with suppress(OSError):  # the folder that was listed is in its own listing
+            os.close(file)
+
+
+def _reset_signals() -> None:
+    """A warden ignores almost everything, and an ignored signal stays ignored over an exec."""
+    for number in signal.valid_signals():
+        if number not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
 
 GRACE_SECONDS = 0.5
 """How long what a command left running may go on after the command itself has ended."""
@@ -49,11 +120,11 @@ class Warden:
         unstoppable = 0
         if not self._gone(0):
             self._tell("stopping")
-            unstoppable = tree.stop(self._members, self._gone)
+            unstoppable = process_tree.stop(self._members, self._gone)
         status = NO_STATUS if self._status is None else self._status
         self._tell(f"gone {status} {cause} {leftover} {unstoppable}")
         while not self._gone(1.0):
-            tree.strike(self._members)
+            process_tree.strike(self._members)
 
     def _until_something_happens(self, seconds: float | None) -> str:
         """Why the command is over: nobody is left, it ended and its grace too, the time is up, or a stop."""
@@ -92,13 +163,13 @@ class Warden:
                 return False
             self._watch.wait((), left if self._adopts else min(left, 0.01))
 
-    def _members(self) -> tree.Members:
+    def _members(self) -> process_tree.Members:
         """Everybody who belongs to the command."""
         if self._adopts:
             main = {self._main: self._main} if self._status is None else {}
-            return main | tree.descendants(os.getpid())
-        everybody = tree.census()
-        family = tree.below((os.getpid(),), everybody)
+            return main | process_tree.descendants(os.getpid())
+        everybody = process_tree.census()
+        family = process_tree.below((os.getpid(),), everybody)
         self._groups.update(family.values())
         grouped = {process: group for process, (_, group) in everybody.items() if group in self._groups}
         return grouped | family
@@ -111,10 +182,10 @@ class Warden:
 def guard(control: socket.socket, outputs: list[int], keeper: int) -> None:
     """The whole life of a warden."""
     os.setsid()
-    kernel.be_called("gen-warden")
-    adopts = kernel.adopt_orphans()
+    child_processes.be_called("gen-warden")
+    adopts = child_processes.adopt_orphans()
     watch = Watch()
-    kernel.signal_when_parent_dies(PARENT_DIED)
+    child_processes.signal_when_parent_dies(PARENT_DIED)
     order = _receive(control)
     if order is not None and os.getppid() == keeper:
         Warden(control, watch, adopts).run(order, outputs)

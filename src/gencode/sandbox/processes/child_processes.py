@@ -1,8 +1,10 @@
 """processes: how keeper and warden wait for their children without missing one. Runs outside our process."""
 
+import ctypes
 import os
 import select
 import signal
+import sys
 import time
 from collections.abc import Iterable
 from types import FrameType
@@ -59,3 +61,37 @@ def reap() -> tuple[dict[int, int], bool]:
 def remaining(deadline: float | None) -> float | None:
     """Seconds until a moment of the monotonic clock; none for never."""
     return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+_PARENT_DEATH_SIGNAL = 1
+_NAME = 15
+_SUBREAPER = 36
+_NO_NEW_PRIVILEGES = 38
+
+
+def adopt_orphans() -> bool:
+    """Whether children whose parent dies become ours from now on, however often they forked."""
+    return _prctl(_SUBREAPER, 1)
+
+
+def signal_when_parent_dies(number: int) -> bool:
+    """Whether we get this signal when our parent ends. Who calls this looks at its parent's id afterwards."""
+    return _prctl(_PARENT_DEATH_SIGNAL, number)
+
+
+def forbid_new_privileges() -> bool:
+    """Whether no program started from here on can become somebody we may not stop (sudo, setuid)."""
+    return _prctl(_NO_NEW_PRIVILEGES, 1)
+
+
+def be_called(name: str) -> bool:
+    """Whether `ps` and `top` now show this name."""
+    return _prctl(_NAME, ctypes.create_string_buffer(name.encode()[:15]))
+
+
+def _prctl(option: int, value: "int | ctypes.Array[ctypes.c_char]") -> bool:
+    if sys.platform != "linux":
+        return False
+    argument = ctypes.c_ulong(value) if isinstance(value, int) else value
+    zero = ctypes.c_ulong(0)
+    return ctypes.CDLL(None).prctl(option, argument, zero, zero, zero) == 0

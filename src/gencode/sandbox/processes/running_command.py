@@ -16,17 +16,16 @@ from msgspec import Struct
 
 from gencode.core.errors import ToolError
 from gencode.core.ids import new_id
-from gencode.sandbox.processes import tree
+from gencode.sandbox.processes import process_tree
 from gencode.sandbox.processes.command import Cause, Command, Ended, not_started
-from gencode.sandbox.processes.intake import Intake
-from gencode.sandbox.processes.link import Link
-from gencode.sandbox.processes.order import NO_STATUS, Order
-from gencode.sandbox.processes.output import Output
+from gencode.sandbox.processes.fork_server_client import Link
+from gencode.sandbox.processes.guard_protocol import NO_STATUS, Order
+from gencode.sandbox.processes.output import Intake, Output
 
 _START_SECONDS = 10.0
 _ANSWER_SECONDS = 1.0
 _GRACE_SECONDS = 1.5
-_STOPPING_SECONDS = tree.TERM_SECONDS + tree.KILL_SECONDS + 0.3
+_STOPPING_SECONDS = process_tree.TERM_SECONDS + process_tree.KILL_SECONDS + 0.3
 
 
 class Plan(Struct, frozen=True):
