@@ -18,7 +18,7 @@ from gencode.core.messages import AssistantMessage, ToolCall, Usage
 from gencode.core.prices import Price
 from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.task_queries import spent_by
+from gencode.tasks.queries import spent_by
 from tests.tasks.test_shared_budgets import woken
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "6"))

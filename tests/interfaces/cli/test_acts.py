@@ -92,7 +92,7 @@ async def test_a_verb_that_would_hit_nothing_says_so_and_asks_nothing(tmp_path: 
     async with talking(tmp_path, main=[says("ok")]) as (chat, _):
         await said(chat, "go")
         session = chat.session or ""
-        expected = f"Abort would hit nothing: {session} has ended already."
+        expected = f"Nothing to stop: {session} has already finished."
         assert await done(chat, "/stop") == StatusMessage(expected)
         with pytest.raises(UserMistake, match="There is no task"):
             await done(chat, "/stop-tree 00000000")
@@ -144,7 +144,7 @@ async def test_the_budget_of_one_agent_is_shown_and_raised_while_it_is_at_rest(t
         shown = await done(chat, f"/budget {task.agent_id} turns 4 spawns 2")
         assert isinstance(shown, Page)
         assert shown.text.endswith("1/4 turns\n" + "░" * 20 + " 0/2 agents")
-        with pytest.raises(UserMistake, match="A budget has no 'agents'"):
+        with pytest.raises(UserMistake, match="Unknown budget kind 'agents'"):
             await done(chat, f"/budget {task.agent_id} agents 4")
 
 
@@ -190,7 +190,7 @@ async def test_another_model_answers_from_the_next_turn_on(tmp_path: Path) -> No
     async with talking(tmp_path, main=[says("ok")]) as (chat, _):
         await said(chat, "go")
         assert await done(chat, "/model offline") == StatusMessage(
-            "From the next turn on offline-search answers."
+            "Model from the next turn on: offline-search"
         )
         await said(chat, "where is the parser?")
         assert chat.main_agent is not None and chat.main_agent.model == "offline-search"

@@ -23,9 +23,8 @@ from gencode.interfaces.chat.slash_commands import (
     parse_command,
     run_slash_command,
 )
-from gencode.interfaces.cli.task_transcript import transcript_text
-from gencode.interfaces.render.agent_tree import rows
-from gencode.interfaces.render.number_format import figures, name_of, state
+from gencode.interfaces.render.agent_view import figures, name_of, rows, state
+from gencode.interfaces.render.transcript import transcript_text
 from gencode.journal.store import TaskQuery
 
 BUILT_INTO_EDITOR = {

@@ -35,14 +35,12 @@ from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.interfaces.chat.notices import Notice, notice_of, report_errors, results_while_closed
 from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED, action_report
-from gencode.interfaces.render.agent_tree import busy
-from gencode.interfaces.render.agent_view import AgentView, View, fold, seen
-from gencode.interfaces.render.number_format import name_of
+from gencode.interfaces.render.agent_view import AgentView, View, busy, fold, name_of, seen
 from gencode.interfaces.render.transcript import MOST_KEPT, Transcript, adopt, retold
 from gencode.journal.store import TaskQuery
 from gencode.tasks.crash_recovery import recover_folder
 from gencode.tasks.liveness import FolderLiveness
-from gencode.tasks.watch import readable_events
+from gencode.tasks.queries import readable_events
 
 if TYPE_CHECKING:
     from gencode.agent.models import Model

@@ -15,7 +15,7 @@ from gencode.core.messages import ToolMessage
 from gencode.core.questions import LEFT_EMPTY, Answer, Inquiry, Question, Reach
 from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.visible import exact, exact_line, visible_line
-from gencode.interfaces.render.plain_text import seconds
+from gencode.interfaces.render.number_format import seconds
 from gencode.journal.store import Store
 
 MAX_PREVIEW_LINES = 240
@@ -81,7 +81,7 @@ def deadline_line(question: Question, inquiry: Inquiry | None = None) -> str:
 
 def headline(question: Question) -> str:
     """Who wants to do what."""
-    return f"{asker_path(question)} wants to use {exact_line(question.call.name)}"
+    return f"{asker_path(question)} needs approval to use {exact_line(question.call.name)}"
 
 
 def call_text(question: Question) -> str:

@@ -17,8 +17,8 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.interfaces.chat.notices import task_list
-from gencode.interfaces.render.number_format import Bar, bar_text, bars, plural
-from gencode.tasks.actions import StruckTask, TaskAction
+from gencode.interfaces.render.number_format import BudgetBar, bar_text, bars, plural
+from gencode.tasks.handle import StruckTask, TaskAction
 
 STOPPED = stop_cause("the user stopped it")
 INTERRUPTED = StopCause(EndReason.INTERRUPTED, "the user interrupted it")
@@ -105,5 +105,5 @@ def budget_usage_page(budget: Budget, spent: Spent) -> str:
     """What a task may spend, and what of it is spent."""
     used = bars(budget, Usage(spent.tokens, usd=spent.usd), spent.turns, spent.spawns)
     if budget.seconds is not None:
-        used.append(Bar("seconds", spent.seconds, budget.seconds))
+        used.append(BudgetBar("seconds", spent.seconds, budget.seconds))
     return "\n".join(bar_text(bar, 20) for bar in used) or "No budget of its own."

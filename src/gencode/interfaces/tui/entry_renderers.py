@@ -11,9 +11,8 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from gencode.core.visible import visible, visible_line
-from gencode.interfaces.render.diff_lines import diff_of, kind_of
 from gencode.interfaces.render.number_format import plural
-from gencode.interfaces.render.transcript import Call, Remark, Reply, Said, Thought
+from gencode.interfaces.render.transcript import Call, Remark, Reply, SentMessage, Thought, diff_of, kind_of
 
 RESULT_LINES = 200
 MAX_CODE = 60_000
@@ -54,7 +53,7 @@ def markdown(text: str, code: str, *, verbatim: bool = False) -> RenderableType:
     return Text(visible(text)) if verbatim else _Markdown(visible(text), code)
 
 
-def message(entry: Said, names: dict[str, str]) -> RenderableType:
+def message(entry: SentMessage, names: dict[str, str]) -> RenderableType:
     """Something that was said to the agent, and by whom."""
     if entry.sender == "user":
         text, rest = _shortened(entry.text)
@@ -78,7 +77,7 @@ def _shortened(text: str) -> tuple[str, str]:
     return kept, f"\n  … {plural(left, 'more character')} (sent in full)" if left else ""
 
 
-def full_message(entry: Said, names: dict[str, str]) -> RenderableType:
+def full_message(entry: SentMessage, names: dict[str, str]) -> RenderableType:
     """All of what the harness or another agent said."""
     sender = _SENDERS.get(entry.sender) or names.get(entry.sender, entry.sender)
     return Group(
