@@ -188,4 +188,4 @@ def test_gen_p_waits_for_what_a_stopped_agent_had_sent(tmp_path: Path) -> None:
     assert (process.returncode, answer["stopped"]) == (0, []), err
     ends = {each["agent"]: each["status"] for each in answer["tasks"]}
     assert ends == {"lead": "cancelled", "Explore": "completed"}
-    assert "Still running in the background: " in err
+    assert "In the background goes on: " in err
