@@ -1,1 +1,1 @@
-"""TODO: say what chat is."""
+"""What every conversation screen shares: the session, slash commands, completion, notices, question texts."""

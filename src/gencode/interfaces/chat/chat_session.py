@@ -1,7 +1,7 @@
-"""One conversation as a person leads it, whatever the screen: what is said, heard, cut, sent back and told.
+"""The session behind every conversation screen: messages, turns, actions on agents, and what to show of them.
 
-A turn that waits for background work is not over: what is typed then is heard at once. What is typed while
-the agent works is a letter, which it hears before its next reply.
+While the agent works, a message is queued and read before its next reply. A turn that only waits for
+background tasks answers a message at once.
 """
 
 import asyncio
@@ -56,20 +56,20 @@ NO_PICTURES_NOW = (
     "it and its background agents have finished, or cancel it, then send it again."
 )
 ENDING_SECONDS = 0.5
-"""So long a turn whose end was heard may take to be put away."""
+"""How long a turn whose end was seen may take to be cleaned up."""
 FOLLOWUP_DELAY_SECONDS = 2.0
-"""So long whoever led the last turn is left to begin the next one before somebody else does."""
+"""The process that ran the last turn has this long to start the next one before another does."""
 MAX_PIECES = 4_000
 BATCH_SECONDS = 0.25
-"""What is written within so long is taken in together."""
+"""Events that are written within this time are read together."""
 LOOK_SECONDS = 1.0
-"""A process that dies writes nothing, and its agents end when they are looked at."""
+"""How often tasks are checked without an event: a process that dies writes nothing."""
 CLOCK_TOLERANCE = timedelta(minutes=1)
-"""So far the clocks of machines may differ before the end of a short run could be overlooked."""
+"""How far the clocks of machines may differ before the end of a short run is missed."""
 
 
 class ChatSession:
-    """Leads one conversation of an open GenCode.
+    """One conversation of an open GenCode: sends messages, follows events, applies actions.
 
     `on_event` gets every event once it was taken in, `on_notice` every line for the person.
     """
@@ -88,11 +88,11 @@ class ChatSession:
         self.view = View()
         self.session: str | None = None
         self.reserved_id = ""
-        """The id that the conversation gets when it begins, where that was given out before."""
+        """The id of the conversation once it starts, if it was given out before."""
         self.queued: dict[int, str] = {}
-        """What was typed and not heard yet, by the number of its letter."""
+        """Queued messages that were not read yet, by number."""
         self.chosen_model: Model | None = None
-        """The model that somebody chose here, which answers from the next turn on."""
+        """The model chosen here, for the next turns."""
         self._agent = agent
         self._on_event = on_event
         self.notify = on_notice
@@ -106,30 +106,30 @@ class ChatSession:
         self._remote_tasks = RemoteTaskWatcher(self)
         self._liveness = FolderLiveness(gen.store, gen.workspace.root, gen.supervisor.timing)
         self._background_ended = False
-        """Whether a background task has ended since it was last seen to that the lead hears of them all."""
+        """Whether a background task has ended since the main agent was last given all results."""
 
     @property
     def main_agent(self) -> AgentView | None:
-        """The agent that leads the conversation, once there is one."""
+        """The main agent, once there is one."""
         return self.view.agents.get(self.session) if self.session else None
 
     @property
     def running(self) -> bool:
-        """Whether a turn is open, at work or waiting for what comes back."""
+        """Whether a turn is open: working, or waiting for background tasks."""
         return self._job is not None and not self._job.over
 
     @property
     def working(self) -> bool:
-        """Whether the agent that leads is at work; not when it only waits for what comes back."""
+        """Whether the main agent works; not when it only waits for background tasks."""
         return self.running and (self.main_agent is None or self.main_agent.working)
 
     @property
     def running_elsewhere(self) -> bool:
-        """Whether another process is at a turn of this conversation."""
+        """Whether another process runs a turn of this conversation."""
         return self.main_agent is not None and not self.main_agent.status.ended and not self.running
 
     async def listen(self) -> None:
-        """Take in everything that happens, until cancelled."""
+        """Follow all events until cancelled."""
         listener = self.gen.listen()
         beside = (self._remote_tasks.run(), recover_folder(self.gen.store, self._liveness))
         looking = [asyncio.create_task(report_errors(each, self.notify)) for each in beside]
@@ -142,7 +142,7 @@ class ChatSession:
             listener.close()
 
     def receive(self, event: Event) -> None:
-        """Take in one event; a fact that comes twice counts once."""
+        """Apply one event; a stored event is applied once."""
         if event.seq is not None:
             if event.seq <= self._seqs.get(event.task, 0):
                 return
@@ -161,14 +161,14 @@ class ChatSession:
             self._after_end(event.task)
         elif isinstance(event.fact, CommandEnded) and event.task == self.session:
             self._background_ended = True
-            self._start(self._start_followup(event.task, only_letters=False))
+            self._start(self._start_followup(event.task, only_messages=False))
 
     def last_seq(self, task: str) -> int:
-        """The number of the last fact of a task that was taken in."""
+        """The number of the last stored event of a task that was applied."""
         return self._seqs.get(task, 0)
 
     async def send(self, text: str, images: tuple[Image, ...] = ()) -> None:
-        """Say something: it begins a turn, or is heard by the one that is open before its next reply.
+        """Send a message: it starts a turn, or is queued for the next reply of the open one.
 
         Pictures begin a turn, and are refused while one is open.
         """
@@ -184,7 +184,7 @@ class ChatSession:
                 await self._queue_message(self.session, text)
 
     async def steer(self, task: str, text: str) -> None:
-        """Say something to any agent; one that has ended is woken by it."""
+        """Send a message to any agent; a finished one is resumed by it."""
         found = await self.gen.find(task)
         if found.id == self.session:
             await self.send(text)
@@ -201,16 +201,16 @@ class ChatSession:
 
     @property
     def woken_can_ask(self) -> bool:
-        """Whether an agent that is woken can ask somebody here: it may run on another machine."""
+        """Whether a resumed agent can ask somebody here: it may run on another machine."""
         here = not self.gen.processes.far or self._relays_questions
         return self.gen.settings.background_questions and here
 
     async def affected_tasks(self, task: str, verb: StopAction) -> Sequence[Task]:
-        """What a verb would hit at this moment."""
+        """The tasks that an action would affect at this moment."""
         return await self.gen.reach.hits((await self.gen.find(task)).id, verb)
 
     async def apply_action(self, task: str, verb: StopAction, message: str = "") -> Sequence[Task]:
-        """Do one of the verbs that cut or end, and say what it hit and what goes on."""
+        """Interrupt or stop a task, and report what was stopped and what still runs."""
         found = await self.gen.find(task)
         why = INTERRUPTED if verb == "interrupt" else STOPPED
         stops = await self.gen.reach.strike(found.id, verb, why, message)
@@ -224,16 +224,16 @@ class ChatSession:
         return stops.hit
 
     async def compact(self) -> bool:
-        """Sum up the conversation, which must be at rest; False when there is too little of it."""
+        """Summarise the conversation, which must be idle; False when there is too little of it."""
         return self.session is not None and await self.gen.work.compact(self._spec(), self.session)
 
     async def interrupt(self) -> None:
-        """Cut the turn and what it waits for; what is in the background goes on, and that is said."""
+        """Interrupt the turn and what it waits for; background tasks continue and are reported."""
         if self.running and self.session is not None:
             await self.apply_action(self.session, "interrupt")
 
     async def move_to_background(self, task: str = "") -> None:
-        """Send an agent, or all that the conversation waits for, to the background."""
+        """Move an agent, or all that the conversation waits for, to the background."""
         waited = [task] if task else [each.id for each in self.foreground_agents()]
         if not waited:
             raise UserMistake("No agent is running in the foreground.")
@@ -249,7 +249,7 @@ class ChatSession:
         ]
 
     async def open(self, session: str) -> None:
-        """Go on with an earlier conversation: everything of it is read, and what came back is told."""
+        """Resume an earlier conversation: read all of it, and report results that came meanwhile."""
         found = await self.gen.records.find(session, conversation=True)
         if not found.conversation:
             raise UserMistake(f"{found.id} is a subagent, not a conversation. Open it with /open {found.id}.")
@@ -264,14 +264,14 @@ class ChatSession:
             self.notify(notice)
 
     async def latest_session(self) -> str:
-        """The conversation of this folder that was touched last."""
+        """The conversation of this folder that was used last."""
         found = await self.gen.store.tasks(TaskQuery(cwd=str(self.gen.workspace.cwd), conversations=True))
         if not found:
             raise UserMistake("No earlier conversation in this folder. Start a new one without --continue.")
         return max(found, key=lambda task: task.touched_at).id
 
     def start_new(self) -> None:
-        """Begin anew: the next thing that is said starts a conversation of its own."""
+        """The next message starts a new conversation."""
         if self.running:
             raise UserMistake(STILL_RUNNING)
         self.session = None
@@ -280,7 +280,7 @@ class ChatSession:
         self.remote_questions.clear()
 
     async def transcript(self, task: str, most: int = MOST_KEPT) -> Transcript:
-        """An agent's transcript up to now, with what it is just saying."""
+        """An agent's transcript up to now, with its partial reply."""
         events = (await self.gen.journal(task)).events
         found = retold(task, events, most)
         for child in await self.gen.store.tasks(TaskQuery(parent=task)):
@@ -289,7 +289,7 @@ class ChatSession:
         return self._partial_replies.added_to(found, self.last_seq(task))
 
     async def wait_until_idle(self) -> None:
-        """Wait until no turn is open, and everything of the last one was heard."""
+        """Wait until no turn is open and all events of the last one were applied."""
         while self._job is not None and self.running:
             await self._job.wait(ENDING_SECONDS)
         if self._job is not None:  # what is written down and still on its way to us
@@ -297,7 +297,7 @@ class ChatSession:
                 self.receive(event)
 
     async def close(self) -> None:
-        """Let go of everything that was begun here."""
+        """Cancel everything that was started here."""
         for chore in self._background_work:
             chore.cancel()
         if self._background_work:
@@ -314,11 +314,13 @@ class ChatSession:
             self.session = job.id
 
     async def _queue_message(self, session: str, text: str) -> None:
-        """Leave a letter; a turn that ended without hearing it is followed by one that does."""
+        """Queue a message; if the turn ends without reading it, start one that does."""
         sending = asyncio.ensure_future(self.gen.reach.send(session, text))
-        await asyncio.wait([sending], timeout=0.05)
-        await self._read_queue(session)
-        now = await sending
+        try:
+            await asyncio.wait([sending], timeout=0.05)
+            await self._read_queue(session)
+        finally:
+            now = await sending
         if now.status.ended:
             await self._begin(self.gen.work.hear(self._spec(), session))
         await self._read_queue(session)
@@ -338,32 +340,32 @@ class ChatSession:
             self.remote_questions.receive(event)
 
     def report_questions(self) -> None:
-        """An agent of another process may ask somebody there: that is said here, if it still waits."""
+        """Report questions of other processes that still wait for an answer."""
         for task, tool in self.remote_questions.unreported():
             if agent := self.view.agents.get(task):
                 text = f"{name_of(agent)} ({task}) needs approval to use {visible_line(tool, 60)}: "
                 self.notify(Notice(f"{text}{ANSWER_THERE}.", "warning", task, asks=True))
 
     async def _read_questions(self) -> None:
-        """The questions that waited already when the conversation was opened."""
+        """Find the questions that were open already when the conversation was opened."""
         for agent in list(self.view.agents.values()):
             if not agent.status.ended and self.gen.supervisor.find(agent.id) is None:
                 for event in (await self.gen.journal(agent.id)).events:
                     self.remote_questions.receive(event)
 
     def _after_end(self, task: str) -> None:
-        """A turn that ended may have left letters unheard, a background task has something to tell."""
+        """Start a turn for messages that were not read, or for the result of a background task."""
         agent = self.view.agents[task]
         if task == self.session and agent.status is Status.COMPLETED:
-            self._start(self._start_followup(task, only_letters=True))
+            self._start(self._start_followup(task, only_messages=True))
         elif agent.background and agent.parent == self.session and self.session:
             self._background_ended = True
-            self._start(self._start_followup(self.session, only_letters=False))
+            self._start(self._start_followup(self.session, only_messages=False))
 
-    async def _start_followup(self, session: str, *, only_letters: bool) -> None:
+    async def _start_followup(self, session: str, *, only_messages: bool) -> None:
         if self._job is not None and self.main_agent is not None and self.main_agent.status.ended:
             await self._job.wait(ENDING_SECONDS)
-            if only_letters and not self._background_ended and not await self.gen.store.waiting(session):
+            if only_messages and not self._background_ended and not await self.gen.store.waiting(session):
                 return
         if not await self._ran_last_turn():
             if not self._background_ended:
@@ -379,13 +381,13 @@ class ChatSession:
                         raise
 
     async def _ran_last_turn(self) -> bool:
-        """Whether the last turn was led here; of several terminals that one begins the next by itself."""
+        """Whether the last turn ran here; of several terminals that one starts the next by itself."""
         if self._job is None:
             return False
         return (await self.gen.find(self._job.id)).end.at == self._job.task.end.at
 
     async def _is_idle(self, session: str) -> bool:
-        """Whether nobody is at a turn of a conversation, and nobody but us has stopped the last one."""
+        """Whether no turn of a conversation runs, and nobody but us has stopped the last one."""
         now = await self.gen.find(session)
         return await self._ran_last_turn() or (now.status.ended and now.status is not Status.CANCELLED)
 
@@ -396,7 +398,7 @@ class ChatSession:
         task.add_done_callback(lambda _: chore.close())  # it may be let go of before it began
 
     async def _read_descendants(self, root: Task) -> None:
-        """Everything below a task, as the journal tells it."""
+        """Read a task and all its descendants from the journal."""
         level = [root]
         while level:
             fresh = {each.id: seen(each) for each in level}
@@ -407,7 +409,7 @@ class ChatSession:
 
 
 class PartialReply:
-    """The pieces of a reply that is being spoken; only the last ones are kept."""
+    """The pieces of a reply that is still streamed; only the last ones are kept."""
 
     def __init__(self) -> None:
         self.text: deque[str] = deque(maxlen=MAX_PIECES)
@@ -415,13 +417,13 @@ class PartialReply:
 
 
 class PartialReplies:
-    """The replies that are being spoken, each until it is written down."""
+    """The replies that are still streamed, each until it is stored."""
 
     def __init__(self) -> None:
         self._by_task: dict[str, PartialReply] = {}
 
     def receive(self, event: Event, *, ended: bool) -> None:
-        """Take in one event; pieces of an agent that has `ended` were read from the journal already."""
+        """Apply one event; pieces of an agent that has `ended` were read from the journal already."""
         match event.fact:
             case TextArrived(text) if not ended:
                 self._by_task.setdefault(event.task, PartialReply()).text.append(text)
@@ -435,9 +437,9 @@ class PartialReplies:
                 pass
 
     def added_to(self, transcript: Transcript, known: int) -> Transcript:
-        """A transcript from the journal with what its agent is just saying.
+        """A transcript from the journal with the partial reply of its agent.
 
-        `known` is the last fact of it that was heard: where the journal knows more, the words may be there.
+        `known` is the last event that was applied: where the journal has more, the reply may be in it.
         """
         voice = self._by_task.get(transcript.task)
         if voice is None or transcript.seq > known:
@@ -446,14 +448,14 @@ class PartialReplies:
 
 
 class RemoteQuestions:
-    """The calls for which an answer is awaited, by task and by call, as the journal tells it."""
+    """Open questions of agents in other processes, by task and by call, as the journal tells them."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, dict[str, str]] = {}
         self._reported: set[tuple[str, str]] = set()
 
     def receive(self, event: Event) -> None:
-        """Take in one fact of a task of another process."""
+        """Apply one event of a task of another process."""
         match event.fact:
             case CallDecided(call=call, tool=tool, decision=decision) if decision.action is Action.ASK:
                 self._waiting.setdefault(event.task, {})[call] = tool
@@ -465,14 +467,14 @@ class RemoteQuestions:
                 pass
 
     def unreported(self) -> list[tuple[str, str]]:
-        """The tasks that ask and the tools they ask about; each is told once."""
+        """The tasks that ask and the tools they ask about; each is reported once."""
         waits = [(task, call, tool) for task, calls in self._waiting.items() for call, tool in calls.items()]
         new = [(task, tool) for task, call, tool in waits if (task, call) not in self._reported]
         self._reported = {(task, call) for task, call, _ in waits}
         return new
 
     def clear(self) -> None:
-        """Another conversation is looked at."""
+        """Forget all of them: another conversation was opened."""
         self._waiting = {}
 
     @property
@@ -483,16 +485,16 @@ class RemoteQuestions:
 
 
 class RemoteTaskWatcher:
-    """Looks at what other processes run below one conversation, and lets it take in what is written there."""
+    """Follows the agents of a conversation that run in other processes, by their journals."""
 
     def __init__(self, chat: "ChatSession") -> None:
         self._chat = chat
         self._since = datetime.now(UTC)
         self.woken: set[str] = set()
-        """Agents that were woken here, of which nothing was heard yet; that they go on was said."""
+        """Agents that were resumed here and have no new event yet; that was reported already."""
 
     async def run(self) -> None:
-        """Look whenever something was written, until cancelled."""
+        """Check whenever something was stored, until cancelled."""
         async for _ in self._chat.gen.store.changes.looks(LOOK_SECONDS):
             await self._follow_running()
             await self._find_started()
@@ -500,7 +502,7 @@ class RemoteTaskWatcher:
             await asyncio.sleep(BATCH_SECONDS)
 
     async def _follow_running(self) -> None:
-        """Hear more of those that are at work elsewhere, and of the conversation itself."""
+        """Read new events of agents that run elsewhere, and of the conversation itself."""
         chat = self._chat
         for agent in list(chat.view.agents.values()):
             rests = agent.status.ended and agent.id != chat.session
@@ -513,7 +515,7 @@ class RemoteTaskWatcher:
                 continue
 
     async def _find_started(self) -> None:
-        """Meet those that were sent or go on meanwhile, all with one question to the journal."""
+        """Find agents that were started or resumed meanwhile, with one query."""
         chat, now = self._chat, datetime.now(UTC)
         if chat.session is None:
             return
@@ -528,7 +530,7 @@ class RemoteTaskWatcher:
             return
 
     async def _catch_up(self, task: str) -> None:
-        """Take in what was written of a task, and say so when it had ended and goes on."""
+        """Apply the new events of a task, and report that a finished one was resumed."""
         chat = self._chat
         await asyncio.sleep(0)  # what a turn that ended here has said is still queued, and is taken in first
         written, _ = await readable_events(chat.gen.store, task, chat.last_seq(task))

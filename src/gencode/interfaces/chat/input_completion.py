@@ -1,4 +1,4 @@
-"""Completing what is being typed: files behind `@`, commands behind `/`, ids and names behind those."""
+"""Completion of the input: files after `@`, commands after `/`, ids and names as their arguments."""
 
 import os
 import re
@@ -17,7 +17,7 @@ _FILE = re.compile(r"(?:^|\s)@([^\s@]*)\Z")
 
 
 class Completion(Struct, frozen=True):
-    """One way to go on: what it is, and the text up to the cursor when it is taken."""
+    """One completion: its label, its description, and the text up to the cursor once accepted."""
 
     label: str
     says: str
@@ -25,7 +25,7 @@ class Completion(Struct, frozen=True):
 
 
 class CompletionSources(Struct, frozen=True):
-    """What words behind commands may stand for: agents of the session, names of agents and models."""
+    """What arguments are completed from: agents of the session, names of agents, models and modes."""
 
     tasks: Sequence[tuple[str, str]] = ()
     agents: Sequence[str] = ()
@@ -55,7 +55,7 @@ def completions(before: str, files: Sequence[str], words: CompletionSources = NO
 
 
 def _argument_completions(before: str, words: CompletionSources) -> Iterator[Completion]:
-    """What may follow a command as its first word."""
+    """Completions of the first argument of a command."""
     name, _, typed = before[1:].partition(" ")
     if " " in typed:
         return
@@ -71,7 +71,7 @@ def _argument_completions(before: str, words: CompletionSources) -> Iterator[Com
 
 
 def matching_files(typed: str, files: Sequence[str], most: int = MAX_COMPLETIONS) -> list[str]:
-    """The files that a beginning, or letters in order, may mean; the best first."""
+    """The files that match a prefix, or letters in order; the best first."""
     wanted = typed.casefold()
     if not wanted:
         return [path for path in files if path.count("/") == 0][:most] or list(files[:most])
@@ -98,7 +98,7 @@ def _rank(wanted: str, path: str) -> int | None:
 
 
 def files_below(root: Path, most: int = MAX_FILES) -> list[str]:
-    """The files below a folder, as paths from there, without what nobody looks at; links are not followed."""
+    """The files below a folder as relative paths, without caches and the like; links are not followed."""
     found: list[str] = []
     waiting = [""]
     while waiting and len(found) < most:

@@ -1,4 +1,4 @@
-"""What a person should hear of although they look elsewhere: one line for what happens beside them."""
+"""Notices: one line for what happens outside the transcript that is in view."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Literal
@@ -39,7 +39,7 @@ NoticeKind = Literal["note", "result", "warning", "error"]
 
 
 class Notice(Struct, frozen=True):
-    """One line for the person, and the task it speaks of, if it speaks of one.
+    """One line for the user, and the task it is about, if any.
 
     `asks`: it says that this task asks something elsewhere, and is of no use once that is shown or answered.
     """
@@ -51,7 +51,7 @@ class Notice(Struct, frozen=True):
 
 
 async def report_errors(action: Awaitable[None], tell: Callable[[Notice], None]) -> None:
-    """Do what a person asked for. What goes wrong is told in a line; a bug is logged as well.
+    """Run an action of the user. An error is shown in one line; a bug is also logged with its traceback.
 
     This is the border of every surface that has a person: nothing that fails here is lost in a task that
     nobody awaits. Requests and messages of protocols have borders of their own, with the same line.
@@ -65,7 +65,7 @@ async def report_errors(action: Awaitable[None], tell: Callable[[Notice], None])
 
 
 def notice_of(view: View, event: Event) -> Notice | None:
-    """The line about an event that `view` has already taken in; None for what needs no word."""
+    """The notice for an event that `view` has already applied; None where none is needed."""
     agent = view.agents.get(event.task)
     told = TranscriptCompacted | MessageAdded | ProgressMade | CommandEnded
     if agent is None or (agent.conversation and not isinstance(event.fact, told)):
@@ -105,7 +105,7 @@ def notice_of(view: View, event: Event) -> Notice | None:
 
 
 def _refusal(agent: AgentView) -> Notice:
-    """That the last call of an agent was refused, although nobody here declined it."""
+    """The notice of a call that was refused although nobody here declined it."""
     last = agent.refused[-1]
     call = visible_line(f"{last.tool}({last.summary})", 80)
     text = f"{name_of(agent)} ({agent.id}) was refused {call}: {visible_line(last.why, 200)}"
@@ -119,13 +119,13 @@ def _status_hint(task: str) -> str:
 
 
 def undelivered_results(session: Task, children: Sequence[Task]) -> list[Task]:
-    """Those that came back to a conversation at rest and that it has not heard of."""
+    """Finished children whose results an idle conversation has not received."""
     untold = (undelivered(session, each) for each in as_sent(session, children) if each.status.ended)
     return [ends[-1] for ends in untold if ends]
 
 
 def results_while_closed(session: Task, children: Sequence[Task]) -> list[Notice]:
-    """What came back to a conversation while nobody had it open."""
+    """Notices of what finished while a conversation was closed."""
     return [
         Notice(
             f"While this conversation was closed: {visible_line(each.agent)} {each.id} "
@@ -139,12 +139,12 @@ def results_while_closed(session: Task, children: Sequence[Task]) -> list[Notice
 
 
 def task_list(tasks: Sequence[Task | Outcome], commands: Sequence["Shell"] = ()) -> str:
-    """Several tasks by id and agent, and commands by id and text: the first few of them."""
+    """A list of tasks by id and agent, and of commands by id and text: the first few."""
     return _joined(tasks, commands, MAX_LISTED)
 
 
 def full_task_list(tasks: Sequence[Task | Outcome], commands: Sequence["Shell"] = ()) -> str:
-    """The same with every one of them, for where nobody can look them up any more."""
+    """The same without a limit, where nobody can look them up later."""
     return _joined(tasks, commands, len(tasks) + len(commands))
 
 

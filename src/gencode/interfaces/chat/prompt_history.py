@@ -1,4 +1,4 @@
-"""What a person typed before, in all sessions: a file of their own, one prompt on each line."""
+"""The history of prompts, of all sessions: a private file with one JSON string on each line."""
 
 import json
 import os
@@ -9,7 +9,7 @@ MAX_PROMPT_CHARACTERS = 20_000
 
 
 class PromptHistory:
-    """Earlier prompts, the newest last, and a place among them while somebody looks through them."""
+    """Earlier prompts, the newest last, and a position among them while the user browses."""
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file
@@ -23,7 +23,7 @@ class PromptHistory:
         return tuple(self._prompts)
 
     def add(self, prompt: str) -> None:
-        """Remember a prompt; the same one twice in a row counts once."""
+        """Add a prompt; the same one twice in a row is kept once."""
         self._at = None
         self._draft = ""
         if not prompt.strip() or len(prompt) > MAX_PROMPT_CHARACTERS or self._prompts[-1:] == [prompt]:

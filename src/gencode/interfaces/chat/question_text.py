@@ -1,4 +1,4 @@
-"""A question to a person in its parts: who asks, exactly what, which rule asked, and the answers by scope."""
+"""The texts of a question to the user: who asks, for what, why, the answers, and how it was resolved."""
 
 import asyncio
 import json
@@ -15,6 +15,7 @@ from gencode.core.messages import ToolMessage
 from gencode.core.questions import LEFT_EMPTY, Answer, Inquiry, Question, Reach
 from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.visible import exact, exact_line, visible_line
+from gencode.interfaces.chat.notices import report_errors
 from gencode.interfaces.render.number_format import seconds
 from gencode.journal.store import Store
 
@@ -32,9 +33,9 @@ REACHES: dict[str, tuple[Reach, str]] = {
 _TEXT_FIELDS = ("command", "url", "file_path", "path", "prompt")
 _SHOWN_BY_PREVIEW = frozenset({"content", "old_string", "new_string", "edits"})
 LAST_EVENTS = 20
-"""So many facts of an agent are looked at for what became of its question."""
+"""How many events of an agent are searched for the outcome of its question."""
 OUTCOME_SECONDS = 2.0
-"""So long the next question waits for what became of the one before it."""
+"""How long the next question waits for the outcome of the one before it."""
 WITHDRAWN = "Question withdrawn"
 DISCARDED = "Your input for it was discarded."
 WITHDRAWN_UNKNOWN = f"{WITHDRAWN}: answered elsewhere, expired, or its agent has finished. {DISCARDED}"
@@ -54,7 +55,7 @@ def asker_path(question: Question) -> str:
 
 
 def location_lines(question: Question) -> list[str]:
-    """The folder in which it would run and, of another process, where it was asked and how long it waits."""
+    """The folder it would run in and, for another process, where it was asked and how long it waits."""
     lines = [f"in {exact_line(question.cwd)}"] if question.cwd else []
     if (away := question.away) is None:
         return lines
@@ -67,7 +68,7 @@ def location_lines(question: Question) -> list[str]:
 
 
 def deadline_line(question: Question, inquiry: Inquiry | None = None) -> str:
-    """What counts, and when, if nobody answers; empty where it waits until somebody does."""
+    """What happens, and when, if nobody answers; empty where it waits until somebody does."""
     if question.until is None:
         return ""
     left = max(round(question.until - time.time()), 0)
@@ -124,7 +125,7 @@ def reason(question: Question) -> str:
 
 
 def choices(question: Question) -> list[Choice]:
-    """The answers there are: those beyond this call only where a rule says what they would allow."""
+    """The possible answers: those beyond this call only where a rule says what they would allow."""
     found = [
         Choice(key, says, Answer(True, reach))
         for key, (reach, says) in REACHES.items()
@@ -136,7 +137,7 @@ def choices(question: Question) -> list[Choice]:
 
 
 def rules_text(question: Question) -> str:
-    """What a yes for more than this call would let through from then on."""
+    """The rules that an approval for more than this call would add."""
     return ", ".join(exact_line(rule) for rule in question.rules)
 
 
@@ -146,7 +147,7 @@ def inquiry_choices(inquiry: Inquiry) -> list[tuple[str, str]]:
 
 
 def answer_from_words(words: list[str]) -> Answer:
-    """The answer to all inquiries of a question; for those left empty a default counts where there is one."""
+    """The answer to all inquiries of a question; empty ones get their default, if there is one."""
     said = tuple(word.strip() for word in words)
     return Answer(True, words=said) if any(said) else Answer(False, why=LEFT_EMPTY)
 
@@ -164,12 +165,12 @@ def _short(text: str, most: int, shown: Callable[[str], str] = exact_line) -> st
 
 
 class QuestionEnd(StrEnum):
-    """What can become of a question."""
+    """How a question can end."""
 
     APPROVED = "approved"
     DECLINED = "declined"
     ANSWERED = "answered"
-    """In words, or nobody here knows how."""
+    """In words, or in a way that is not known here."""
     UNANSWERED = "unanswered"
     COVERED = "covered"
     """An answer to another question allows the call as well."""
@@ -180,7 +181,7 @@ class QuestionEnd(StrEnum):
 
 
 class QuestionOutcome(Struct, frozen=True):
-    """What became of a question; `by` says who answered it (empty: that is not known)."""
+    """The outcome of a question; `by` says who answered it (empty: not known)."""
 
     end: QuestionEnd
     by: str = ""
@@ -188,7 +189,7 @@ class QuestionOutcome(Struct, frozen=True):
 
 
 def outcome_text(ended: QuestionOutcome, question: Question) -> str:
-    """What became of a question, in a sentence for a person."""
+    """The outcome of a question, as a sentence."""
     by = f"by {visible_line(ended.by, 100)}" if ended.by else "elsewhere"
     match ended.end:
         case QuestionEnd.APPROVED:
@@ -208,14 +209,14 @@ def outcome_text(ended: QuestionOutcome, question: Question) -> str:
 
 
 def unanswered_text(question: Question) -> str:
-    """What became of a question of an agent that nobody answered."""
+    """The outcome of an inquiry that nobody answered."""
     usual = any(each.default for each in question.inquiries)
     then = "The agent continues with its default." if usual else "Nothing was decided."
     return f"Nobody answered in time. {then}"
 
 
 async def question_outcome(store: Store, question: Question) -> QuestionOutcome | None:
-    """What became of a question; None as long as the journal does not say."""
+    """The outcome of a question; None as long as the journal does not have it."""
     task = await store.task(question.task)
     facts = await store.events(question.task, max(task.seq - LAST_EVENTS, 0)) if task else []
     by = await store.questions.who(question.task, question.call)
@@ -228,7 +229,7 @@ async def question_outcome(store: Store, question: Question) -> QuestionOutcome 
 
 
 class WithdrawnQuestionNotice:
-    """Tells a person at a plain terminal, in one line, what became of a question that went away."""
+    """Tells a user at a plain terminal, in one line, how a withdrawn question was resolved."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
@@ -236,22 +237,23 @@ class WithdrawnQuestionNotice:
         self._notice: asyncio.Task[None] | None = None
 
     def open(self, store: Store) -> None:
-        """From now on the journal can be asked."""
+        """The store is open from now on."""
         self._store = store
 
     async def close(self) -> None:
-        """Say at once what is not said yet: the journal is about to be closed."""
+        """Show what is not shown yet: the store is about to be closed."""
         if self._notice is not None:
             self._notice.cancel()
             await self.wait_shown()
         self._store = None
 
     def show(self, question: Question) -> None:
-        """A question went away; what became of it is said as soon as the journal knows."""
-        self._notice = asyncio.get_running_loop().create_task(self._show(question))
+        """A question was withdrawn; show its outcome as soon as the journal has it."""
+        showing = report_errors(self._show(question), lambda notice: self._tell(notice.text))
+        self._notice = asyncio.get_running_loop().create_task(showing)
 
     async def wait_shown(self) -> None:
-        """Wait until that was said, so that it does not stand below the next question."""
+        """Wait until the notice was shown, so that it does not appear below the next question."""
         if self._notice is not None:
             await asyncio.wait([self._notice])
 
@@ -267,7 +269,7 @@ class WithdrawnQuestionNotice:
 
 
 async def _outcome_soon(store: Store, question: Question) -> QuestionOutcome | None:
-    """What became of a question, as far as it becomes known soon: at least who answered it."""
+    """The outcome of a question, if it is known soon: at least who answered it."""
     with suppress(TimeoutError):
         async with asyncio.timeout(OUTCOME_SECONDS):
             async for _ in store.changes.looks():

@@ -1,4 +1,4 @@
-"""What can be typed behind a slash in a conversation: names, what they mean, and how they are completed."""
+"""Slash commands: their table, parsing, help, and what each does, as a result that any screen can show."""
 
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
@@ -31,7 +31,7 @@ from gencode.tasks.fork import Fork
 from gencode.tasks.queries import below, spent_by
 
 SIMILARITY = 0.6
-"""So much alike a name must be to be offered for another."""
+"""How similar a name must be to be suggested for a mistyped one."""
 KEYS = (
     ("Enter", "send; while the agent works, queue your message for its next reply"),
     ("Ctrl+J, Shift+Enter", "new line"),
@@ -58,7 +58,7 @@ _KINDS = ("tokens", "usd", "spawns")
 
 
 class SlashCommand(Struct, frozen=True):
-    """One command: its words as they are typed, and what it does in a sentence."""
+    """One command: name, arguments and description."""
 
     name: str
     words: str
@@ -67,7 +67,7 @@ class SlashCommand(Struct, frozen=True):
 
     @property
     def usage(self) -> str:
-        """The whole command as it is typed."""
+        """The command with its arguments."""
         return f"/{self.name} {self.words}".rstrip()
 
 
@@ -113,7 +113,7 @@ _BY_NAME = {name: command for command in COMMANDS for name in (command.name, *co
 
 
 class ParsedCommand(Struct, frozen=True):
-    """A command as it was typed: its name and everything behind it."""
+    """A command as typed: its name and its arguments."""
 
     name: str
     rest: str = ""
@@ -124,7 +124,7 @@ class ParsedCommand(Struct, frozen=True):
         return word, rest.strip()
 
     def words(self) -> list[str]:
-        """Everything behind the name as words; quotes keep words together."""
+        """The arguments as words; quotes keep words together."""
         try:
             return shlex.split(self.rest)
         except ValueError as error:
@@ -132,18 +132,18 @@ class ParsedCommand(Struct, frozen=True):
 
 
 def is_command(text: str) -> bool:
-    """Whether a text is meant as a command: one line, a slash, a name. A path is none."""
+    """Whether a text is meant as a command: one line, a slash, a name. A path is not."""
     word = text.split(maxsplit=1)[0] if text.strip() else ""
     return text.startswith("/") and "\n" not in text.strip() and "/" not in word[1:] and len(word) > 1
 
 
 def is_known_command(text: str) -> bool:
-    """Whether a text is one of the commands there are."""
+    """Whether a text is a command that exists."""
     return is_command(text) and text.split(maxsplit=1)[0].removeprefix("/").casefold() in _BY_NAME
 
 
 def parse_command(text: str) -> ParsedCommand:
-    """A typed command; UserMistake offers the nearest ones when there is none of that name."""
+    """Parse a command; UserMistake suggests similar names for an unknown one."""
     name, _, rest = text.strip().removeprefix("/").partition(" ")
     command = _BY_NAME.get(name.casefold())
     if command is None:
@@ -154,7 +154,7 @@ def parse_command(text: str) -> ParsedCommand:
 
 
 def matching_commands(text: str) -> list[SlashCommand]:
-    """The commands that a beginning may become, the best first."""
+    """The commands that match a prefix, the best first."""
     if not text.startswith("/") or " " in text:
         return []
     typed = text[1:].casefold()
@@ -178,21 +178,21 @@ def keys_text() -> str:
 
 
 class Page(Struct, frozen=True):
-    """Something to read."""
+    """A result: a page to read."""
 
     title: str
     text: str
 
 
 class ShowView(Struct, frozen=True):
-    """A place of the screen to go to, and what about."""
+    """A result: a view to open, and its subject."""
 
     place: ViewName
     what: str = ""
 
 
 class ConfirmAction(Struct, frozen=True):
-    """A verb that hits something: what it would hit is shown before it does."""
+    """A result: an action to confirm once the user has seen what it affects."""
 
     verb: StopAction
     task: str
@@ -201,7 +201,7 @@ class ConfirmAction(Struct, frozen=True):
 
 
 class StatusMessage(Struct, frozen=True):
-    """A line for the person: it is done."""
+    """A result: one line that says what was done."""
 
     text: str = ""
 
@@ -210,14 +210,14 @@ CommandResult = Page | ShowView | ConfirmAction | StatusMessage
 
 
 async def run_slash_command(chat: ChatSession, typed: ParsedCommand, here: str = "") -> CommandResult:
-    """Do what was typed; `here` is the agent that is looked at, for commands that name none."""
+    """Run a command; `here` is the agent that is open, for commands that name none."""
     if typed.name in _VERBS:
         return await _verb(chat, typed, here or chat.session or "")
     return await _COMMANDS[typed.name](chat, typed, here)
 
 
 async def request_action(chat: ChatSession, task: str, verb: StopAction, message: str = "") -> CommandResult:
-    """A verb at an agent is to be confirmed; one that would hit nothing says so at once."""
+    """Ask to confirm an action on an agent; one that affects nothing says so at once."""
     hits = await chat.affected_tasks(task, verb)
     text = confirmation_text(verb, await chat.gen.find(task), hits)
     return ConfirmAction(verb, task, text, message) if hits else StatusMessage(text)
@@ -374,7 +374,7 @@ async def _budget(chat: ChatSession, typed: ParsedCommand, here: str) -> Command
 
 
 async def _budget_of(chat: ChatSession, task: str, words: Sequence[str]) -> CommandResult:
-    """What one agent may spend, with everything below it, or another budget for it."""
+    """Show or set the budget of one agent and its subagents."""
     found = await chat.gen.find(task)
     now = await chat.gen.work.current_budget(found)
     now = await chat.gen.set_budget(found.id, changed_budget(now, words)) if words else now
@@ -389,7 +389,7 @@ async def _cost(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandRe
 
 
 async def _stored_view(chat: ChatSession) -> View:
-    """The agents of the conversation as the journals tell them, with what they spent in other processes."""
+    """The agents of the conversation from the journals, with what they spent in other processes."""
     if chat.session is None:
         return chat.view
     top = await chat.gen.find(chat.session)
@@ -426,7 +426,7 @@ async def _export(chat: ChatSession, typed: ParsedCommand, here: str) -> Command
 
 
 def _write_new_file(folder: Path, name: str, text: str) -> Path:
-    """A new file; never one that is there already."""
+    """Write a new file; never replace one."""
     path = folder / Path(name).expanduser()
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -449,7 +449,7 @@ async def _quit(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandRe
 
 
 def _required_task(typed: ParsedCommand, here: str) -> str:
-    """The id that was typed, or the agent that is looked at."""
+    """The id that was typed, or the agent that is open."""
     word = typed.first()[0] or here
     if not word:
         raise UserMistake(f"Name an agent: /{typed.name} ID (/tasks lists them all)")

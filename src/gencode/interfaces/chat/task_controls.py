@@ -1,4 +1,4 @@
-"""The five verbs as a person says and reads them: what each would hit, and what it did hit."""
+"""Actions on tasks as a person types and reads them: confirmation, report, and budgets."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +32,7 @@ KINDS = Budget.__struct_fields__
 
 
 class ActionLabel(Struct, frozen=True):
-    """One verb: its name, the key that means it in the tree, and what it does."""
+    """One action: its name, its key in the tree, and what it does."""
 
     verb: TaskAction
     name: str
@@ -55,7 +55,7 @@ ACTIONS_BY_VERB = {each.verb: each for each in TASK_ACTIONS}
 
 
 def confirmation_text(verb: StopAction, task: Task, hit: Sequence[Task]) -> str:
-    """What a verb would hit at this moment, before it does."""
+    """What an action will affect, for a confirmation."""
     effect = "interrupt" if verb == "interrupt" else "stop"
     if not hit:
         why = "is still waiting in the queue" if task.status is Status.PENDING else "has already finished"
@@ -65,7 +65,7 @@ def confirmation_text(verb: StopAction, task: Task, hit: Sequence[Task]) -> str:
 
 
 def action_report(verb: StopAction, task: Task, hit: Sequence[Task], behind: Sequence[str] = ()) -> str:
-    """What a verb did hit, and what goes on in the background."""
+    """What an action stopped, and what still runs in the background."""
     if not hit:
         why = "is still waiting in the queue" if task.status is Status.PENDING else "had already finished"
         return f"Nothing was stopped: {visible_line(task.agent)} {task.id} {why}."
@@ -77,7 +77,7 @@ def action_report(verb: StopAction, task: Task, hit: Sequence[Task], behind: Seq
 
 
 def as_json(struck: StruckTask, hit: str) -> dict[str, Any]:
-    """A task after a verb as `--json` prints it: everything that was hit by its id, under this name."""
+    """A task after an action as `--json` prints it: the affected tasks by their ids, under the name `hit`."""
     told: dict[str, Any] = msgspec.to_builtins(struck)
     ids = [each["agentId"] for each in told.pop("hit")]
     return {**told, hit: ids}

@@ -1,4 +1,4 @@
-"""The terminal app: painters over the folded view, on Textual. Nothing here decides anything."""
+"""The terminal app, on Textual: renderers of the session's view. Nothing here decides anything."""
 
 import os
 from importlib import import_module

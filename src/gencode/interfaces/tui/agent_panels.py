@@ -1,4 +1,4 @@
-"""The panels of agents: who was launched, how each one stands side by side, and what came back."""
+"""Panels of agents: launch, status side by side, and result."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -221,7 +221,7 @@ def _panel(body: RenderableType, title: str, style: str, width: int | None) -> P
 
 
 def agent_line(agent: AgentView, now: str) -> Text:
-    """One agent in a line, for the strip of those at work."""
+    """One agent in a line, for the list of running ones."""
     drawn = Text(no_wrap=True, overflow="ellipsis")
     drawn.append(f"{SIGNS[agent.status]} ", _colour(agent))
     drawn.append(name_of(agent, 40), "bold")

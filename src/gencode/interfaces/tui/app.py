@@ -1,4 +1,4 @@
-"""The terminal app: opens GenCode after its first frame, hands events to screens and words to the talk."""
+"""The terminal app: opens GenCode after its first frame, and connects screens with the chat session."""
 
 import argparse
 import asyncio
@@ -68,19 +68,19 @@ HISTORY_FILE = "history.jsonl"
 
 
 class NoticeList:
-    """Keeps notices until they were in sight long enough."""
+    """The last notices, each shown for a while."""
 
     def __init__(self) -> None:
         self._notices: list[tuple[float, Notice]] = []
         self._shown: set[str] = set()
-        """The agents whose questions were brought here."""
+        """The agents whose questions were shown here."""
 
     def add(self, notice: Notice) -> None:
-        """One more line; the oldest gives way where there are too many."""
+        """Add a notice; the oldest is dropped when there are too many."""
         self._notices = [*self._notices[1 - MOST_NOTICES :], (time.monotonic(), notice)]
 
     def clear(self, chat: ChatSession, waiting: Sequence[PendingQuestion]) -> None:
-        """Take away what says that a question waits elsewhere: it is shown here, or waits no more."""
+        """Drop notices of questions elsewhere that are shown here, or are open no more."""
         self._shown |= {each.question.task for each in waiting}
         over = chat.remote_questions.first is None
         self._notices = [
@@ -90,7 +90,7 @@ class NoticeList:
         ]
 
     def lines(self, width: int) -> list[Text]:
-        """The lines that are still shown, broken where the screen ends."""
+        """The lines that are still shown, wrapped at the width of the screen."""
         since = time.monotonic() - NOTICE_SECONDS
         self._notices = [each for each in self._notices if each[0] >= since]
         return [
@@ -103,7 +103,7 @@ class NoticeList:
 
 
 class TerminalApp(GuardedInputApp):
-    """Everything a person sees. What it does is done by the talk and by the commands."""
+    """The app: all screens, keys and notices. The chat session and the slash commands do the work."""
 
     CSS_PATH = "style.tcss"
     ENABLE_COMMAND_PALETTE = False
@@ -148,7 +148,7 @@ class TerminalApp(GuardedInputApp):
         self.chat: ChatSession | None = None
         self.opening_text = "opening…"
         self.failure: BaseException | None = None
-        """What ended the app, if it did not end well."""
+        """The error that ended the app, if any."""
         self._files: Sequence[str] = ()
         self._notices = NoticeList()
         self._submitted_early: list[tuple[str, str]] = []
@@ -161,7 +161,7 @@ class TerminalApp(GuardedInputApp):
         self.main = ConversationScreen(self)
 
     def get_default_screen(self) -> Screen[Any]:
-        """The conversation is what is there first."""
+        """The conversation is the first screen."""
         return self.main
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -184,7 +184,7 @@ class TerminalApp(GuardedInputApp):
         self._serving.add_done_callback(self._serving_ended)
 
     async def _serve(self) -> None:
-        """Keep GenCode open until somebody leaves."""
+        """Keep GenCode open until the user quits."""
         asyncio.get_running_loop().set_exception_handler(self._unhandled_error)
         async with self._opener(self.desk) as gen:
             chat = ChatSession(gen, agent=self._agent, on_event=self._receive, on_notice=self.show_notice)
@@ -211,7 +211,7 @@ class TerminalApp(GuardedInputApp):
                 await chat.close()
 
     def _serving_ended(self, done: "asyncio.Task[None]") -> None:
-        """Whatever ends GenCode ends the app, and is told outside of it."""
+        """An error that ends GenCode ends the app, which then reports it."""
         if not done.cancelled() and (error := done.exception()) is not None:
             self.failure = self.failure or error
         if done is self._serving or self.failure is not None:
@@ -227,7 +227,7 @@ class TerminalApp(GuardedInputApp):
             self.show_notice(Notice(f"{what} Details: {log_file()}", "error"))
 
     def _unhandled_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """An error in a task that nobody awaits, or in a callback: logged as always, and told."""
+        """Show an error of a callback or of a task that nobody awaits; it is logged as always."""
         loop.default_exception_handler(context)
         error = context.get("exception")
         if isinstance(error, Exception) and self.is_running:
@@ -240,7 +240,7 @@ class TerminalApp(GuardedInputApp):
             await asyncio.wait([self._serving])
 
     def _fatal_error(self) -> None:
-        """A fault ends the app; it is told outside of it, once the terminal is as it was."""
+        """An internal error ends the app; it is reported once the terminal is restored."""
         self.failure = self.failure or sys.exception()
         self._close_messages_no_wait()
 
@@ -260,7 +260,7 @@ class TerminalApp(GuardedInputApp):
                 screen.dirty = True
 
     def _current_session(self) -> str:
-        """The conversation that is looked at, if there is one."""
+        """The open conversation, if there is one."""
         return (self.chat.session if self.chat else None) or ""
 
     def _answer_too_late(self, why: str) -> None:
@@ -273,7 +273,7 @@ class TerminalApp(GuardedInputApp):
         return self._notices.lines(self.size.width)
 
     def _frame(self) -> None:
-        """Paint what is in sight, at most so often that there is always time for keys."""
+        """Render the visible transcript, at most so often that there is always time for keys."""
         now = time.monotonic()
         screen = self.top_transcript
         due = screen.dirty or now - self._painted_at >= 1.0
@@ -284,7 +284,7 @@ class TerminalApp(GuardedInputApp):
 
     @property
     def top_transcript(self) -> TranscriptScreen:
-        """The transcript that is in sight, also behind a dialog."""
+        """The visible transcript, also behind a dialog."""
         found = (each for each in reversed(self.screen_stack) if isinstance(each, TranscriptScreen))
         return next(found, self.main)
 
@@ -295,14 +295,14 @@ class TerminalApp(GuardedInputApp):
 
     @property
     def model_name(self) -> str:
-        """Who answers."""
+        """The model that answers."""
         if self.chat is None:
             return "…"
         led = self.chat.main_agent.model if self.chat.main_agent else ""
         return self.chat.chosen_model.name if self.chat.chosen_model else led or self.chat.gen.model.name
 
     def completions(self, before: str) -> Sequence[Completion]:
-        """Ways to go on with what is typed."""
+        """Completions of what is typed."""
         if self.chat is None or not ("@" in before or before.startswith("/")):
             return []
         view = self.chat.view.agents.values()
@@ -315,7 +315,7 @@ class TerminalApp(GuardedInputApp):
         return completions(before, self._files, words)
 
     def submit(self, text: str, task: str) -> None:
-        """Something was typed where an agent is looked at."""
+        """Run a command, or send a message to the agent that is open."""
         if self.chat is None:
             self._submitted_early.append((text, task))
         elif is_command(text):
@@ -329,7 +329,7 @@ class TerminalApp(GuardedInputApp):
         await show_result(self, chat, await run_slash_command(chat, parse_command(text), here))
 
     def start_action(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something beside the screen; what goes wrong is told."""
+        """Run an action of the user as a task of the app; errors are shown."""
         task = asyncio.create_task(self._run_guarded(work))
         self._actions.add(task)
         task.add_done_callback(self._actions.discard)
@@ -356,24 +356,24 @@ class TerminalApp(GuardedInputApp):
                 screen.close()
 
     def close_agent(self) -> None:
-        """Back to where we came from."""
+        """Close the agent's screen."""
         if len(self.screen_stack) > 1:
             self.pop_screen()
             self.top_transcript.dirty = True
 
     def show_tree(self, task: str = "") -> None:
-        """The tree of all agents, which belongs to the conversation."""
+        """Show the agent tree, which is part of the conversation's screen."""
         self._close_agents()
         self.main.toggle_tree(task)
 
     async def show_session(self) -> None:
-        """Show the conversation that the talk is about now."""
+        """Show the conversation that is open now."""
         self._close_agents()
         self.main.task_id = (self.chat.session if self.chat else None) or ""
         await self.main.load()
 
     def request_action(self, task: str, verb: StopAction) -> None:
-        """Do a verb once what it hits was seen."""
+        """Apply an action once the user has seen what it affects."""
         if self.chat is not None:
             self.start_action(self._request_action(self.chat, task, verb))
 
@@ -381,7 +381,7 @@ class TerminalApp(GuardedInputApp):
         await show_result(self, chat, await request_action(chat, task, verb))
 
     def interrupt(self) -> None:
-        """Cut the turn, if one is open."""
+        """Interrupt the turn, if one is open."""
         if self.chat is not None and self.chat.running:
             self.start_action(self.chat.interrupt())
 
@@ -395,7 +395,7 @@ class TerminalApp(GuardedInputApp):
                 screen.use(self.renderer)
 
     async def quit(self) -> None:
-        """End the app; what would be stopped by that is named first."""
+        """End the app; what that would stop is listed first."""
         gen = self.chat.gen if self.chat else None
         running = [live.task for live in gen.supervisor] if gen else []
         commands = gen.session.shells.running() if gen else ()
@@ -408,17 +408,17 @@ class TerminalApp(GuardedInputApp):
         self.end()
 
     def end(self) -> None:
-        """End the app without a word: somebody outside told it to."""
+        """End the app without a question: a signal told it to."""
         self._quitting.set()
         if self._serving is None:
             self.exit()
 
     async def action_quit(self) -> None:
-        """Leave, after a question if something runs."""
+        """Quit, after a confirmation if something runs."""
         self.start_action(self.quit())
 
     def action_ctrl_d(self) -> None:
-        """Ctrl+D at an empty line leaves; elsewhere it deletes a character."""
+        """Ctrl+D quits when the input is empty; otherwise it deletes a character."""
         composer = self.top_transcript.composer
         if composer.text:
             composer.editor.action_delete_right()
@@ -426,7 +426,7 @@ class TerminalApp(GuardedInputApp):
             self.start_action(self.quit())
 
     def action_ctrl_c(self) -> None:
-        """Ctrl+C: first a page, a list or the tree, then what is typed, then the turn, then the app."""
+        """Ctrl+C closes a page, a list or the tree, clears the input, interrupts the turn, or quits."""
         composer = self.top_transcript.composer
         if isinstance(self.screen, ConfirmScreen | PageScreen | PickScreen):
             self.screen.close_by_ctrl_c()
@@ -443,7 +443,7 @@ class TerminalApp(GuardedInputApp):
             self.show_notice(Notice("Press Ctrl+C again to quit."))
 
     def action_background(self) -> None:
-        """Send what the conversation waits for to the background."""
+        """Move what the conversation waits for to the background."""
         if self.chat is not None:
             self.start_action(self.chat.move_to_background())
 
@@ -461,7 +461,7 @@ class TerminalApp(GuardedInputApp):
 
 
 def short_path(folder: Path, most: int = 28) -> str:
-    """A folder as a person knows it: its end, from home on where it lies there."""
+    """A short form of a folder's path: from the home folder on, and only its end."""
     home = Path.home()
     below = folder.relative_to(home).as_posix() if folder.is_relative_to(home) else ""
     name = f"~/{below}".removesuffix("/.") if below else str(folder)
@@ -469,7 +469,7 @@ def short_path(folder: Path, most: int = 28) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the app until somebody leaves it; what ended it badly is raised once the terminal is as it was."""
+    """Run the app until the user quits; its error is raised once the terminal is restored."""
     folder = workspace_at(Path(getattr(args, "cwd", "."))).cwd
     return run_to_end(_run(args, folder))
 
@@ -505,7 +505,7 @@ async def _run(args: argparse.Namespace, folder: Path) -> int:
 
 
 def _end_by_signal(app: TerminalApp, told: list[int], number: int) -> None:
-    """A signal from outside ends the app, and leaves the terminal as it was."""
+    """A signal ends the app, and the terminal is restored."""
     told.append(number)
     app.end()
 
@@ -520,7 +520,7 @@ async def _open(args: argparse.Namespace, asker: Asker) -> "AsyncGenerator[GenCo
 
 
 async def _begin(chat: ChatSession, args: argparse.Namespace) -> None:
-    """Say what should be known, and go on with an earlier conversation if that was asked for."""
+    """Show warnings, and resume an earlier conversation if an option says so."""
     from gencode.interfaces.cli.open_session import check
 
     told = check(chat.gen, args)
@@ -531,7 +531,7 @@ async def _begin(chat: ChatSession, args: argparse.Namespace) -> None:
 
 
 async def run_schedule(chat: ChatSession) -> None:
-    """Run what is planned while the app is open; what was missed or ended is told in a line.
+    """Run scheduled tasks while the app is open; each result or missed run is a notice.
 
     What was typed for this conversation does not count for it: its folder says how it runs.
     """

@@ -1,4 +1,4 @@
-"""Where a person types: several lines, history, paste, and completion behind `@` and `/`."""
+"""The input: several lines, history, paste, and completion after `@` and `/`."""
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -71,14 +71,14 @@ class Composer(ErrorBoundary, Vertical):
     """Sends what is typed."""
 
     class Submitted(Message):
-        """A person said something."""
+        """A message or a command was submitted."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
     class TranscriptWanted(Message):
-        """Somebody wants to go from here to the transcript."""
+        """The focus should go to the transcript."""
 
     def __init__(self, history: PromptHistory, offers: Callable[[str], Sequence[Completion]]) -> None:
         super().__init__()

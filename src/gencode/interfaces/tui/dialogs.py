@@ -1,4 +1,4 @@
-"""Dialogs: what they have in common, a verb to confirm, a page to read, a list to choose from."""
+"""Dialogs: their base class, a confirmation, a page to read, a list to choose from."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
@@ -29,7 +29,7 @@ MIN_LINES = 3
 
 
 class RenderedText(Static):
-    """Something drawn on paper, as wide as there is room."""
+    """A rendered text or diff, as wide as there is room."""
 
     def __init__(self, drawn: RenderableType, renderer: RichRenderer, *, classes: str = "") -> None:
         super().__init__(classes=classes)
@@ -92,7 +92,7 @@ class ScrollHint(Static):
 
 
 class Dialog(ErrorBoundary, ModalScreen[Result]):
-    """Gives one answer, once: a key that was pressed twice finds it gone already."""
+    """A modal screen that gives one result, once: a second key press has no effect."""
 
     key_help: ClassVar[str] = ""
     """What the keys do while it is in sight, for those who look at the last line."""
@@ -148,7 +148,7 @@ def scroll_by_page_keys(screen: "Dialog[Any]", event: events.Key) -> None:
 
 
 class ConfirmScreen(Dialog[bool]):
-    """What something would hit, and a yes or no to it."""
+    """A confirmation: what an action affects, and yes or no."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", show=False),
@@ -188,7 +188,7 @@ class ConfirmScreen(Dialog[bool]):
 
 
 class QuitScreen(ConfirmScreen):
-    """What ends with the app. Ctrl+C is a yes: who presses it again and again wants to leave."""
+    """The confirmation to quit. Ctrl+C confirms: who presses it again and again wants to leave."""
 
     key_help = "Ctrl+C or y stops them and quits · n or Esc cancels"
 
@@ -198,7 +198,7 @@ class QuitScreen(ConfirmScreen):
 
 
 class PageScreen(Dialog[None]):
-    """Something to read; Esc or Enter closes it, and so does typing, which goes to the text."""
+    """A page to read; Esc or Enter closes it, and so does typing, which goes to the input."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter", "dismiss", show=False)]
     key_help = "Esc or Enter closes this page · start typing to write a message"
@@ -221,7 +221,7 @@ class PageScreen(Dialog[None]):
 
 
 class PickScreen(Dialog[str | None]):
-    """A list to choose from; typing narrows it."""
+    """A list to choose from; typing filters it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss", show=False),

@@ -1,4 +1,4 @@
-"""How the entries of a transcript look: one function for each kind, from plain records to drawings."""
+"""Renderers of transcript entries: one function for each kind."""
 
 import json
 from collections.abc import Sequence
@@ -171,12 +171,12 @@ def diff_lines(lines: Sequence[str]) -> Text:
 
 
 def remark(entry: Remark) -> RenderableType:
-    """What the harness says about the run."""
+    """A remark of GenCode about the run."""
     return Text(f"— {visible_line(entry.text, 500)}", "bad" if entry.bad else "warn")
 
 
 def queued_message(text: str) -> RenderableType:
-    """What was typed and not heard yet."""
+    """A message that is queued."""
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append("› ", "you")
     line.append(visible_line(text, 200), "faint")

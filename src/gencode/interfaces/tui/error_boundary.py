@@ -1,4 +1,4 @@
-"""The border of a person's actions: an unexpected error there is logged and shown, and the app goes on.
+"""The error boundary of user actions: an unexpected error is logged and shown, and the app goes on.
 
 Textual ends the whole app when a handler raises. That stays so for what draws the screen, where the next
 frame would fail again; for a key, a click or a choice in a list it is one action that did not work.

@@ -1,4 +1,4 @@
-"""Input: handled in the order it came, and by what it was meant for: a question, or the text being typed."""
+"""Keyboard input: handled in order, and never taken as an answer to a dialog that just appeared."""
 
 import asyncio
 import time
@@ -34,7 +34,7 @@ _NEVER = float("-inf")
 
 
 class GuardedDialog(Dialog[Result]):
-    """A dialog that nobody called: it takes a key once there was a pause since it came into sight."""
+    """A dialog that appears by itself: it accepts keys only after a pause since it became visible."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class GuardedDialog(Dialog[Result]):
 
 
 class InputBarrier(Message):
-    """Follows an input event through the queues of the widgets that may handle it."""
+    """A message that follows an input event through the queues of the widgets that may handle it."""
 
     def __init__(self, target: MessagePump, rounds: int) -> None:
         super().__init__()

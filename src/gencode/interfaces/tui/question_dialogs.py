@@ -1,4 +1,4 @@
-"""Questions of agents as dialogs: whether a call may run, and what an agent wants to know."""
+"""Dialogs for the questions of agents: approvals of calls, and inquiries."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ from gencode.core.errors import GenCodeError
 from gencode.core.questions import NOBODY, Answer, Inquiry, Question
 from gencode.core.visible import visible
 from gencode.interfaces.chat import question_text
-from gencode.interfaces.chat.notices import Notice
+from gencode.interfaces.chat.notices import Notice, report_errors
 from gencode.interfaces.chat.question_text import outcome_text, question_outcome, unanswered_text
 from gencode.interfaces.tui.dialogs import Dialog, RenderedText, ScrollHint, fit_height, scroll_by_page_keys
 from gencode.interfaces.tui.entry_renderers import diff_lines
@@ -213,7 +213,7 @@ class ApprovalScreen(QuestionScreen):
 
 
 class InquiryScreen(QuestionScreen):
-    """What an agent wants to know, one thing after the other: an option, several, or words of one's own."""
+    """The inquiries of an agent, one after the other: an option, several, or an own answer."""
 
     no = Answer(False, why=question_text.NOT_ANSWERED)
     esc_effect = "Esc to skip"
@@ -358,7 +358,7 @@ def dialog_keys_line(screen: Screen[Any]) -> Text | None:
 
 
 class DialogAsker:
-    """Shows questions as dialogs of the app."""
+    """The asker of the terminal app: shows questions as dialogs, one at a time."""
 
     def __init__(self, app: "TerminalApp") -> None:
         self._app = app
@@ -395,14 +395,14 @@ class DialogAsker:
             self._app.start_action(self._close_after_outcome(screen))
 
     async def _close_after_outcome(self, screen: ApprovalScreen | InquiryScreen) -> None:
-        """Say what became of a question as soon as the journal knows, until it has gone."""
-        telling = asyncio.create_task(self._show_outcome(screen))
+        """Show the outcome of a question as soon as the journal has it, until the dialog has gone."""
+        showing = asyncio.create_task(report_errors(self._show_outcome(screen), self._app.show_notice))
         try:
             await screen.closed.wait()
         finally:
-            telling.cancel()
+            showing.cancel()
             self._previous_closed.set()
-        await asyncio.wait([telling])
+        await asyncio.wait([showing])
 
     async def _show_outcome(self, screen: ApprovalScreen | InquiryScreen) -> None:
         if (chat := self._app.chat) is None:

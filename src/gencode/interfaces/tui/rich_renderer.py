@@ -1,4 +1,4 @@
-"""Paper: draws what Rich can draw as lines of a certain width, in colours for dark and light screens."""
+"""Renders Rich objects as lines of a given width, in colours for dark and light terminals, or without any."""
 
 import io
 from functools import lru_cache

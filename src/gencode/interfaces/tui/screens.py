@@ -1,4 +1,4 @@
-"""What is read and typed in: a transcript with everything around it, and the screen of the conversation."""
+"""Screens: a transcript with its bars and input, for the conversation and for one agent."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
@@ -50,7 +50,7 @@ FIRST_KEYS = (
 
 
 class StatusBar(Widget):
-    """Some lines, as high as there are lines; gone when there are none."""
+    """A few lines that are always visible, redrawn without moving anything around them."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -96,7 +96,7 @@ class StatusBar(Widget):
 
 
 class TranscriptScreen(ErrorBoundary, Screen[None]):
-    """A transcript with everything around it. `task` is whose; empty before anything was asked."""
+    """A transcript with its bars and input. `task` is whose it is; empty in a new conversation."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "escape", show=False),
@@ -261,7 +261,7 @@ class TranscriptScreen(ErrorBoundary, Screen[None]):
 
 
 class ConversationScreen(TranscriptScreen):
-    """The main conversation, with the tree of all agents beside or above it."""
+    """The main conversation, with the agent tree beside or above it."""
 
     def __init__(self, host: "TerminalApp") -> None:
         super().__init__(host)
@@ -411,7 +411,7 @@ class ConversationScreen(TranscriptScreen):
 
 
 class AgentScreen(TranscriptScreen):
-    """The live transcript of one agent; what is typed here steers it."""
+    """The live transcript of one agent; messages typed here go to that agent."""
 
     def __init__(self, host: "TerminalApp", task: str) -> None:
         super().__init__(host, task)

@@ -1,4 +1,4 @@
-"""What commands lead to on this screen: pages, lists, dialogs, an editor, and the way out."""
+"""Shows the results of slash commands in the app: pages, lists, dialogs, an editor, quitting."""
 
 import os
 import shlex
@@ -28,7 +28,7 @@ MAX_SESSIONS = 200
 
 
 async def show_result(app: "TerminalApp", chat: ChatSession, result: CommandResult) -> None:
-    """Show what came of a command."""
+    """Show the result of a command."""
     match result:
         case Page(title, text):
             app.push_screen(PageScreen(title, text))
@@ -42,13 +42,13 @@ async def show_result(app: "TerminalApp", chat: ChatSession, result: CommandResu
 
 
 async def _confirm_action(app: "TerminalApp", chat: ChatSession, result: ConfirmAction) -> None:
-    """Do what cuts or ends once a person has seen what it hits."""
+    """Apply an action once the user has seen what it affects."""
     if await app.ask(ConfirmScreen(result.text)):
         await chat.apply_action(result.task, result.verb, result.message)
 
 
 async def confirm_background(app: "TerminalApp", chat: ChatSession, task: str) -> None:
-    """Send an agent to the background once a person has seen which."""
+    """Move an agent to the background once the user has confirmed it."""
     agent = chat.view.agents.get(task)
     if agent is None or task == chat.session or agent.background or agent.status.ended:
         raise UserMistake("Only a running foreground agent can move to the background.")

@@ -1,4 +1,4 @@
-"""The terminal: read without anything in a pasted text that could act as a key, and left when it is gone."""
+"""The terminal driver: safe pastes, output that never blocks, and an end when the terminal closes."""
 
 import io
 import os
@@ -30,7 +30,7 @@ MAX_PENDING_BYTES = 1 << 20
 
 
 class TerminalWriter(io.FileIO):
-    """A terminal that takes everything at once; what it cannot take any more is lost.
+    """Writes to the terminal from a thread of its own; when the terminal is stopped, old output is dropped.
 
     A terminal may be stopped for hours while agents go on. `missed` is called when it is read again and was
     not told everything, so that the screen can be painted as a whole.
@@ -97,7 +97,7 @@ def _write(terminal: int, piece: bytes) -> bool:
 
 
 class PasteFilter:
-    """Takes what acts out of pasted text: between its brackets everything is text, up to the last of them.
+    """Removes control characters from pasted text: between its brackets everything is text.
 
     A bracket may come in two pieces; half of one waits for the other half. Only a lone Escape goes on at
     once, since it may be a key; when it was the beginning of a bracket, the whole bracket is said again.
@@ -140,7 +140,7 @@ def _partial_bracket(text: str, bracket: str) -> str:
 
 
 class TerminalDriver(LinuxDriver):
-    """The terminal, of which a paste is one text and never a key, and whose end is the end of the app."""
+    """Textual's driver with safe pastes, writes that never block, and an end when the terminal closes."""
 
     _writer: TerminalWriter | None = None
 

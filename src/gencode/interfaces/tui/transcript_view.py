@@ -1,4 +1,4 @@
-"""A transcript on the screen: only the lines that are seen are given out, only what has changed is drawn."""
+"""The transcript widget: renders only changed blocks, and draws only visible lines."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +50,7 @@ MAX_CODE_PARTS = 200
 
 
 class TranscriptBlock(Struct, eq=False):
-    """Some entries that are drawn together. `mark` is everything that their drawing depends on."""
+    """Entries that are rendered together. `mark` is everything that the rendering depends on."""
 
     key: int
     entries: tuple[Entry, ...]
@@ -102,7 +102,7 @@ def _same_launch(first: Call, size: int, entry: Entry) -> bool:
 
 
 class BlockRenderer:
-    """Draws blocks on a paper, each only when its mark has changed."""
+    """Renders blocks, each only when its mark has changed."""
 
     def __init__(self, renderer: RichRenderer) -> None:
         self.renderer = renderer
@@ -229,7 +229,7 @@ def _from_agent(block: TranscriptBlock) -> bool:
 
 
 class RenderedLines(Struct, frozen=True):
-    """What is drawn of a transcript: made at once and never changed, so that no line of it can be missing.
+    """The rendered lines of a transcript: made at once and never changed, so that none can be missing.
 
     `keys` name the blocks, `tops` the first line of each and, at last, the one behind them all.
     """
@@ -294,7 +294,7 @@ class TranscriptView(ErrorBoundary, ScrollView, can_focus=True):
         self._queued: Sequence[str] = ()
         self._now = ""
         self._blocks: list[TranscriptBlock] = []
-        """What was drawn last, to be drawn again only where it changes; lines are taken from the sight."""
+        """The blocks rendered last; only changed ones are rendered again."""
         self._rendered: RenderedLines | None = None
         """What is on the screen; None: it must be drawn before it can be seen."""
         self.greeting: Text | None = None

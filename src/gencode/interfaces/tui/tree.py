@@ -1,4 +1,4 @@
-"""The tree of all agents of a session: one line each, whoever sent them, however many there are."""
+"""The agent tree of a session: one line for each agent, below its parent."""
 
 from rich.text import Text
 from textual import events
@@ -26,7 +26,7 @@ MIN_TITLE = 12
 
 
 class TreePanel(ErrorBoundary, ScrollView, can_focus=True):
-    """Every agent below its sender. Only the lines that are seen are drawn."""
+    """The agent tree. Only visible lines are drawn."""
 
     class Opened(Message):
         """The transcript of an agent is to be looked at."""
@@ -36,7 +36,7 @@ class TreePanel(ErrorBoundary, ScrollView, can_focus=True):
             self.task = task
 
     class ActionChosen(Message):
-        """A verb is meant for an agent."""
+        """An action was chosen for an agent."""
 
         def __init__(self, task: str, verb: TaskAction) -> None:
             super().__init__()
@@ -44,7 +44,7 @@ class TreePanel(ErrorBoundary, ScrollView, can_focus=True):
             self.verb: TaskAction = verb
 
     class BackgroundChosen(Message):
-        """An agent is to go to the background."""
+        """An agent should move to the background."""
 
         def __init__(self, task: str) -> None:
             super().__init__()
@@ -145,7 +145,7 @@ class TreePanel(ErrorBoundary, ScrollView, can_focus=True):
                 self._open()
 
     def on_key(self, event: events.Key) -> None:
-        """The verbs have a key each, and hit whom the keys before them chose, however fast they came.
+        """Each action has a key, and applies to the agent that the keys before it selected.
 
         A slash never comes here, since it begins a command.
         """
