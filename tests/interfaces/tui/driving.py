@@ -137,10 +137,10 @@ async def seated(
 
     app = TerminalApp(opener, folder=folder, begin=begun, **also)
     async with app.run_test(size=size) as pilot:
-        seat = Seat(app, pilot)
-        await seat.ready()
+        setup = Seat(app, pilot)
+        await setup.ready()
         try:
-            yield seat
+            yield setup
         finally:
             await app.wait_closed()
     if app.failure is not None:

@@ -32,7 +32,7 @@ from gencode.core.messages import Image, ToolMessage, UserMessage
 from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import Notice, notice_of, report_errors, results_while_closed
 from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED, action_report
 from gencode.interfaces.render.agent_view import AgentView, View, busy, fold, name_of, seen

@@ -15,7 +15,7 @@ from gencode.core.messages import Usage
 from gencode.core.reasons import EndReason, StopCause, stop_cause
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import task_list
 from gencode.interfaces.render.number_format import BudgetBar, bar_text, bars, plural
 from gencode.tasks.handle import StruckTask, TaskAction
