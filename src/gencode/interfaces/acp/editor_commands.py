@@ -88,7 +88,7 @@ async def _shown(talk: Talk, deed: Show) -> str:
 async def _check_resume(talk: Talk, task: str) -> None:
     """UserMistake for another conversation: an editor opens it as a session of its own."""
     if not task or (await talk.gen.find(task)).conversation:
-        there = await talk.gen.store.tasks(TaskQuery(parent=talk.session)) if talk.session else []
+        there = await talk.gen.history.tasks(TaskQuery(parent=talk.session)) if talk.session else []
         ids = ", ".join(each.id for each in there[-10:]) or "none yet"
         raise UserMistake(
             f"Open other conversations from the editor's list of sessions. Agents to resume here: {ids}."

@@ -23,8 +23,8 @@ def listed(args: argparse.Namespace) -> int:
 
 async def _listed(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
-        found = await gen.secretary.calendar.listed(everywhere="all" in args)
-        waiting = await gen.store.tray.outgoing()
+        found = await gen.schedule.listed(everywhere="all" in args)
+        waiting = await gen.outbox.waiting()
     if "json" in args:
         answer_json({"jobs": [_object(each) for each in found]})
         return 0
@@ -60,7 +60,7 @@ async def _added(args: argparse.Namespace, prompt: str) -> int:
         )
         if "model" in args:
             gen.models.resolve(args.model)
-        made = await gen.secretary.calendar.add(plan)
+        made = await gen.schedule.add(plan)
         workers = " or a gen worker that has this folder" if gen.settings.database_url else ""
     if "json" in args:
         answer_json(_object(made))
@@ -75,7 +75,7 @@ async def _added(args: argparse.Namespace, prompt: str) -> int:
 async def _session(gen: GenCode, args: argparse.Namespace) -> str:
     if "conversation" not in args:
         return ""
-    found = await gen.records.find(args.conversation, conversation=True)
+    found = await gen.find(args.conversation, conversation=True)
     if not found.conversation:
         raise UserMistake(f"{found.id} is a task of the agent {found.agent} and no conversation.")
     return found.id
@@ -88,7 +88,7 @@ def removed(args: argparse.Namespace) -> int:
 
 async def _removed(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
-        calendar = gen.secretary.calendar
+        calendar = gen.schedule
         found = {each.id: each for each in [await calendar.find(name) for name in args.ids]}
         for name in found:
             await calendar.remove(name)

@@ -282,7 +282,7 @@ def _agents(gen: GenCode) -> Check:
 
 def _servers(gen: GenCode) -> Iterator[Check]:
     """The MCP servers of the settings and the folder, each started once to see whether it works."""
-    for each, status in zip(gen.servers.reports(), gen.servers.status(), strict=True):
+    for each, status in zip(gen.mcp_servers.reports(), gen.mcp_servers.status(), strict=True):
         tools = "1 tool" if len(status.tools) == 1 else f"{len(status.tools)} tools"
         match each.state:
             case "ready":
@@ -295,7 +295,7 @@ def _servers(gen: GenCode) -> Iterator[Check]:
             case "down" | "failed":
                 why = f"{each.name}: it does not work: {each.error}"
                 yield Check("mcp server", "problem", why, f"mend or remove it in {status.origin}")
-    yield from (Check("mcp server", "problem", problem) for problem in gen.servers.problems)
+    yield from (Check("mcp server", "problem", problem) for problem in gen.mcp_servers.problems)
     if line := servers_untrusted(gen):
         yield Check("mcp server", "missing", line)
 

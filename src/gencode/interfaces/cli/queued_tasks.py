@@ -15,8 +15,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.interfaces.render.plain_text import Notes, note
-from gencode.journal.dispatch import MissingWorker, NoWorkerReason, SharedJournal
-from gencode.tasks.crash_recovery import close_unclaimed
+from gencode.journal.dispatch import MissingWorker, NoWorkerReason
 from gencode.tasks.watch import Tell, WorkerWait, tell_nobody
 
 T = TypeVar("T")
@@ -36,17 +35,17 @@ async def awaited(gen: GenCode, task: Outcome, patience: float = PATIENCE) -> st
 
 
 async def _outlook(gen: GenCode, task: Outcome, patience: float) -> MissingWorker | None:
-    store = gen.store
-    if task.status is not Status.PENDING or not isinstance(store, SharedJournal):
+    workers, changes = gen.workers, gen.history.changes
+    if task.status is not Status.PENDING or workers is None:
         return None
     until = time.monotonic() + patience
-    changed = store.changes.count
-    seen = await store.outlook(task.agent_id)
+    changed = changes.count
+    seen = await workers.outlook(task.agent_id)
     while (
         seen == MissingWorker() and time.monotonic() < until
     ):  # a worker begins with it or says what it lacks
-        changed = await store.changes.after(changed, LOOK_SECONDS)
-        seen = await store.outlook(task.agent_id)
+        changed = await changes.after(changed, LOOK_SECONDS)
+        seen = await workers.outlook(task.agent_id)
     return seen
 
 
@@ -56,11 +55,11 @@ async def aloud(gen: GenCode, task: Task) -> AsyncGenerator[Tell, None]:
 
     What else the person should hear of the wait is told with what this gives.
     """
-    store = gen.store
-    if not isinstance(store, SharedJournal):
+    workers = gen.workers
+    if workers is None:
         yield tell_nobody
         return
-    find_outlook = partial(store.outlook, task.id)
+    find_outlook = partial(workers.outlook, task.id)
 
     def tell(fact: PassingFact) -> None:
         if isinstance(fact, ProgressMade):
@@ -71,7 +70,7 @@ async def aloud(gen: GenCode, task: Task) -> AsyncGenerator[Tell, None]:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if why := await waits.look(find_outlook, quiet=True):
-                await close_unclaimed(store, task.id, why)
+                await workers.close_unclaimed(task.id, why)
 
     looking = asyncio.get_running_loop().create_task(look())
     try:

@@ -17,7 +17,7 @@ async def ways_out(gen: GenCode, tasks: Sequence[Outcome]) -> list[str]:
     stalled = [task for task in tasks if task.stalled_seconds is not UNSET]
     if not stalled:
         return []
-    silent = await gen.records.silent()
+    silent = await gen.history.unresponsive()
     owners = {task.agent_id: silent[task.agent_id].owner for task in stalled if task.agent_id in silent}
     return [
         *(_of_process(each, list(_top(stalled, owners, each))) for each in dict.fromkeys(owners.values())),

@@ -38,7 +38,7 @@ def show(args: argparse.Namespace) -> int:
 
 async def _show(args: argparse.Namespace) -> int:
     async with opened(args, store=forgetful()) as gen:
-        lines = [skill_line(entry) for entry in gen.library.skills.listing()]
+        lines = [skill_line(entry) for entry in gen.skills.listing()]
     if "json" in args:
         answer_json({"skills": lines})
         return 0

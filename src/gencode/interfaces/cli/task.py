@@ -55,7 +55,7 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
     painter = painter_for(output, verbose="verbose" in args)
     async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
         apart = request.background or request.isolation == "process"
-        with elsewhere(far=apart and gen.processes.far):
+        with elsewhere(far=apart and gen.uses_workers):
             told = check(gen, args)
         if request.background:  # it has a process of its own in any case
             outcome = await handing_over(gen, gen.detach(request))
@@ -63,7 +63,7 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
             return tell_begun(outcome, told, awaits, as_json=output == "json")
         start = partial(gen.start_task, request)
         outcome, code = await follow(gen, start, painter, told, leaving(gen))
-        servers = gen.servers.reports()
+        servers = gen.mcp_servers.reports()
     return tell_outcome(outcome, code, servers, as_json=output == "json")
 
 
@@ -95,7 +95,7 @@ async def _wanted(gen: GenCode, *, everything: bool, conversations: bool) -> lis
         query = TaskQuery(
             cwd=str(gen.workspace.cwd), ended_after=since, conversations=None if conversations else False
         )
-    return await gen.records.outcomes(await gen.store.tasks(query))
+    return await gen.history.outcomes(await gen.history.tasks(query))
 
 
 def _row(task: Outcome, depth: int = 0) -> list[str]:

@@ -8,7 +8,6 @@ import msgspec
 
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
-from gencode.core.task import Task
 from gencode.core.visible import visible_line
 from gencode.interfaces.chat.notices import all_named
 from gencode.interfaces.chat.task_controls import INTERRUPTED, bounded, with_ids
@@ -29,8 +28,6 @@ from gencode.interfaces.cli.task_life import (
 from gencode.interfaces.cli.terminal_questions import asker_for
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note
-from gencode.journal.dispatch import SharedJournal
-from gencode.journal.store import Store
 from gencode.tasks.fork import Fork
 from gencode.tasks.service import MessageKept
 
@@ -44,11 +41,11 @@ def send(args: argparse.Namespace) -> int:
 
 async def _send(args: argparse.Namespace, text: str) -> int:
     async with opened(args) as gen:
-        found = await gen.watch.task((await gen.find(args.id)).id)
+        found = await gen.history.current((await gen.find(args.id)).id)
         ended = found.status.ended and not found.conversation
         does = f"has ended as {found.status}" if ended else f"is {found.status}"
         note(f"This is for task {found.id} of {visible_line(found.agent)}, which {does}.")
-        kept, behind = "", await _behind(gen.store, found)
+        kept, behind = "", await gen.workers.behind(found) if gen.workers else ""
         try:
             sent = await handing_over(gen, gen.send(found.id, text))
             outcome, woken = sent.outcome, sent.resumed
@@ -72,15 +69,6 @@ async def _send(args: argparse.Namespace, text: str) -> int:
     return 0
 
 
-async def _behind(store: Store, task: Task) -> str:
-    """What a person should know of how a task would begin when it is woken here."""
-    if not isinstance(store, SharedJournal):
-        return ""
-    from gencode.workspaces.transfer.change_report import begins_behind_of
-
-    return await begins_behind_of(store.parcels, task)
-
-
 def interrupt(args: argparse.Namespace) -> int:
     """Cut what a task does at this moment, and say what that hit."""
     return run_to_end(_interrupt(args))
@@ -91,8 +79,8 @@ async def _interrupt(args: argparse.Namespace) -> int:
         found = await gen.find(args.id)
         await announce(gen, found.id, "interrupt", "interrupts")
         message: str = getattr(args, "message", "")
-        struck = await gen.verbs.interrupt(found.id, message, why=INTERRUPTED)
-        waits = message in [letter.text for letter in await gen.store.waiting(found.id)]
+        struck = await gen.interrupt(found.id, message, why=INTERRUPTED)
+        waits = message in [letter.text for letter in await gen.history.unread(found.id)]
     if "json" in args:
         answer_json(with_ids(struck, "interrupted"))
     elif not struck.hit:
@@ -140,15 +128,15 @@ async def _fork(args: argparse.Namespace, prompt: str) -> int:
         told = check(gen, args) if "no_offline" in args else ""
         point = Fork(getattr(args, "at", None), budget)
         if "background" in args:
-            task, begins = await handing_over(gen, gen.work.fork_detached(args.id, point, request))
+            task, begins = await handing_over(gen, gen.detach_fork(args.id, point, request))
             outcome = await gen.get(task)
             awaits = "" if output == "json" else await awaited(gen, outcome)
             told = "\n".join(filter(None, (told, begins)))
             return tell_begun(outcome, told, awaits, as_json=output == "json")
         told = "\n".join(filter(None, (told, in_clone(gen, source))))
-        start = partial(with_news, partial(gen.work.fork, args.id, point, request))
+        start = partial(with_news, partial(gen.start_fork, args.id, point, request))
         outcome, code = await follow(gen, start, painter, told, leaving(gen))
-        servers = gen.servers.reports()
+        servers = gen.mcp_servers.reports()
     return tell_outcome(outcome, code, servers, as_json=output == "json")
 
 

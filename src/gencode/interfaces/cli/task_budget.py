@@ -9,7 +9,6 @@ from gencode.interfaces.chat.task_controls import bounded, bounds_page
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json
-from gencode.tasks.task_queries import spent_by
 
 
 def budget(args: argparse.Namespace) -> int:
@@ -20,10 +19,10 @@ def budget(args: argparse.Namespace) -> int:
 async def _budget(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         found = await gen.find(args.id)
-        now, words = await gen.work.current_budget(found), getattr(args, "amounts", [])
+        now, words = await gen.budgets.of_task(found), getattr(args, "amounts", [])
         if words:
             now = await gen.set_budget(found.id, bounded(now, words))
-        spent = await spent_by(gen.store, found.id)
+        spent = await gen.history.spent(found.id)
     if "json" in args:
         values = {"budget": now, "spent": spent}
         answer_json({"agentId": found.id, "agent": found.agent, **msgspec.to_builtins(values)})

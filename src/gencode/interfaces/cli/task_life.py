@@ -33,7 +33,6 @@ from gencode.tasks.control import SENT_BACK, STOP_SECONDS
 from gencode.tasks.resume_messages import is_here
 from gencode.tasks.running_task import RunningTask
 from gencode.tasks.supervisor import REPORT_SECONDS
-from gencode.tasks.task_folders import current_result
 
 USUAL_MS = 30_000
 LONGEST_MS = 600_000
@@ -53,11 +52,11 @@ async def _output(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         found = await gen.find(args.id)
         async with aloud(gen, found) as tell:
-            found = await gen.watch.ended(found.id, seconds, tell)
-        outcome = await gen.records.get(found)
+            found = await gen.history.ended(found.id, seconds, tell)
+        outcome = await gen.history.outcome(found)
         waits = found.status is Status.PENDING
         if found.created.worktree and not waits:
-            outcome = msgspec.structs.replace(outcome, result=await current_result(found, gen.store))
+            outcome = msgspec.structs.replace(outcome, result=await gen.history.result(found))
         awaits = await awaited(gen, outcome, 0.0)
     if "page" in args:
         outcome = msgspec.structs.replace(outcome, result=page_of(outcome.result, args.page))
@@ -93,7 +92,7 @@ async def _stop(args: argparse.Namespace) -> int:
         if "keep" in args and not found.status.ended:
             most = REPORT_SECONDS + STOP_SECONDS
             note(f"Waiting for the last report of task {found.id}, at most {most:.0f} s.")
-        struck = await gen.verbs.stop(found.id, keep="keep" in args, tree="tree" in args, why=STOPPED)
+        struck = await gen.stop(found.id, keep="keep" in args, tree="tree" in args, why=STOPPED)
     if "json" in args:
         answer_json(with_ids(struck, "stopped"))
     else:
@@ -128,8 +127,7 @@ def background(args: argparse.Namespace) -> int:
 
 async def _background(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
-        task = await gen.reach.move_to_background((await gen.find(args.id)).id)
-        outcome = await gen.records.get(task)
+        outcome = await gen.send_to_background(args.id)
     if "json" in args:
         answer_json(outcome)
     else:
@@ -171,7 +169,7 @@ async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
         told = "\n".join(filter(None, (told, in_clone(gen, task))))
         start = partial(with_news, partial(gen.start_resume, request.resume, request))
         outcome, code = await follow(gen, start, painter, told, leaving(gen))
-        servers = gen.servers.reports()
+        servers = gen.mcp_servers.reports()
     return tell_outcome(outcome, code, servers, as_json=output == "json")
 
 
@@ -227,7 +225,7 @@ async def _events(args: argparse.Namespace) -> int:
         task = await gen.find(args.id)
         if "follow" in args:
             async with aloud(gen, task) as tell:
-                async for event in gen.watch.events(task.id, after, tell):
+                async for event in gen.history.follow(task.id, after, tell):
                     _show(event, task.parent, as_json="json" in args)
             return 0
         journal = await gen.journal(task.id, after)

@@ -18,13 +18,13 @@ def show(args: argparse.Namespace) -> int:
 async def _show(args: argparse.Namespace) -> int:
     async with opened(args, store=forgetful()) as gen:
         tools = list(gen.toolbox.values())
-        for warning in gen.plugins.warnings:
+        for warning in gen.plugin_warnings:
             note(warning)
         await servers_tried(gen)
-        servers = gen.servers.reports()
+        servers = gen.mcp_servers.reports()
         unapproved = {each.name for each in servers if each.state == "unapproved"}
-        tools += [tool for tool in gen.servers.tools() if tool.server not in unapproved]
-        for line in (*(each.told() for each in servers), *gen.servers.problems, servers_untrusted(gen)):
+        tools += [tool for tool in gen.mcp_servers.tools() if tool.server not in unapproved]
+        for line in (*(each.told() for each in servers), *gen.mcp_servers.problems, servers_untrusted(gen)):
             if line:
                 note(visible_line(line, 1_000))
     if "json" in args:

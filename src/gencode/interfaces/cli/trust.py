@@ -210,7 +210,7 @@ async def _approve_server(args: argparse.Namespace) -> int:
     as_json = "json" in args
     looks = "show" in args or (as_json and "yes" not in args)
     async with opened(args, store=forgetful()) as gen:
-        found = gen.servers.candidates(name, gen.agents.spawnable())
+        found = gen.mcp_servers.candidates(name, gen.agents.spawnable())
         await servers_tried(gen)
         codes = [0 if looks else await _decide_server(each, name, args) for each in found]
         offers = [_server_offer(name, each) for each in found]

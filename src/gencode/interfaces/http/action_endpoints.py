@@ -23,7 +23,6 @@ from gencode.interfaces.http.task_schemas import (
     widened,
 )
 from gencode.tasks.fork import Fork
-from gencode.tasks.task_queries import spent_by
 
 
 @endpoint("POST /api/tasks", "act", "Send one agent", body=NewTask, answer=Outcome, status=201)
@@ -43,7 +42,7 @@ async def start_task(site: Site, asked: Asked[Nothing, NewTask]) -> Outcome:
 )
 async def stop_task(site: Site, task: Task, asked: Asked[Nothing, End]) -> StoppedTask:
     how = asked.body.how
-    struck = await site.gen.verbs.stop(task.id, keep=how == "keep", tree=how == "tree", why=STOPPED)
+    struck = await site.gen.stop(task.id, keep=how == "keep", tree=how == "tree", why=STOPPED)
     return widened(StoppedTask, struck, stopped=tuple(each.agent_id for each in struck.hit))
 
 
@@ -55,7 +54,7 @@ async def stop_task(site: Site, task: Task, asked: Asked[Nothing, End]) -> Stopp
     answer=InterruptedTask,
 )
 async def interrupt_task(site: Site, task: Task, asked: Asked[Nothing, Cut]) -> InterruptedTask:
-    by = site.inbox if task.conversation else site.gen.verbs
+    by = site.inbox if task.conversation else site.gen
     struck = await by.interrupt(task.id, asked.body.message, why=INTERRUPTED)
     return widened(InterruptedTask, struck, interrupted=tuple(each.agent_id for each in struck.hit))
 
@@ -71,8 +70,8 @@ async def send_to_task(site: Site, task: Task, asked: Asked[Nothing, Said]) -> S
     if task.conversation:
         woken = await site.inbox.say(task.id, asked.body.message)
         return widened(SteeredTask, await site.gen.get(task.id), woken=woken)
-    now, woken = await site.gen.work.send(task.id, asked.body.message, here=True)
-    return widened(SteeredTask, await site.gen.outcome_of(now), woken=woken)
+    sent = await site.gen.send(task.id, asked.body.message, here=True)
+    return widened(SteeredTask, sent.outcome, woken=sent.resumed)
 
 
 @about_task(
@@ -96,8 +95,7 @@ async def resume_task(site: Site, task: Task, asked: Asked[Nothing, More]) -> Ou
     status=201,
 )
 async def fork_task(site: Site, task: Task, asked: Asked[Nothing, Copy]) -> Outcome:
-    begun = await site.gen.work.fork_in_background(task.id, Fork(asked.body.at), asked.body.request())
-    return await site.gen.outcome_of(begun)
+    return await site.gen.fork_in_background(task.id, Fork(asked.body.at), asked.body.request())
 
 
 @about_task(
@@ -108,7 +106,7 @@ async def fork_task(site: Site, task: Task, asked: Asked[Nothing, Copy]) -> Outc
     answer=Outcome,
 )
 async def send_to_background(site: Site, task: Task, asked: Asked[Nothing, Any]) -> Outcome:
-    return await site.gen.records.get(await site.gen.reach.move_to_background(task.id))
+    return await site.gen.send_to_background(task.id)
 
 
 @about_task(
@@ -121,7 +119,7 @@ async def send_to_background(site: Site, task: Task, asked: Asked[Nothing, Any])
 async def set_task_budget(site: Site, task: Task, asked: Asked[Nothing, Bounds]) -> Budgeted:
     asked.needs("answer")
     now = await site.gen.set_budget(task.id, asked.body.budget())
-    return Budgeted(task.id, now, await spent_by(site.gen.store, task.id))
+    return Budgeted(task.id, now, await site.gen.history.spent(task.id))
 
 
 ENDPOINTS = (

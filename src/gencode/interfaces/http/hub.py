@@ -11,9 +11,10 @@ import asyncio
 import logging
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
+from gencode.app import GenCode
 from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import CommandEnded, Event, MessageAdded, TaskEnded
 from gencode.core.ids import stamp
@@ -22,9 +23,7 @@ from gencode.interfaces.http.event_frames import ALIVE, Cursor, Framed, frame, f
 from gencode.interfaces.http.protocol import Wire
 from gencode.interfaces.http.task_parents import Parents
 from gencode.interfaces.http.task_states import TaskState, TaskStates
-from gencode.journal.event_bus import EventBus
 from gencode.journal.global_log import LogPosition
-from gencode.journal.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -137,17 +136,15 @@ class Client:
 class Hub:
     """Follows the journal and tells everybody. `run` does so until it is cancelled."""
 
-    def __init__(self, bus: EventBus, store: Store, is_here: Callable[[str], bool]) -> None:
-        """`is_here` tells whether this process runs a task."""
-        self._bus = bus
-        self._is_here = is_here
+    def __init__(self, gen: GenCode) -> None:
+        self._gen = gen
         self._held = 0
         self._cost = 0.0
         self._greeted = time.monotonic()
-        self._chronicle = store.chronicle
-        self._changes = store.changes
-        self.parents = Parents(store)
-        self.states = TaskStates(store)
+        self._chronicle = gen.history.log
+        self._changes = gen.history.changes
+        self.parents = Parents(gen)
+        self.states = TaskStates(gen)
         self._clients: set[Client] = set()
         self._pending: list[Piece] = []
         self._recent: deque[LogPosition] = deque(maxlen=REMEMBERED)
@@ -239,7 +236,7 @@ class Hub:
 
     async def _hear(self) -> None:
         """Take in what happens in this process."""
-        listener = self._bus.listen()
+        listener = self._gen.listen()
         try:
             async for event in listener:
                 if event.seq is not None:
@@ -303,7 +300,7 @@ class Hub:
                 if self._is_early(event):
                     return False
                 await self._take(event)
-                if self._is_here(event.task):
+                if self._gen.running.is_local(event.task):
                     self._told[event.task] = mark.seq
                 self._note(event)
             self._recent.append(mark)
@@ -330,7 +327,7 @@ class Hub:
 
     def _is_early(self, event: Event) -> bool:
         """Whether a fact of a task here was read before the bus told of it, and of what came before it."""
-        here = self._is_here(event.task)
+        here = self._gen.running.is_local(event.task)
         if not here or self._announced.get(event.task, 0) >= (event.seq or 0) or self._held >= MOST_HELD:
             self._held = 0
             return False
@@ -339,8 +336,10 @@ class Hub:
 
     def _forget(self) -> None:
         if len(self._announced) + len(self._told) > MOST_KNOWN:
-            self._announced = {task: seq for task, seq in self._announced.items() if self._is_here(task)}
-            self._told = {task: seq for task, seq in self._told.items() if self._is_here(task)}
+            self._announced = {
+                task: seq for task, seq in self._announced.items() if self._gen.running.is_local(task)
+            }
+            self._told = {task: seq for task, seq in self._told.items() if self._gen.running.is_local(task)}
 
     def _note(self, event: Event) -> None:
         match event.fact:

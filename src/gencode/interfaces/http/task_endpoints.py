@@ -83,7 +83,7 @@ async def list_states(site: Site, asked: Asked[StateFilter, Nothing]) -> StatePa
     else:
         cwd = None if wish.all else str(site.gen.workspace.cwd)
         tasks, following = await tasks_on(site, TaskQuery(cwd=cwd, before=wish.before), wish.limit)
-    seen = zip(tasks, await site.gen.records.outcomes(tasks), strict=True)
+    seen = zip(tasks, await site.gen.history.outcomes(tasks), strict=True)
     states = [as_others_see(site.hub.states.of(task), outcome) for task, outcome in seen]
     return StatePage(states, following, cursor)
 
@@ -99,7 +99,7 @@ async def list_times(site: Site, asked: Asked[TimesFilter, Nothing]) -> TimesPag
     tasks = [await site.gen.find(each) for each in asked.query.id]
     sent: defaultdict[str, set[str]] = defaultdict(set)
     if tasks:
-        for child in await site.gen.store.tasks(TaskQuery(parents=tuple(task.id for task in tasks))):
+        for child in await site.gen.history.tasks(TaskQuery(parents=tuple(task.id for task in tasks))):
             sent[child.parent or ""].add(child.created.call or "")
     open_since: defaultdict[str, list[str]] = defaultdict(list)
     for each in site.desk.waiting():
@@ -116,18 +116,18 @@ async def list_times(site: Site, asked: Asked[TimesFilter, Nothing]) -> TimesPag
 )
 async def get_task(site: Site, task: Task, asked: Asked[AsOf, Nothing]) -> Outcome:
     if asked.query.at is None:
-        return await site.gen.records.get(task)
-    found = await site.gen.store.events(task.id)
+        return await site.gen.history.outcome(task)
+    found = await site.gen.history.events(task.id)
     then = replay(event for event in found if (event.seq or 0) <= asked.query.at)
     if then is None or then.seq != asked.query.at:
         raise Refused(404, f"Task {task.id} has no fact {asked.query.at}; its last one is {task.seq}.")
-    return site.gen.watch.outcome(then)
+    return await site.gen.history.past_outcome(then)
 
 
 @about_task("GET tree", "view", "A task and everything below it", answer=Family)
 async def get_tree(site: Site, task: Task, asked: Asked[Nothing, Nothing]) -> Family:
     family, more = await below(site, task)
-    return Family(await site.gen.records.outcomes(family), more)
+    return Family(await site.gen.history.outcomes(family), more)
 
 
 @about_task(
@@ -139,8 +139,8 @@ async def get_tree(site: Site, task: Task, asked: Asked[Nothing, Nothing]) -> Fa
 )
 async def get_output(site: Site, task: Task, asked: Asked[OutputWish, Nothing]) -> TaskOutput:
     wish = asked.query
-    task = await site.gen.watch.ended(task.id, wish.timeout / 1000 if wish.block else 0)
-    outcome = await site.gen.records.get(task)
+    task = await site.gen.history.ended(task.id, wish.timeout / 1000 if wish.block else 0)
+    outcome = await site.gen.history.outcome(task)
     pages = max(1, -(-len(outcome.result) // PAGE))
     if wish.page is None:
         return widened(TaskOutput, outcome)
@@ -159,7 +159,7 @@ async def get_output(site: Site, task: Task, asked: Asked[OutputWish, Nothing]) 
 )
 async def get_transcript(site: Site, task: Task, asked: Asked[Excerpt, Nothing]) -> TaskTranscript:
     wish = asked.query
-    shown = await site.gen.records.show(task)
+    shown = await site.gen.history.with_transcript(task)
     said: list[dict[str, Any]] = shown.transcript or []
     start = max(len(said) - wish.limit, 0) if wish.start is None else wish.start
     part = said[start : start + wish.limit]
@@ -175,9 +175,9 @@ async def get_events(site: Site, task: Task, asked: Asked[Window, Nothing]) -> F
     if wish.after is not None and wish.before is not None:
         raise UserMistake("Say either after or before, not both.")
     if wish.before is not None:
-        facts = await site.gen.store.chronicle.before(task.id, wish.before, wish.limit)
+        facts = await site.gen.history.log.before(task.id, wish.before, wish.limit)
     else:
-        facts = await site.gen.store.chronicle.of_task(task.id, wish.after or 0, most=wish.limit)
+        facts = await site.gen.history.log.of_task(task.id, wish.after or 0, most=wish.limit)
     return Facts(await _told(site, facts), task.seq)
 
 
@@ -195,7 +195,7 @@ async def replay_task(site: Site, task: Task, asked: Asked[Replaying, Nothing]) 
     parents = {each.id: each.parent for each in family}
     part = played.events[wish.start : wish.start + wish.limit]
     return Replay(
-        task=await site.gen.records.get(task),
+        task=await site.gen.history.outcome(task),
         events=[wire(event, parents[event.task]) for event in part],
         total=len(played.events),
         same=played.same,
@@ -250,7 +250,7 @@ async def list_events(site: Site, asked: Asked[AllWindow, Nothing]) -> AllFacts:
     if wish.after is None:
         return AllFacts([], str(site.hub.cursor), False)
     cursor = _cursor(wish.after)
-    chronicle = site.gen.store.chronicle
+    chronicle = site.gen.history.log
     mark = await chronicle.mark(cursor.task, cursor.seq) if cursor.task else None
     facts = await chronicle.after(mark, most=wish.limit) if mark or not cursor.task else None
     if facts is None:
@@ -266,7 +266,7 @@ async def _told(site: Site, facts: Sequence[LogEntry]) -> list[dict[str, Any]]:
 
 def _stream(site: Site, asked: Asked[StreamWish, Nothing], after: Cursor | None, task: str) -> EventStream:
     wish = asked.query
-    chronicle = site.gen.store.chronicle
+    chronicle = site.gen.history.log
     return EventStream(site.hub, chronicle, after, task, brief=wish.brief, states=wish.states)
 
 

@@ -43,12 +43,12 @@ def about_task(
 async def page_of(site: Site, query: TaskQuery, limit: int) -> tuple[list[Outcome], str | None]:
     """The newest tasks that match, newest first, and the one before which the next page begins."""
     page, following = await tasks_on(site, query, limit)
-    return await site.gen.records.outcomes(page), following
+    return await site.gen.history.outcomes(page), following
 
 
 async def tasks_on(site: Site, query: TaskQuery, limit: int) -> tuple[list[Task], str | None]:
     """The same as they were folded."""
-    tasks = await site.gen.store.tasks(replace(query, limit=limit + 1))
+    tasks = await site.gen.history.tasks(replace(query, limit=limit + 1))
     page = tasks[::-1][:limit]
     return page, page[-1].id if len(tasks) > limit else None
 
@@ -59,7 +59,7 @@ async def below(site: Site, root: Task) -> tuple[list[Task], int]:
     waiting = [root.id]
     more = 0
     while waiting:
-        for child in await site.gen.store.tasks(TaskQuery(parent=waiting.pop(0))):
+        for child in await site.gen.history.tasks(TaskQuery(parent=waiting.pop(0))):
             if child.id in family:
                 continue
             if len(family) >= MOST_IN_TREE:

@@ -1,8 +1,8 @@
 """Which task asked for which, known for every event that is told (surfaces, server)."""
 
+from gencode.app import GenCode
 from gencode.core.errors import CorruptFact
 from gencode.core.events import Event, TaskCreated
-from gencode.journal.store import JournalReader
 
 MOST_KNOWN = 20_000
 
@@ -10,8 +10,8 @@ MOST_KNOWN = 20_000
 class Parents:
     """Remembers what the first fact of a task said; what it has not heard it looks up once."""
 
-    def __init__(self, store: JournalReader) -> None:
-        self._store = store
+    def __init__(self, gen: GenCode) -> None:
+        self._gen = gen
         self._known: dict[str, str | None] = {}
 
     async def of(self, event: Event) -> str | None:
@@ -25,7 +25,7 @@ class Parents:
             self._known[task] = event.fact.parent
             return event.fact.parent
         try:
-            found = await self._store.task(task)
+            found = await self._gen.history.task(task)
         except CorruptFact:
             return None
         if found is None:

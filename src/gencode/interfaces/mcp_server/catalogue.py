@@ -85,7 +85,7 @@ def tools(gen: GenCode) -> list[types.Tool]:
 
 def readers(gen: GenCode) -> list[AgentSpec]:
     """The agents that can change nothing: in plan mode, without commands of their own or a worktree."""
-    planning = gen.root.policy.mode is Mode.PLAN
+    planning = gen.policy.mode is Mode.PLAN
     return [
         spec
         for spec in gen.agents.spawnable()
@@ -158,7 +158,7 @@ def prompt(gen: GenCode, name: str, arguments: Mapping[str, str]) -> types.GetPr
 
 async def resources(gen: GenCode, cursor: str | None) -> types.ListResourcesResult:
     """The results and transcripts of this folder's tasks, the newest first, a page at a time."""
-    if cursor is not None and await gen.store.task(cursor) is None:
+    if cursor is not None and await gen.history.task(cursor) is None:
         raise MCPError(types.INVALID_PARAMS, "This cursor is not known (any more); list from the start.")
     tasks = (await own_tasks(gen, PAGE + 1, cursor))[::-1]
     found = [_resource(task, kind) for task in tasks[:PAGE] for kind in KINDS]

@@ -39,31 +39,38 @@ class ClientDelegate:
     async def look(self, task: str, seconds: float) -> Outcome:
         """The outcome of a task of this folder; whoever wants its end has waited for that already."""
         found = await reached(self._gen, task)
-        return await self._gen.records.get(await self._gen.watch.task(found.id))
+        return await self._gen.history.outcome(await self._gen.history.current(found.id))
 
     async def hits(self, task: str, verb: StopAction) -> Sequence[StartedTask]:
         """What a verb would affect at this moment, the task itself first."""
-        return await self._gen.delegation.hits((await reached(self._gen, task)).id, verb)
+        return [_sent(each) for each in await self._gen.hits((await reached(self._gen, task)).id, verb)]
 
     async def strike(self, task: str, verb: StopAction) -> ControlResult:
         """Interrupt or stop a task that runs here, and the work it waits for."""
         found = await steerable(self._gen, task)
         if verb == "tree":
             await self._check_all_here(found)
-        why = INTERRUPTED if verb == "interrupt" else STOPPED
-        return await self._gen.delegation.strike(found.id, verb, why)
+        if verb == "interrupt":
+            struck = await self._gen.interrupt(found.id, why=INTERRUPTED)
+        else:
+            struck = await self._gen.stop(found.id, keep=verb == "keep", tree=verb == "tree", why=STOPPED)
+        over = {found.id, *(each.agent_id for each in struck.hit)}
+        left = [each for each in await self._gen.hits(found.id, "tree") if each.agent_id not in over]
+        return ControlResult(struck, tuple(map(_sent, struck.hit)), tuple(map(_sent, left)))
 
     async def _check_all_here(self, task: Task) -> None:
         """UserMistake where another process runs something below a task, and for nobody who runs here."""
         here: set[str | None] = set()
-        for each in await self._gen.reach.hits(task.id, "tree"):
-            if self._gen.supervisor.find(each.id) is None and each.parent not in here:
-                raise elsewhere(each)
-            here.add(each.id)
+        for each in await self._gen.hits(task.id, "tree"):
+            if each.agent_id not in self._gen.running and each.parent_id not in here:
+                raise elsewhere(each.agent_id)
+            here.add(each.agent_id)
 
     async def own(self) -> Sequence[Outcome]:
         """The last tasks of this folder that no other task asked for, oldest first."""
-        return [self._gen.watch.outcome(each) for each in await own_tasks(self._gen, MOST_LISTED)]
+        return [
+            await self._gen.history.past_outcome(each) for each in await own_tasks(self._gen, MOST_LISTED)
+        ]
 
     def sent(self) -> Sequence[StartedTask]:
         """Nothing: a client has no run of an agent."""
@@ -94,11 +101,16 @@ class ClientDelegate:
         raise UserMistake(NOT_OFFERED)
 
 
+def _sent(task: Outcome) -> StartedTask:
+    """A task as the delegation tools see it."""
+    return StartedTask(task.agent_id, task.agent, task.status, task.error, task.background)
+
+
 async def own_tasks(gen: GenCode, most: int, before: str | None = None) -> list[Task]:
     """What was last asked for in this folder without a conversation, before one of them; oldest first."""
     here = str(gen.workspace.cwd)
     query = TaskQuery(cwd=here, conversations=False, limit=most, roots=True, before=before)
-    return await gen.store.tasks(query)
+    return await gen.history.tasks(query)
 
 
 async def reached(gen: GenCode, name: str) -> Task:
@@ -111,7 +123,7 @@ async def reached(gen: GenCode, name: str) -> Task:
     top, passed = found, {found.id}
     while top.parent is not None and top.parent not in passed:
         passed.add(top.parent)
-        above = await gen.store.task(top.parent)
+        above = await gen.history.task(top.parent)
         if above is None:
             break
         top = above
@@ -125,17 +137,15 @@ async def steerable(gen: GenCode, name: str) -> Task:
 
     Another process may have let its agents do more than this server does.
     """
-    found = await gen.watch.task((await reached(gen, name)).id)
-    if not found.status.ended and gen.supervisor.find(found.id) is None:
-        raise elsewhere(found)
+    found = await gen.history.current((await reached(gen, name)).id)
+    if not found.status.ended and gen.running.find(found.id) is None:
+        raise elsewhere(found.id)
     return found
 
 
-def elsewhere(task: Task) -> UserMistake:
+def elsewhere(task: str) -> UserMistake:
     """Why a client may only look at a task."""
-    return UserMistake(
-        f"Task {task.id} is run by another process; it can be looked at here, and steered there."
-    )
+    return UserMistake(f"Task {task} is run by another process; it can be looked at here, and steered there.")
 
 
 def checked(request: TaskRequest) -> TaskRequest:

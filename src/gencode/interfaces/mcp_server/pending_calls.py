@@ -64,10 +64,7 @@ class Errand:
         if self.job.task.status.ended:
             return False
         try:
-            if (local := self.gen.supervisor.local(self.job.id)) is not None:
-                await self.gen.supervisor.move_to_background(local)
-            else:
-                await self.gen.reach.move_to_background(self.job.id)
+            await self.gen.running.send_to_background(self.job)
         except GenCodeError as trouble:
             log.warning("task %s could not be sent to the background: %s", self.job.id, trouble)
             await self.job.halt(NOT_BACK)

@@ -82,7 +82,7 @@ def _is_below(gen: GenCode, task: str, root: str) -> bool:
     """Whether a task that runs here is this one, or one that it or its agents sent."""
     passed: set[str] = set()
     while task != root:
-        live = gen.supervisor.find(task)
+        live = gen.running.find(task)
         if live is None or live.task.parent is None or task in passed:
             return False
         passed.add(task)

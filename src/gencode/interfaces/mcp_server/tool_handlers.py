@@ -91,7 +91,7 @@ class Verbs:
         finally:
             LINE.reset(token)
         if request.background:
-            return Said(started(self._gen.watch.outcome(job.task)), task=job.task)
+            return Said(started(await self._gen.outcome_of(job.task)), task=job.task)
         return await self._followed(
             tool, call, Errand(self._gen, job, line if isinstance(line, InRounds) else None)
         )
@@ -103,7 +103,9 @@ class Verbs:
                 outcome = await errand.finished()
                 while outcome is None:
                     if errand.job.task.terms.background:
-                        return Said(started(self._gen.watch.outcome(errand.job.task)), task=errand.job.task)
+                        return Said(
+                            started(await self._gen.outcome_of(errand.job.task)), task=errand.job.task
+                        )
                     if errand.rounds and (requests := errand.rounds.requests()):
                         raise MoreNeeded(requests, self._errands.keep(errand))
                     outcome = await errand.finished()
@@ -119,16 +121,16 @@ class Verbs:
         task = await steerable(self._gen, request.resume)
         if self._gen.agents.find(request.agent).name != task.agent:
             raise UserMistake(f"Task {task.id} belongs to {task.agent}; name that as subagent_type.")
-        return await self._gen.work.resume(task.id, request)
+        return await self._gen.start_resume(task.id, request)
 
     async def _wait(self, given: Struct) -> None:
         """Wait for the end of a task as long as the client wants to, and tell it what happens meanwhile."""
-        task = await self._gen.watch.task((await reached(self._gen, _text(given, "task_id"))).id)
+        task = await self._gen.history.current((await reached(self._gen, _text(given, "task_id"))).id)
         wanted: int = getattr(given, "limit", 0)
         seconds = min(max(wanted, 0), LONGEST_MS) / 1000 if getattr(given, "block", True) else 0.0
         if seconds and task.terms.background and not task.status.ended:
             async with self._telling(task):
-                await self._gen.watch.ended(task.id, seconds)
+                await self._gen.history.ended(task.id, seconds)
 
     async def _send(self, given: Struct, line: Line | None) -> Said:
         message = _text(given, "message")
@@ -137,11 +139,12 @@ class Verbs:
         task = await steerable(self._gen, _text(given, "task_id"))
         token = LINE.set(line)
         try:
-            now, woken = await self._gen.work.send(task.id, message, here=True)
+            sent = await self._gen.send(task.id, message, here=True)
         finally:
             LINE.reset(token)
+        now = await self._gen.history.current(task.id)
         who = f"{now.agent} (task {now.id})"
-        if not woken:
+        if not sent.resumed:
             return Said(f"{who} gets the message before its next reply.", task=now)
         ask = f'TaskOutput(task_id="{now.id}")'
         text = f"{who} had ended and goes on in the background with your message. For its result: {ask}."

@@ -34,7 +34,7 @@ class Rooms:
     async def open(self) -> GenCode:
         """The room of the base, so that mistakes of the settings are told before anything else."""
         gen = await self.at(self.base)
-        self._policy = gen.root.policy
+        self._policy = gen.policy
         return gen
 
     async def at(self, folder: Path) -> GenCode:
@@ -67,7 +67,7 @@ class Rooms:
     async def close(self) -> None:
         """Stop what still runs, and close every room."""
         for gen in self.open_ones():
-            gen.supervisor.stop.stop(GONE)
+            gen.running.stop(GONE)
         rooms = list(self._rooms.values())
         self._rooms.clear()
         await asyncio.gather(*(room.close() for room in rooms))
