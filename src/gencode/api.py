@@ -107,7 +107,7 @@ class History:
 
     async def note_merged(self, task: str, arrival: "Arrival") -> None:
         """Write down what became of the changes of a task, so that they are not offered again."""
-        from gencode.workspaces.transfer.change_report import noted
+        from gencode.workspaces.transfer.apply_changes import noted
 
         await noted(self._parts.store, task, arrival)
 
@@ -274,6 +274,6 @@ class Workers:
 
     async def behind(self, task: Task) -> str:
         """What a person should know before a task that ran elsewhere is resumed here; mostly nothing."""
-        from gencode.workspaces.transfer.change_report import begins_behind_of
+        from gencode.workspaces.transfer.apply_changes import begins_behind_of
 
         return await begins_behind_of(self._dispatch.parcels, task)

@@ -15,7 +15,7 @@ from gencode.core.events import TaskCreated
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.fleet.copied_task import LOST, copies_told
+from gencode.fleet.worker_workspace import LOST, copies_told
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_fleet_status import fleet_status
 from gencode.workspaces.worktrees.leftovers import leftovers

@@ -10,7 +10,7 @@ from gencode.core.messages import place_told
 from gencode.core.place import WorkerCopy
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
-from gencode.fleet.copied_task import HERE, NAMES, copies_told
+from gencode.fleet.worker_workspace import HERE, NAMES, copies_told
 from gencode.fleet.workspace_transfer import read_order
 from gencode.journal.folder_snapshot import FolderSnapshot, MissingChanges, ReturnedChanges
 from gencode.stores.pg_fleet import FleetStore

@@ -6,7 +6,7 @@ log) text is `exact`: what merely looks like something else is shown as well.
 Some characters are invisible and still a part of what is read: joiners in 👩‍💻, in Persian or in Indic words,
 and signs that choose a form of the character before them. In `visible` text such a character stays where it
 has an effect, which its neighbours tell, and is shown elsewhere. The page has the same patterns, in
-`surfaces/http/static/js/dom.js`; a test compares them.
+`interfaces/http/static/js/dom.js`; a test compares them.
 """
 
 import re

@@ -17,9 +17,9 @@ from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
 from gencode.core.text import inert
 from gencode.interfaces.cli.claude_code_options import NOT_TOLD
+from gencode.interfaces.cli.command_input import piped_text
 from gencode.interfaces.cli.foreground_run import follow, painter_for, tell_ending, tell_refused
 from gencode.interfaces.cli.open_session import check, opened
-from gencode.interfaces.cli.piped_input import piped_text
 from gencode.interfaces.cli.terminal_questions import asker_for
 from gencode.interfaces.cli.unsummarised_results import come_late, handed_back, in_words, tasks_of
 from gencode.interfaces.event_loop_runner import run_to_end

@@ -13,6 +13,7 @@ from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.extras import installing
 from gencode.interfaces.cli.open_session import check, flags
+from gencode.interfaces.cli.parser import Commands, add, add_model, add_policy, port
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import note
 from gencode.places import workspace_at
@@ -20,6 +21,7 @@ from gencode.sandbox.processes.environment import INSIDE
 
 if TYPE_CHECKING:
     from gencode.interfaces.http.listener import Wish
+
 
 BY_HAND = (
     "gen mcp waits for an MCP client on stdin; add it to one, as in: claude mcp add gencode -- gen mcp. "
@@ -30,6 +32,43 @@ OWN_SERVER = (
     "that GenCode uses (.mcp.json, .gen/mcp.json, settings.toml, those of your editor)."
 )
 ONLY_HTTP = {"port": "--port", "bind": "--bind", "allow_host": "--allow-host", "token_file": "--token-file"}
+
+
+ABOUT = """\
+It speaks MCP on stdin and stdout and is started by another assistant; its log is in ~/.gen/logs. It offers
+the tools Task, TaskOutput, TaskStop, SendMessage and task_list, every agent as a prompt, and results and
+transcripts as resources. It works in the current folder or in --cwd; the client's roots narrow that.
+"""
+
+
+def add_command(commands: Commands, does: str) -> None:
+    """`gen mcp`."""
+    parser = add(
+        commands,
+        "mcp",
+        run,
+        does,
+        (
+            "claude mcp add gencode -- gen mcp",
+            'gen mcp --cwd ~/project --permission-mode acceptEdits --allow "Bash(npm test)"',
+            "gen mcp --http --port 8765 --token-file ~/.gen/mcp-token",
+        ),
+        ABOUT,
+    )
+    group = parser.add_argument_group("over HTTP")
+    group.add_argument(
+        "--http", action="store_true", help="serve streamable HTTP instead of stdin and stdout"
+    )
+    group.add_argument("--port", type=port, metavar="N", help="listen on this port (default: any free one)")
+    group.add_argument(
+        "--bind", metavar="ADDRESS", help="listen on this address instead of 127.0.0.1; others can reach it"
+    )
+    group.add_argument(
+        "--allow-host", action="append", metavar="NAME", help="also accept this host name; may be repeated"
+    )
+    group.add_argument("--token-file", metavar="FILE", help="keep the token in this file across restarts")
+    add_model(parser)
+    add_policy(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,9 +12,9 @@ from gencode.core.events import Event, TaskCreated
 from gencode.core.outcome import Outcome
 from gencode.core.visible import exact_line
 from gencode.core.wire import wire
+from gencode.interfaces.cli.command_input import whole_input
 from gencode.interfaces.cli.foreground_run import tell_ending
 from gencode.interfaces.cli.open_session import opened
-from gencode.interfaces.cli.piped_input import whole_input
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import Steps, answer, answer_json, answer_raw, has_terminal, note
 from gencode.tasks.compare_runs import Comparison, Pair

@@ -35,7 +35,9 @@ const STRAY =
   raw`(?!(?<=[${EMOJI}][\ufe0f\u{1f3fb}-\u{1f3ff}]\u200d)[${EMOJI}]))` +
   raw`|[${FORMS}](?<![${WITH_FORMS}][${FORMS}])` +
   raw`|[${MONGOLIAN_FORMS}](?<![\u1820-\u18aa][${MONGOLIAN_FORMS}])`;
+// eslint-disable-next-line no-misleading-character-class -- the ranges are of single characters
 const ACTING = new RegExp(raw`(${FLAGS})|[${ALWAYS}]|${STRAY_SIGN}|${STRAY}`, "gu");
+// eslint-disable-next-line no-misleading-character-class -- the ranges are of single characters
 const UNSEEN = new RegExp(raw`[${ALWAYS}${JOINERS}${FORMS}${MONGOLIAN_FORMS}]|${STRAY_SIGN}`, "gu");
 
 /**

@@ -47,7 +47,7 @@ export function questionCard(question) {
       el("a", { href: `#/task/${question.task}` }, exact(question.path.join(" › ") || question.agent)),
       ` ${exact(title(question))}`,
     ),
-    place(question),
+    placeOf(question),
     question.inquiries.length ? question.inquiries.map(inquiry) : call(question),
     deadline(question),
   );
@@ -65,7 +65,7 @@ export function questionCard(question) {
  * The folder in which it would run and, of another process, the machine that asks.
  * @param {Question} question
  */
-function place(question) {
+function placeOf(question) {
   const parts = [
     question.cwd ? `in ${question.cwd}` : "",
     question.place ? `asked by another process on ${question.place}` : "",

@@ -248,7 +248,8 @@ class TaskStore {
    */
   renew(id) {
     this.#stale.add(id);
-    this.#timer ||= setTimeout(() => {
+    if (this.#timer) return;
+    this.#timer = setTimeout(() => {
       const stale = [...this.#stale].slice(0, MOST_IDS);
       this.#stale.clear();
       this.#timer = 0;
