@@ -16,7 +16,7 @@ from gencode.core.messages import ToolMessage
 from gencode.core.questions import LEFT_EMPTY, Answer, Inquiry, Question, Reach
 from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.visible import exact, exact_line, visible_line
-from gencode.interfaces.render.plain_text import seconds
+from gencode.interfaces.render.number_format import seconds
 
 if TYPE_CHECKING:
     from gencode.app import GenCode

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from gencode.app import Registry
 from gencode.core.errors import UserMistake
 from gencode.interfaces.chat.agent_info import (
+    AgentDetails,
     AgentLine,
-    AgentPage,
     LintedFile,
     agent_line,
     agent_page,
@@ -87,8 +87,8 @@ async def list_agents(site: Site, asked: Asked[Nothing, Nothing]) -> Agents:
     return Agents([agent_line(each, site.gen.toolbox) for each in site.gen.agents.listing()])
 
 
-@endpoint("GET /api/agents/{name}", "view", "Everything about one agent", answer=AgentPage)
-async def get_agent(site: Site, asked: Asked[Nothing, Nothing]) -> AgentPage:
+@endpoint("GET /api/agents/{name}", "view", "Everything about one agent", answer=AgentDetails)
+async def get_agent(site: Site, asked: Asked[Nothing, Nothing]) -> AgentDetails:
     return agent_page(site.gen, asked.path["name"])
 
 
