@@ -23,7 +23,7 @@ from gencode.core.place import ClonePlace, FolderPlace, TaskPlace, WorkerCopy, W
 from gencode.core.reasons import EndReason
 from gencode.core.status import Status
 from gencode.core.task import replay
-from gencode.interfaces.http.resume_after_restart import GO_ON
+from gencode.interfaces.http.restart import GO_ON
 from gencode.tasks.service import COME_BACK
 from tests.core.test_task_fold import journal
 

@@ -51,7 +51,7 @@ from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.info_pages import CYCLE, MODES
 from gencode.interfaces.chat.notices import Notice, guarded
 from gencode.interfaces.cli.open_session import check, flags
-from gencode.interfaces.http.chat_addresses import Chats
+from gencode.interfaces.http.conversations import Chats
 from gencode.interfaces.render.agent_view import busy
 from gencode.places import workspace_at
 from gencode.questions.question_desk import QuestionDesk
