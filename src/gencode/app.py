@@ -15,10 +15,10 @@ from gencode.agents.registry import MAIN, Registry
 from gencode.agents.registry import AgentEntry as AgentEntry
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Asker
-from gencode.core.reasons import EndReason, StopCause
 from gencode.core.spec import TaskRequest
+from gencode.core.status import EndReason, StopCause
+from gencode.journal.dispatch import Handover
 from gencode.journal.event_bus import EventListener
-from gencode.journal.handover import Handover
 from gencode.journal.store import Store
 from gencode.mcp.session_servers import SCREEN_WAIT as SCREEN_WAIT
 from gencode.mcp.session_servers import Change as Change

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gencode.core.rules import Policy
-from gencode.journal.dispatch import SharedJournal
-from gencode.journal.handover import Engine
+from gencode.journal.dispatch import Engine, SharedJournal
 from gencode.journal.store import Store
 from gencode.tasks.process_engine import ProcessEngine
 

@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from gencode.core.changes import MOST_FILES, CopyChanges
 from gencode.core.errors import GenCodeError
-from gencode.core.folder_copy import FolderCopy
 from gencode.core.messages import Message, UserMessage, place_told
-from gencode.core.place import WorkerCopy
+from gencode.core.place import FolderCopy, WorkerCopy
 from gencode.core.spec import Workspace
 from gencode.journal.folder_snapshot import FolderSnapshot, ReturnedChanges, SnapshotStore, as_reason
 from gencode.permissions.paths import is_inside

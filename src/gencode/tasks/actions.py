@@ -7,7 +7,7 @@ from msgspec import structs
 
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
-from gencode.core.reasons import EndReason, StopCause, stop_cause
+from gencode.core.status import EndReason, StopCause, stop_cause
 from gencode.core.task import Task
 from gencode.tasks.argument_checks import MESSAGE, checked_bool, checked_text
 from gencode.tasks.control import StopAction, StopResult, TaskControl

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gencode.agent.call_cost import USUAL_TOKEN, taken
+from gencode.agent.call_budget import USUAL_TOKEN, taken
 from gencode.agent.tool_calls import interrupted
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import CostEstimated, DurableFact, MessageAdded, TaskEnded, TaskStarted
@@ -28,8 +28,7 @@ from gencode.core.messages import (
     UserMessage,
     unanswered,
 )
-from gencode.core.reasons import DIED, LOST, EndReason, StopCause
-from gencode.core.status import Status
+from gencode.core.status import DIED, LOST, EndReason, Status, StopCause
 from gencode.core.task import Task, replay, transcript_of
 from gencode.journal.dispatch import SharedJournal
 from gencode.journal.owner import fate, new_owner

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 
 from gencode.agent.recorder import Recorder
-from gencode.agent.seat import RunSetup
+from gencode.agent.run_setup import RunSetup
 from gencode.core.messages import Message
-from gencode.files.file_memory import last_known, recall
+from gencode.files.file_versions import last_known, recall
 
 
 async def restore_known_files(seat: RunSetup, record: Recorder, transcript: Sequence[Message]) -> None:
@@ -14,9 +14,9 @@ async def restore_known_files(seat: RunSetup, record: Recorder, transcript: Sequ
 
     What came from a file may claim to know anything, and knows nothing.
     """
-    from gencode.agent.artifacts import files_in
+    from gencode.agent.output_files import result_files
 
-    for file in files_in(record.folder) if record.folder else ():
+    for file in result_files(record.folder) if record.folder else ():
         seat.gate.hand_out(file)
     if not record.task.imported:
         await recall_files(seat, transcript)

@@ -14,10 +14,10 @@ from gencode.agent.work_queue import Slot
 from gencode.core.errors import GenCodeError, StoreUnavailable, UserMistake
 from gencode.core.events import Event, TaskCreated
 from gencode.core.ids import new_id
-from gencode.core.reasons import EndReason, StopCause
+from gencode.core.status import EndReason, StopCause
 from gencode.core.task import Task, fold
+from gencode.journal.dispatch import Engine, EngineProcess, Handover
 from gencode.journal.event_bus import EventBus
-from gencode.journal.handover import Engine, EngineProcess, Handover
 from gencode.journal.store import Store
 from gencode.tasks.crash_recovery import stop_anywhere
 from gencode.tasks.liveness import ProcessLiveness

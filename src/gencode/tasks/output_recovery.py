@@ -3,7 +3,7 @@
 import logging
 from pathlib import Path
 
-from gencode.agent.output_file import is_whole, rewrite
+from gencode.agent.output_files import is_whole, rewrite
 from gencode.core.errors import CorruptFact
 from gencode.core.events import Event
 from gencode.core.outcome import output_file

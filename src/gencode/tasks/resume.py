@@ -10,8 +10,7 @@ from gencode.core.events import TaskCreated
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, Workspace
 from gencode.core.task import Task
-from gencode.journal.dispatch import SharedJournal
-from gencode.journal.handover import Handover
+from gencode.journal.dispatch import Handover, SharedJournal
 from gencode.journal.store import Store
 from gencode.permissions.chain import Chain, ChainLink, Root, narrowed, rebuilt
 from gencode.sessions.caller import Caller, chain_link

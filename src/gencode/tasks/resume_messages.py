@@ -9,9 +9,8 @@ from gencode.core.errors import Conflict
 from gencode.core.events import Event, MessageAdded, TaskQueued, TaskStarted
 from gencode.core.messages import Message, NoticeKind, SystemNotice, UserMessage, place_told
 from gencode.core.place import ClonePlace, FolderPlace, TaskPlace, WorkerCopy, WorktreePlace
-from gencode.core.reasons import EndReason
 from gencode.core.spec import Workspace
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import Task, transcript_of
 from gencode.journal.store import PostedMessage
 from gencode.tasks.task_folders import TaskFolder

@@ -5,7 +5,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from gencode.agent.output_schema_notice import Form
+from gencode.agent.final_answer import Form
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated, TaskQueued, TaskStarted
 from gencode.core.spec import AgentSpec, TaskRequest

@@ -32,7 +32,7 @@ from gencode.core.messages import Image, ToolMessage, UserMessage
 from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import Notice, ended_meanwhile, guarded, notice_of
 from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED, was_hit
 from gencode.interfaces.render.agent_tree import busy

@@ -14,7 +14,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.rules import RuleSource, parse_mode
 from gencode.core.spec import TaskRequest
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.info_pages import (
     budget_page,

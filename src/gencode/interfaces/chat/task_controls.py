@@ -12,10 +12,9 @@ from gencode.budgets.limits import Spent, no_budget
 from gencode.core.budget import Budget, amount_of
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
-from gencode.core.reasons import EndReason, StopCause, stop_cause
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status, StopCause, stop_cause
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import named
 from gencode.interfaces.render.number_format import Bar, bar_text, bars
 from gencode.tasks.actions import StruckTask, TaskAction

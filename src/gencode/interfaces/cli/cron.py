@@ -7,13 +7,13 @@ from typing import Any
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
-from gencode.core.visible import visible
+from gencode.core.text import visible
 from gencode.interfaces.chat.schedule_runner import scheduler_of
 from gencode.interfaces.cli.open_session import flags, opened
 from gencode.interfaces.cli.piped_input import whole_input
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note, table
-from gencode.schedule.appointments import JobRequest, ScheduledJob
+from gencode.schedule.scheduled_jobs import JobRequest, ScheduledJob
 
 
 def listed(args: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from gencode.core.events import PassingFact, ProgressMade
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.render.plain_text import Notes, note
 from gencode.journal.dispatch import MissingWorker, NoWorkerReason, SharedJournal
 from gencode.tasks.crash_recovery import close_unclaimed

@@ -11,7 +11,7 @@ from typing import Literal, cast
 from msgspec import Struct
 
 from gencode.core.rules import Mode
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 
 Kind = Literal["words", "files", "dirs", "open"]
 """What is offered: words, the shell's own files or folders, or words that are not whole yet."""

@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from gencode.app import GenCode
 from gencode.core.outcome import Outcome
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.render.plain_text import seconds
 from gencode.journal.owner import process_of, suspended
 from gencode.tasks.one_task_process import runs_one_task

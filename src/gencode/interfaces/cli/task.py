@@ -12,7 +12,7 @@ from gencode.app import GenCode
 from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome, refusals, titled
 from gencode.core.spec import TaskRequest
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.cli.foreground_run import follow, painter_for
 from gencode.interfaces.cli.open_session import check, opened
 from gencode.interfaces.cli.piped_input import whole_input

@@ -9,7 +9,7 @@ import msgspec
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import all_named
 from gencode.interfaces.chat.task_controls import INTERRUPTED, bounded, with_ids
 from gencode.interfaces.cli.foreground_run import follow, painter_for

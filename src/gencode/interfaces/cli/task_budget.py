@@ -4,7 +4,7 @@ import argparse
 
 import msgspec
 
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.task_controls import bounded, bounds_page
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.event_loop_runner import run_to_end

@@ -15,9 +15,9 @@ from gencode.core.events import Event
 from gencode.core.outcome import Outcome, RunOutcome, page_of
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
+from gencode.core.subsession_events import wire, wire_line
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
-from gencode.core.wire import wire, wire_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import all_named
 from gencode.interfaces.chat.task_controls import STOPPED, with_ids
 from gencode.interfaces.cli.foreground_run import follow, painter_for, refused_of, tell_ending, tell_refused

@@ -10,7 +10,7 @@ import msgspec
 from gencode.app import GenCode
 from gencode.core.events import CallDecided, Event, MessageAdded, TranscriptCompacted
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from gencode.core.visible import visible, visible_line
+from gencode.core.text import visible, visible_line
 
 RESULT_LINES = 8
 

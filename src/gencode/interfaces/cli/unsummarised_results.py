@@ -5,9 +5,8 @@ It is shown to the person as it is, without asking a model.
 
 from collections.abc import Mapping, Sequence
 
-from gencode.core.receipts import receipt
 from gencode.core.status import Status
-from gencode.core.task import Task
+from gencode.core.task import Task, receipt
 from gencode.interfaces.render.agent_view import CUT_SHORT, AgentView, View, seen
 from gencode.interfaces.render.number_format import name_of
 from gencode.tasks.delivery import as_sent, undelivered

@@ -9,7 +9,7 @@ from gencode.app import GenCode
 from gencode.interfaces.chat.schedule_runner import scheduler_of
 from gencode.interfaces.render.plain_text import note
 from gencode.journal.store import Store
-from gencode.schedule.appointments import ScheduledJob
+from gencode.schedule.scheduled_jobs import ScheduledJob
 from gencode.tasks.scheduler import Scheduler
 
 LOOK_SECONDS = 1.0

@@ -12,14 +12,13 @@ from collections import defaultdict
 from pathlib import Path
 
 from gencode.app import GenCode
+from gencode.channels.address import Address, parse_address
 from gencode.channels.outbox import LONGEST, Outbox, OutgoingMessage
-from gencode.core.address import Address, parse_address
 from gencode.core.errors import GenCodeError, UnknownName, UserMistake
 from gencode.core.events import CommandEnded, Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage
-from gencode.core.reasons import StopCause
 from gencode.core.spec import AgentSpec
-from gencode.core.status import Status
+from gencode.core.status import Status, StopCause
 from gencode.core.task import Task
 from gencode.interfaces.http.chat_addresses import SESSION, Chats, Line
 from gencode.interfaces.http.hub import Hub

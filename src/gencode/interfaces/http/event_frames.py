@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from gencode.core.events import Event
-from gencode.core.wire import wire
+from gencode.core.subsession_events import wire
 
 SHORT = 240
 """So many characters of a text are told to who only wants to know what happens."""

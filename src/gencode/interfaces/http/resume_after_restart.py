@@ -10,9 +10,8 @@ from gencode.app import GenCode
 from gencode.core.errors import GenCodeError
 from gencode.core.ids import stamp
 from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
-from gencode.core.reasons import EndReason, StopCause
 from gencode.core.spec import TaskRequest
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status, StopCause
 from gencode.core.task import Task, transcript_of
 from gencode.interfaces.http.leader_lock import turn_at
 from gencode.journal.store import TaskQuery

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.core.outcome import PAGE, Outcome
+from gencode.core.subsession_events import wire
 from gencode.core.task import Task, replay
-from gencode.core.wire import wire
 from gencode.interfaces.http.endpoints import Asked, Nothing, endpoint
 from gencode.interfaces.http.event_frames import Cursor, read_cursor
 from gencode.interfaces.http.event_stream import EventStream

@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from gencode.app import GenCode
 from gencode.core.errors import GenCodeError
 from gencode.core.outcome import Outcome
-from gencode.core.reasons import EndReason, StopCause
+from gencode.core.status import EndReason, StopCause
 from gencode.interfaces.mcp_server.elicitation import PATIENCE, InRounds
 from gencode.tasks.running_task import RunningTask
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from gencode.core.errors import UserMistake
-from gencode.core.visible import exact_line
+from gencode.core.text import exact_line
 
 HERE = ("", "localhost")
 MOST_SHOWN = 5

@@ -8,8 +8,8 @@ from typing import Any
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
-from gencode.core.reasons import EndReason, StopCause
 from gencode.core.rules import Action, Mode, Policy, Rule, parse_mode
+from gencode.core.status import EndReason, StopCause
 from gencode.permissions.paths import PATH_TOOLS
 from gencode.settings import load
 

@@ -28,9 +28,8 @@ from gencode.core.events import (
 from gencode.core.ids import SHELL, moment
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from gencode.core.outcome import title_of, titled
-from gencode.core.receipts import handed_over
 from gencode.core.status import Status
-from gencode.core.task import RefusedToolCall, Task, with_refusal
+from gencode.core.task import RefusedToolCall, Task, handed_over, with_refusal
 
 STEP_ROOM = 200
 MOST_ENDS = 8

@@ -5,7 +5,7 @@ from msgspec import Struct
 from gencode.core.budget import Budget
 from gencode.core.messages import Usage
 from gencode.core.status import Status
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.render.agent_view import AgentView
 from gencode.interfaces.render.plain_text import seconds
 

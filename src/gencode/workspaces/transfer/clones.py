@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.core.folder_copy import FolderCopy
+from gencode.core.place import FolderCopy
 from gencode.journal.folder_snapshot import MOST_COMMITS, FolderSnapshot, safe_remote
 from gencode.workspaces.transfer.checkout import Checkout, checkout_at, has, key_at
 from gencode.workspaces.worktrees.git import Git
