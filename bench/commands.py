@@ -21,8 +21,8 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.commands import Commands
-from gencode.sandbox.processes.running import Running
+from gencode.sandbox.processes.command_runner import Commands
+from gencode.sandbox.processes.running_command import Running
 
 ORDINARY = "sleep 300 & (sleep 300 | cat) & echo ready; sleep 300; : WORD"
 HOSTILE = """

@@ -1,7 +1,7 @@
 """The Python API: `GenCode`, and what the interfaces use beside it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
@@ -10,35 +10,60 @@ import msgspec
 
 from gencode.agent.models import Model
 from gencode.agent.ports import Provider
-from gencode.agent.toolbox import MCP, Tool
+from gencode.agent.toolbox import MCP, Tool, Toolbox
 from gencode.agents.registry import MAIN, Registry
 from gencode.agents.registry import AgentEntry as AgentEntry
+from gencode.agents.skills import Skills
+from gencode.api import (
+    Budgets,
+    History,
+    ImportedTask,
+    Models,
+    RunningTasks,
+    SentMessage,
+    TaskJournal,
+    Workers,
+)
+from gencode.channels.address import Address
+from gencode.core.budget import Budget
+from gencode.core.events import Event
+from gencode.core.messages import UserMessage
 from gencode.core.outcome import Outcome
-from gencode.core.questions import Asker
-from gencode.core.spec import TaskRequest
+from gencode.core.questions import Asker, QuestionStore
+from gencode.core.rules import Mode, Policy
+from gencode.core.spec import AgentSpec, TaskRequest, Workspace
 from gencode.core.status import EndReason, StopCause
-from gencode.journal.dispatch import Handover
+from gencode.core.task import Task
+from gencode.journal.dispatch import Handover, SharedJournal
 from gencode.journal.event_bus import EventListener
-from gencode.journal.store import Store
+from gencode.journal.store import Store, TaskQuery
 from gencode.mcp.session_servers import SCREEN_WAIT as SCREEN_WAIT
 from gencode.mcp.session_servers import Change as Change
 from gencode.mcp.session_servers import ServerReport as ServerReport
 from gencode.mcp.session_servers import ServerState as ServerState
+from gencode.mcp.session_servers import SessionServers
 from gencode.mcp.session_servers import describe_servers as describe_servers
 from gencode.permissions.explanation import Explanation
+from gencode.permissions.trust import FolderTrust
+from gencode.settings import Settings
 from gencode.stores.memory import MemoryStore
 from gencode.stores.open_store import open_store as open_store
 from gencode.stores.sqlite_schema import VERSION
 from gencode.stores.sqlite_schema import migrate as migrate
-from gencode.tasks.actions import StruckTask, TaskAction
-from gencode.tasks.argument_checks import checked_text
-from gencode.tasks.crash_recovery import close_task
+from gencode.tasks.actions import INTERRUPTED, STOPPED, StruckTask, TaskAction
+from gencode.tasks.argument_checks import MESSAGE, TASK, checked_text
+from gencode.tasks.crash_recovery import close_task, recover_folder
+from gencode.tasks.delivery import worth_a_turn
 from gencode.tasks.explain_call import CallExplainer
 from gencode.tasks.fork import EventNumber, Fork
 from gencode.tasks.handle import ConversationTurn, Handle, TaskOptions, task_request
+from gencode.tasks.history import Replay
+from gencode.tasks.liveness import FolderLiveness
+from gencode.tasks.other_process import DetachedTask
 from gencode.tasks.process_engine import WorkOrder as WorkOrder
 from gencode.tasks.running_task import LocalTask, RunningTask
 from gencode.tasks.service import Prompt
+from gencode.tasks.watch import readable_events
 from gencode.tools.catalog import TOOLS as TOOLS
 from gencode.tools.file_search import find_ripgrep as find_ripgrep
 from gencode.wiring import Components, opened
@@ -46,7 +71,11 @@ from gencode.wiring import agents_if_trusted as agents_if_trusted
 from gencode.wiring import started_if_trusted as started_if_trusted
 
 if TYPE_CHECKING:
+    from gencode.channels.outbox import Outbox
     from gencode.mcp.servers import ServerCandidate as ServerCandidate
+    from gencode.schedule.scheduled_jobs import JobCalendar, ScheduledJob
+    from gencode.tasks.compare_runs import Comparison
+    from gencode.tasks.scheduler import OpenFolderOf, Scheduler
 
 SCHEMA_VERSION = VERSION
 CALLER_CANCELLED = StopCause(EndReason.CALLER_GONE, "whoever waited for it was cancelled")
@@ -65,36 +94,16 @@ class GenCode:
     """One open GenCode: a workspace, a journal, agents, models and tools. Use `GenCode.open`."""
 
     def __init__(self, parts: Components) -> None:
-        self.settings = parts.settings
-        self.workspace = parts.workspace
-        self.store = parts.store
-        self.supervisor = parts.supervisor
-        self.bus = parts.bus
-        self.project = parts.project
-        self.library = parts.library
-        self.switchboard = parts.switchboard
-        self.models = parts.models
-        self.plugins = parts.plugins
-        self.secretary = parts.secretary
-        self.toolbox = parts.toolbox
-        self._named = parts.named_tools
-        self.root = parts.root
-        self.servers = parts.servers
-        self.seating = parts.seating
-        self.watch = parts.watch
-        self.reach = parts.reach
-        self.records = parts.records
-        self.session = parts.session
-        self.workplaces = parts.workplaces
-        self.processes = parts.processes
-        self.delegation = parts.delegation
-        self.work = parts.work
-        self.verbs = parts.verbs
-        self.history = parts.history
-        self.find, self.outcome_of = self.records.find, self.records.outcome_of
-        self.set_budget = self.work.set_budget
-        past = self.history
-        self.journal, self.replay, self.difference = past.journal, past.replay, past.difference
+        """Use `GenCode.open` instead."""
+        self._parts = parts
+        self.history = History(parts)
+        """Reads the journal: the tasks of every process."""
+        self.running = RunningTasks(parts)
+        """The tasks and background commands of this process."""
+        self.models = Models(parts)
+        """The models that can be used, and what they cost."""
+        self.budgets = Budgets(parts)
+        """What conversations and tasks may spend."""
 
     @classmethod
     @asynccontextmanager
@@ -116,14 +125,92 @@ class GenCode:
             yield cls(parts)
 
     @property
+    def settings(self) -> Settings:
+        """The settings of this session."""
+        return self._parts.settings
+
+    @property
+    def workspace(self) -> Workspace:
+        """The folder that is worked in."""
+        return self._parts.workspace
+
+    @property
+    def project(self) -> FolderTrust:
+        """What the folder brings, and whether a person trusts it."""
+        return self._parts.project
+
+    @property
     def agents(self) -> Registry:
         """The agents there are, as their files are now."""
-        return self.library.agents
+        return self._parts.library.agents
+
+    @property
+    def skills(self) -> Skills:
+        """The skills there are, as their files are now."""
+        return self._parts.library.skills
+
+    @property
+    def toolbox(self) -> Toolbox:
+        """Every tool by its name, those of plugins and of this program included."""
+        return self._parts.toolbox
+
+    @property
+    def plugin_warnings(self) -> Sequence[str]:
+        """Why plugins could not be loaded."""
+        return self._parts.plugins.warnings
+
+    @property
+    def mcp_servers(self) -> SessionServers:
+        """The MCP servers of the settings, the folder and the agents."""
+        return self._parts.servers
 
     @property
     def model(self) -> Model:
         """The main agent's model: the one that was chosen, or named, or the usual one."""
-        return self.session.model.current
+        return self._parts.session.model.current
+
+    @property
+    def policy(self) -> Policy:
+        """The permission mode and the rules of this session."""
+        return self._parts.root.policy
+
+    def set_policy(self, policy: Policy) -> None:
+        """Go on under another policy; it applies to running agents, too."""
+        self._parts.root.policy = policy
+
+    def switch_mode(self, mode: Mode) -> None:
+        """Go on in another permission mode; it applies to running agents, too."""
+        self._parts.root.switch(mode)
+
+    @property
+    def schedule(self) -> "JobCalendar":
+        """The scheduled jobs."""
+        return self._parts.secretary.calendar
+
+    @property
+    def outbox(self) -> "Outbox":
+        """Sends messages to people through channels."""
+        return self._parts.secretary.outbox
+
+    def reply_through(self, session: str, address: Address) -> None:
+        """Note the channel through which the person of a conversation speaks: it gets what agents send."""
+        self._parts.secretary.comes_from(session, address)
+
+    @property
+    def questions(self) -> QuestionStore:
+        """The questions of agents of every process that wait for an answer."""
+        return self._parts.store.questions
+
+    @property
+    def workers(self) -> Workers | None:
+        """The workers of a shared database; None where there can be none."""
+        store = self._parts.store
+        return Workers(store, store) if isinstance(store, SharedJournal) else None
+
+    @property
+    def uses_workers(self) -> bool:
+        """Whether tasks in processes of their own run on the workers of a shared database."""
+        return self._parts.processes.far
 
     @overload
     async def task(
@@ -155,31 +242,44 @@ class GenCode:
         job = await self.start_resume(task, task_request("", prompt, options, background=background))
         return self._handle(job) if background else await self.outcome(job)
 
-    async def stop(self, task: str, *, keep: bool = False, tree: bool = False) -> StruckTask:
-        """Stop a task, whichever process runs it, and what it waits for; its outcome, and all that was hit.
+    async def stop(
+        self, task: str, *, keep: bool = False, tree: bool = False, why: StopCause = STOPPED
+    ) -> StruckTask:
+        """Stop a task, whichever process runs it, and what it waits for; its outcome, and all that stopped.
 
         With `keep` it first says in one turn what it has found; `tree` also stops what it sent to the
         background.
         """
-        return await self.verbs.stop(task, keep=keep, tree=tree)
+        return await self._parts.verbs.stop(task, keep=keep, tree=tree, why=why)
 
-    async def send(self, task: str, message: str) -> tuple[Outcome, bool]:
-        """Say something to a task, whichever process runs it; its outcome, and whether that woke it.
-
-        A running agent hears it before its next reply, one that has ended goes on with it.
-        """
-        return await self.verbs.steer(task, message)
-
-    async def interrupt(self, task: str, message: str = "") -> StruckTask:
-        """Cut what a task does at this moment; its outcome, and all that was hit.
+    async def interrupt(self, task: str, message: str = "", *, why: StopCause = INTERRUPTED) -> StruckTask:
+        """Interrupt what a task does at this moment; its outcome, and all that was interrupted.
 
         An agent goes on from there, a conversation's turn is over.
         """
-        return await self.verbs.interrupt(task, message)
+        return await self._parts.verbs.interrupt(task, message, why=why)
 
     async def hits(self, task: str, verb: TaskAction) -> list[Outcome]:
-        """What a verb (interrupt, steer, keep, stop or tree) would hit now, the task itself first."""
-        return await self.verbs.hits(task, verb)
+        """What a verb (interrupt, steer, keep, stop or tree) would affect now, the task itself first."""
+        return await self._parts.verbs.hits(task, verb)
+
+    async def send(self, task: str, message: str, *, here: bool = False) -> SentMessage:
+        """Send a message to a task, whichever process runs it; the task then, and whether it was resumed.
+
+        A running agent reads it before its next reply; one that has ended goes on with it, in a process of
+        its own where that is possible, unless it should be `here`.
+        """
+        now, resumed = await self._parts.work.send(task, checked_text(MESSAGE, message), here=here)
+        return SentMessage(await self.outcome_of(now), resumed)
+
+    async def post(self, task: str, message: str) -> Task:
+        """Leave a message for a task by its whole id, without resuming one that has ended; the task then."""
+        return await self._parts.reach.send(task, message)
+
+    async def send_to_background(self, task: str) -> Outcome:
+        """Let whoever waits for a task go on without it; its outcome then."""
+        found = await self.find(task)
+        return await self.history.outcome(await self._parts.reach.move_to_background(found.id))
 
     @overload
     async def fork(
@@ -211,63 +311,115 @@ class GenCode:
         **options: Unpack[TaskOptions],
     ) -> Outcome | Handle:
         """Run a new task that begins with what another one had said and heard up to fact number `at`."""
-        job = await self.work.fork(task, Fork(at), task_request("", prompt, options, background=background))
+        job = await self._parts.work.fork(
+            task, Fork(at), task_request("", prompt, options, background=background)
+        )
         return self._handle(job) if background else await self.outcome(job)
 
     def ask(self, prompt: str, *, session: str | None = None, agent: str = "") -> ConversationTurn:
         """Say something in the main conversation: iterate over the events, or await `.outcome()`."""
-        return ConversationTurn(self.bus, lambda: self.start_turn(prompt, session, agent), self.outcome)
+        return ConversationTurn(
+            self._parts.bus, lambda: self.start_turn(prompt, session, agent), self.outcome
+        )
+
+    async def set_budget(self, task: str, budget: Budget | Mapping[str, float | None]) -> Budget:
+        """Let a task spend so much over its whole life, with everything below it, running or not.
+
+        UserMistake when less is left above it.
+        """
+        return await self._parts.work.set_budget(task, budget)
+
+    async def find(self, task: str, *, conversation: bool = False) -> Task:
+        """The stored state of a task by its id, which may be shortened while it is unambiguous.
+
+        UnknownName offers other tasks, or with `conversation` other conversations.
+        """
+        return await self._parts.records.find(task, conversation=conversation)
+
+    async def outcome_of(self, task: Task) -> Outcome:
+        """A stored task in its public shape, with the usage of everything below it."""
+        return await self._parts.records.outcome_of(task)
+
+    async def journal(self, task: str, after: int = 0) -> TaskJournal:
+        """The events of a task by its whole id, after a sequence number, as far as they can be read."""
+        events, problem = await readable_events(self._parts.store, checked_text(TASK, task), after)
+        return TaskJournal(events, str(problem or ""))
+
+    async def replay(self, task: str) -> Replay:
+        """Replay a task and everything below it from the journal; whether that leads to the stored state."""
+        return await self._parts.history.replay(task)
+
+    async def difference(self, task: str, other: str) -> "Comparison":
+        """Where two runs differ: in what was read, said, called and given, and in all below them."""
+        return await self._parts.history.difference(task, other)
 
     async def tasks(self, parent: str | None = None) -> list[Outcome]:
-        """The tasks of subagents, oldest first; with `parent`, those that it asked for."""
-        return await self.records.sent_by(parent)
+        """The tasks of subagents, oldest first; with `parent`, those that it started."""
+        return await self._parts.records.sent_by(parent)
 
     async def get(self, task: str) -> Outcome:
         """One task by its id, which may be shortened while it is unambiguous."""
-        return await self.records.get(await self.find(task))
+        return await self.history.outcome(await self.find(task))
 
     async def show(self, task: str) -> Outcome:
-        """One task with its transcript and the gate's decisions."""
-        return await self.records.show(await self.find(task))
+        """One task with its transcript and permission decisions."""
+        return await self.history.with_transcript(await self.find(task))
+
+    async def delete(self, task: str) -> list[str]:
+        """Delete a task that no other task started, with everything below it; the ids of what is gone."""
+        return await self._parts.records.delete(await self.find(task))
 
     async def export(self, task: str) -> str:
         """The journal of one task as JSONL."""
         from gencode.stores.jsonl import export_task
 
-        return export_task(await self.store.lines((await self.find(task)).id))
+        return export_task(await self._parts.store.lines((await self.find(task)).id))
 
-    async def take_in(self, text: str) -> tuple[Outcome, list[str]]:
-        """Keep an exported task; its outcome, and what could not be read of it."""
+    async def take_in(self, text: str) -> ImportedTask:
+        """Import an exported task; its outcome, and what could not be read of it."""
         from gencode.stores.jsonl import import_task
 
+        store = self._parts.store
         journal = import_task(checked_text("journal of a task", text))
-        await self.store.adopt(journal.imported(str(self.workspace.cwd)))
+        await store.adopt(journal.imported(str(self.workspace.cwd)))
         task = journal.events[0].task
-        await close_task(self.store, task, self.supervisor.owner)
-        return await self.get(task), journal.warnings
+        await close_task(store, task, self._parts.supervisor.owner)
+        return ImportedTask(await self.get(task), journal.warnings)
 
     def listen(self) -> EventListener:
         """Everything that happens from now on; close the listener when done."""
-        return self.bus.listen()
+        return self._parts.bus.listen()
 
     async def start_task(self, request: TaskRequest) -> RunningTask:
         """Start one subagent without a main conversation: the settings are its root policy."""
-        return await self.work.start(request)
+        return await self._parts.work.start(request)
 
     async def start_resume(self, task: str, request: TaskRequest) -> RunningTask:
         """Go on with an earlier task, as it was; with a conversation, as the settings are now."""
         found = await self.find(task)
         if found.conversation and request.output_schema is None:
             return await self.start_turn(request.prompt, found.id, found.agent)
-        return await self.work.resume(found.id, request)
+        return await self._parts.work.resume(found.id, request)
+
+    async def start_fork(self, task: str, fork: Fork, request: TaskRequest) -> RunningTask:
+        """Start a new task that begins with what another one knew at some point."""
+        return await self._parts.work.fork(task, fork, request)
 
     async def detach(self, request: TaskRequest) -> Outcome:
         """Start one subagent, or go on with an earlier one, in a process that outlives this one."""
-        return await self.get(await self.work.detach(request))
+        return await self.get(await self._parts.work.detach(request))
+
+    async def detach_fork(self, task: str, fork: Fork, request: TaskRequest) -> DetachedTask:
+        """Start a fork in a process that outlives this one, or on a worker that has its folder."""
+        return await self._parts.work.fork_detached(task, fork, request)
+
+    async def fork_in_background(self, task: str, fork: Fork, request: TaskRequest) -> Outcome:
+        """Start a fork that nobody waits for: here, or on a worker where its folder is not here."""
+        return await self.outcome_of(await self._parts.work.fork_in_background(task, fork, request))
 
     async def take_on(self, handover: Handover) -> RunningTask:
         """Start what another process handed over to this one."""
-        return await self.work.take_on(handover)
+        return await self._parts.work.take_on(handover)
 
     async def start_turn(
         self,
@@ -283,20 +435,52 @@ class GenCode:
         A new conversation gets the id it is `named` by, if that is free. With `waits` it also waits for its
         background commands; else their end is told in the next turn.
         """
-        other = checked_text("agent", agent) not in ("", MAIN)
-        spec = self.agents.find(agent) if other else self.agents.main(self._named)
-        return await self.work.turn(spec, prompt, session, named=named, waits=waits)
+        return await self._parts.work.turn(self._leader(agent), prompt, session, named=named, waits=waits)
+
+    async def start_follow_up(
+        self, session: str, agent: str = "", said: UserMessage | None = None
+    ) -> LocalTask | None:
+        """Start a turn of an idle conversation for what has come to it: messages, results, or what is `said`.
+
+        None when nothing waits that is worth a turn; `MessageKept` when the budget is spent.
+        """
+        return await self._parts.work.hear(self._leader(agent), session, said)
+
+    async def has_news(self, session: Task) -> bool:
+        """Whether something has come to an idle conversation that is worth a turn."""
+        if await self.history.unread(session.id) or self._parts.work.commands_ended(session):
+            return True
+        return worth_a_turn(session, await self.history.tasks(TaskQuery(parent=session.id)))
+
+    async def compact(self, session: str, agent: str = "") -> bool:
+        """Summarise an idle conversation; False when there is too little of it."""
+        return await self._parts.work.compact(self._leader(agent), session)
+
+    async def recover(self, tell: Callable[[Event], Awaitable[None]] | None = None) -> None:
+        """Until cancelled, close tasks of this folder whose process hangs; `tell` gets notices of them."""
+        parts = self._parts
+        liveness = FolderLiveness(parts.store, self.workspace.root, parts.supervisor.timing, tell)
+        await recover_folder(parts.store, liveness)
+
+    def scheduler(
+        self, opening: "OpenFolderOf", tell: Callable[[str], None], mine: "Callable[[ScheduledJob], bool]"
+    ) -> "Scheduler":
+        """Runs the scheduled jobs that are `mine`; `tell` gets a line about each that ended or was missed."""
+        from gencode.tasks.scheduler import Scheduler
+
+        return Scheduler(self._parts.store, self.outbox, opening, tell, mine)
 
     def explain(
         self, tool: str, arguments: dict[str, Any], *, agent: str = "", background: bool = False
     ) -> Explanation:
-        """What would be decided about a call of the main agent, or of one that it would send."""
+        """What would be decided about a call of the main agent, or of one that it would start."""
+        parts = self._parts
         spec = self.agents.find(agent) if checked_text("agent", agent) else None
-        who = spec or self.agents.main(self._named)
+        who = spec or self.agents.main(parts.named_tools)
         served = checked_text("tool", tool).startswith(MCP)
-        foresight = CallExplainer(self.seating, self.toolbox, self.servers.tools(who) if served else ())
-        found = foresight.explain(tool, arguments, self.session.caller(), spec, background=background)
-        absent = self.servers.absent(who, tool) if served else None
+        foresight = CallExplainer(parts.seating, parts.toolbox, parts.servers.tools(who) if served else ())
+        found = foresight.explain(tool, arguments, parts.session.caller(), spec, background=background)
+        absent = parts.servers.absent(who, tool) if served else None
         return msgspec.structs.replace(found, notes=(*found.notes, absent.why)) if absent else found
 
     async def outcome(self, job: RunningTask) -> Outcome:
@@ -308,4 +492,88 @@ class GenCode:
             raise
 
     def _handle(self, job: RunningTask) -> Handle:
-        return Handle(job, self.bus, self.store, self.outcome_of, self.verbs)
+        return Handle(job, self._parts.bus, self._parts.store, self.outcome_of, self._parts.verbs)
+
+    def _leader(self, agent: str) -> AgentSpec:
+        """The agent that leads a conversation."""
+        if checked_text("agent", agent) not in ("", MAIN):
+            return self.agents.find(agent)
+        return self.agents.main(self._parts.named_tools)
+
+    # The parts below are used by interfaces that are not converted yet.
+
+    @property
+    def store(self):  # transitional
+        return self._parts.store
+
+    @property
+    def supervisor(self):  # transitional
+        return self._parts.supervisor
+
+    @property
+    def bus(self):  # transitional
+        return self._parts.bus
+
+    @property
+    def library(self):  # transitional
+        return self._parts.library
+
+    @property
+    def switchboard(self):  # transitional
+        return self._parts.switchboard
+
+    @property
+    def plugins(self):  # transitional
+        return self._parts.plugins
+
+    @property
+    def secretary(self):  # transitional
+        return self._parts.secretary
+
+    @property
+    def root(self):  # transitional
+        return self._parts.root
+
+    @property
+    def servers(self):  # transitional
+        return self._parts.servers
+
+    @property
+    def seating(self):  # transitional
+        return self._parts.seating
+
+    @property
+    def watch(self):  # transitional
+        return self._parts.watch
+
+    @property
+    def reach(self):  # transitional
+        return self._parts.reach
+
+    @property
+    def records(self):  # transitional
+        return self._parts.records
+
+    @property
+    def session(self):  # transitional
+        return self._parts.session
+
+    @property
+    def workplaces(self):  # transitional
+        return self._parts.workplaces
+
+    @property
+    def processes(self):  # transitional
+        return self._parts.processes
+
+    @property
+    def delegation(self):  # transitional
+        return self._parts.delegation
+
+    @property
+    def work(self):  # transitional
+        return self._parts.work
+
+    @property
+    def verbs(self):  # transitional
+        return self._parts.verbs

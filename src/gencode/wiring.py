@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -24,8 +24,7 @@ from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, Workspace
 from gencode.core.task import Task
 from gencode.files.file_versions import FileVersions
-from gencode.fleet.choose_engine import engine_for
-from gencode.journal.dispatch import Engine
+from gencode.journal.dispatch import Engine, SharedJournal
 from gencode.journal.event_bus import EventBus
 from gencode.journal.store import Store
 from gencode.mcp.session_servers import FILES, SessionServers, Tables, server_commands
@@ -61,6 +60,7 @@ from gencode.tasks.history import TaskHistory
 from gencode.tasks.liveness import LivenessTimeouts
 from gencode.tasks.other_process import OtherProcesses
 from gencode.tasks.plan import TaskPlanner
+from gencode.tasks.process_engine import ProcessEngine
 from gencode.tasks.records import TaskRecords
 from gencode.tasks.resume import CallerFactory
 from gencode.tasks.seat_builder import SeatBuilder, SeatDefaults
@@ -346,7 +346,7 @@ async def opened(
         if store is None:
             store = await open_store(database(), chosen.durability, chosen.database_url)
             stack.push_async_callback(store.close)
-        engine = engine_for(store, gen_home(), workspace.cwd, flags, policy) if alone else None
+        engine = _engine_for(store, gen_home(), workspace.cwd, flags, policy) if alone else None
         telemetry = await stack.enter_async_context(Telemetry(chosen.telemetry, chosen.telemetry_content))
         timing = LivenessTimeouts(chosen.stall_seconds, chosen.silence_seconds)
         supervisor = Supervisor(store, SlotPool(chosen.max_agents, chosen.agent_caps), timing)
@@ -382,3 +382,17 @@ async def opened(
                 desk.attend(str(workspace.cwd), background=chosen.background_questions)
             )
         yield built
+
+
+def _engine_for(store: Store, home: Path, cwd: Path, flags: Mapping[str, Any], policy: Policy) -> Engine:
+    """The engine for a journal: processes beside a file, workers beside a database.
+
+    What a queue needs is loaded only with a shared database. `policy` is what applies here: by the `flags`
+    and by the settings that only this machine has.
+    """
+    if isinstance(store, SharedJournal):
+        from gencode.fleet.fleet_engine import FleetEngine
+        from gencode.fleet.workspace_transfer import Shared
+
+        return FleetEngine(cast(Shared, store), cwd, flags, home, policy)
+    return ProcessEngine(home, cwd, flags)

@@ -14,7 +14,7 @@ from gencode.agent.hooks import MOST_GIVEN, MOST_KEPT, HookContext, HookResult, 
 from gencode.agent.toolbox import Toolbox, ToolContext, tool
 from gencode.core.messages import ToolCall, ToolResult
 from gencode.core.spec import Workspace
-from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.command_runner import Commands
 
 CALL = ToolCall("c1", "Edit", {"file_path": "a.py", "text": "ünï \ud800"})
 

@@ -55,6 +55,22 @@ async def test_an_interrupt_is_heard_once_for_each_time_it_was_asked_for(open_st
     assert await store.asked("you") == [(yours.task, TaskSignal.INTERRUPT)]
 
 
+async def test_a_budget_is_heard_once_and_takes_the_place_of_nothing(open_store: OpenStore) -> None:
+    store = await open_store()
+    lease = await store.create(TaskCreated(), "me")
+    for wishes, heard in (
+        ((TaskSignal.BUDGET,), TaskSignal.BUDGET),
+        ((TaskSignal.BUDGET, TaskSignal.INTERRUPT), TaskSignal.INTERRUPT),
+        ((TaskSignal.INTERRUPT, TaskSignal.BUDGET), TaskSignal.INTERRUPT),
+        ((), None),
+        ((TaskSignal.BACKGROUND, TaskSignal.BUDGET), TaskSignal.BACKGROUND),
+        ((TaskSignal.REPORT, TaskSignal.BUDGET), TaskSignal.REPORT),
+    ):
+        for wish in wishes:
+            assert await store.ask(lease.task, wish)
+        assert await store.asked("me") == ([(lease.task, heard)] if heard else [])
+
+
 async def test_an_interrupt_leaves_the_wishes_about_other_tasks_alone(open_store: OpenStore) -> None:
     store = await open_store()
     one, two = await store.create(TaskCreated(), "me"), await store.create(TaskCreated(), "me")

@@ -15,7 +15,7 @@ from gencode.core.events import TaskCreated
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.fleet.copied_task import LOST, copies_told
+from gencode.fleet.worker_workspace import LOST, copies_told
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_fleet_status import fleet_status
 from gencode.workspaces.worktrees.leftovers import leftovers
@@ -213,7 +213,7 @@ async def test_a_task_is_woken_from_a_machine_that_has_not_its_folder(
                 await gen.resume(found.id, "again")
             with pytest.raises(UserMistake, match="is not on this machine; let a worker run the fork"):
                 await gen.fork(found.id, "again")
-            _, woken = await gen.send(found.id, "again")
+            woken = (await gen.send(found.id, "again")).resumed
             await until(lambda: again(gen, found.id), "it has said more")
             seen = await results(gen, found.id)
     finally:

@@ -1,6 +1,6 @@
 """What a worker remembers of tasks that it could not run."""
 
-from gencode.fleet.declined_tasks import NEAR_SECONDS, Reluctance
+from gencode.fleet.task_handoff import NEAR_SECONDS, Reluctance
 
 
 def test_a_task_is_tried_again_soon_at_first_and_then_less_often() -> None:

@@ -65,7 +65,7 @@ async def test_a_letter_reaches_a_task_on_a_worker_and_an_ended_one_goes_on_ther
         await gen.send(task, "hello out there")
         [found] = await ended(gen, [task])
         assert (found.result, found.delivered.mailed) == ("done", 1)
-        _, woken = await gen.send(task, "and again")
+        woken = (await gen.send(task, "and again")).resumed
 
         async def heard() -> bool:
             return (await gen.find(task)).delivered.mailed == 2

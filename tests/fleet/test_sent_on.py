@@ -17,7 +17,7 @@ from gencode.core.task import Task
 from gencode.fleet.worker_folder import Onward, Shape
 from gencode.journal.dispatch import Handover
 from gencode.journal.store import TaskQuery
-from gencode.sandbox.choose import chosen
+from gencode.sandbox.choose_sandbox import chosen
 from gencode.stores.pg_fleet import FleetStore
 from gencode.testing import reported
 from tests.fleet.country import Country, call, detached, results, says, told

@@ -1,6 +1,6 @@
 """Which agents a worker takes tasks of: its own, and those that come along with a folder."""
 
-from gencode.fleet.served_agents import FORGET_SECONDS, Repertoire
+from gencode.fleet.queue import FORGET_SECONDS, Repertoire
 
 
 def test_an_agent_that_is_not_here_is_left_to_others_for_a_while() -> None:

@@ -9,7 +9,7 @@ from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarte
 from gencode.core.messages import place_told
 from gencode.core.place import WorkerCopy
 from gencode.core.status import EndReason, Status
-from gencode.fleet.copied_task import HERE, NAMES, copies_told
+from gencode.fleet.worker_workspace import HERE, NAMES, copies_told
 from gencode.fleet.workspace_transfer import read_order
 from gencode.journal.folder_snapshot import FolderSnapshot, MissingChanges, ReturnedChanges
 from gencode.stores.pg_fleet import FleetStore

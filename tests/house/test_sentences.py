@@ -34,7 +34,7 @@ FOREIGN = {
     "gencode.providers.http_pool": ["[Errno "],
     "gencode.agent.unfinished_reply": ["you", "if|", "now|"],
     "gencode.agent.schema_checker": ['is not a "regex"', " is not valid"],
-    "gencode.workspaces.transfer.secret_files": ["PRIVATE KEY"],
+    "gencode.workspaces.transfer.excluded_files": ["PRIVATE KEY"],
     "gencode.sandbox.processes.git_programs": [" missing"],
     "gencode.workspaces.worktrees.git": [
         "unable to write",
@@ -43,10 +43,13 @@ FOREIGN = {
         "bad object",
     ],
     "gencode.workspaces.worktrees.create": [
-        *("not a git repository", "bare repository", "already exists", "exists; cannot create"),
+        "not a git repository",
+        "bare repository",
+        "already exists",
+        "exists; cannot create",
+        "gitdir: ",
     ],
     "gencode.workspaces.worktrees.leftovers": ["gitdir: "],
-    "gencode.workspaces.worktrees.cleanup": ["gitdir: "],
     "gencode.workspaces.worktrees.agent_work": ["gitdir: "],
     "gencode.interfaces.acp.editor_files": ["no such file"],
     "gencode.interfaces.http.validation_messages": [
@@ -69,7 +72,7 @@ NO_SENTENCES = {
     "gencode.interfaces.chat.info_pages": ["gen: "],  # how every program begins a complaint
     "gencode.interfaces.tui.agent_panels": [" tokens"],  # left out where there is no room for it
     "gencode.permissions.bash.reasons": ["possible path", "plan guard", "plain shell"],
-    "gencode.interfaces.cli.shell_completion": ["gen agents show", "gen cron", "gen sessions"],
+    "gencode.interfaces.cli.completions": ["gen agents show", "gen cron", "gen sessions"],
 }
 """Names of more than one word, by the module that compares them."""
 

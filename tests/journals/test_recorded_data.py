@@ -114,9 +114,8 @@ async def import_all(gen: GenCode, scenario: str) -> None:
 async def test_exports_are_imported_and_replay(scenario: str, tmp_path: Path) -> None:
     async with GenCode.open(tmp_path, model="offline") as gen:
         for task, before in expected(scenario).items():
-            imported, problems = await gen.take_in(
-                (RECORDED / scenario / "exports" / f"{task}.jsonl").read_text()
-            )
+            taken = await gen.take_in((RECORDED / scenario / "exports" / f"{task}.jsonl").read_text())
+            imported, problems = taken.outcome, taken.problems
             now = await shown(gen, imported.agent_id)
             fields = {"agent", "status", "result", "turns", "prompt", "transcript"}
             if before["status"] in {"pending", "running"}:

@@ -14,7 +14,7 @@ from gencode.mcp.servers import McpServers
 from gencode.mcp.session_servers import ServerReport
 from gencode.mcp.tool_list import parse_tool
 from gencode.providers.scripted import ScriptedProvider
-from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.command_runner import Commands
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
 from tests.mcp.fleet import Fleet, offer

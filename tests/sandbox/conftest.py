@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gencode.sandbox import landlock
-from gencode.sandbox.choose import Candidate, candidates
+from gencode.sandbox.choose_sandbox import Candidate, candidates
 from gencode.sandbox.trial import Seen, tried
 from tests.sandbox.yard import Yard
 

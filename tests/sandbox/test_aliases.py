@@ -11,9 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 import gencode
-from gencode.sandbox.aliases import found_at, with_names
-from gencode.sandbox.choose import NOTHING, Sandbox, chosen
-from gencode.sandbox.plan import Enclosure, enclosure
+from gencode.sandbox.choose_sandbox import NOTHING, Sandbox, chosen
+from gencode.sandbox.folder_aliases import found_at, with_names
+from gencode.sandbox.profile import Enclosure, enclosure
 from gencode.sandbox.trial import Seen
 from tests.sandbox.yard import BASH, SECONDS
 

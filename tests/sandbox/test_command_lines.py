@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode.sandbox import bubblewrap, landlock, seatbelt
-from gencode.sandbox.plan import Enclosure
+from gencode.sandbox.profile import Enclosure
 from gencode.sandbox.trial import Enclose
 
 EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "100")), deadline=None)

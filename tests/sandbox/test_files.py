@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gencode.sandbox.guards import state, touched
-from gencode.sandbox.plan import Enclosure
+from gencode.sandbox.guarded_paths import state, touched
+from gencode.sandbox.profile import Enclosure
 from tests.sandbox.conftest import built, wall_named
 from tests.sandbox.yard import BASH, Ended, Yard
 

@@ -9,7 +9,7 @@ from subprocess import PIPE
 
 import pytest
 
-from gencode.sandbox.inside import NO_WALL
+from gencode.sandbox.landlock_launcher import NO_WALL
 from tests.sandbox.yard import BASH, SECONDS, Ended, Yard
 
 
@@ -96,13 +96,13 @@ def test_without_its_wall_a_command_does_not_run(yard: Yard) -> None:
 
 def test_what_walls_in_imports_next_to_nothing() -> None:
     """Every enclosed command pays for it."""
-    loaded = "import sys; from gencode.sandbox import inside; print(*sys.modules)"
+    loaded = "import sys; from gencode.sandbox import landlock_launcher; print(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     ours = {name for name in ended.stdout.split() if name.startswith("gencode")}
     assert ours == {
         "gencode",
         "gencode.sandbox",
-        *(f"gencode.sandbox.{name}" for name in ("inside", "namespaces", "rights", "syscalls")),
+        *(f"gencode.sandbox.{name}" for name in ("landlock_launcher", "namespaces", "syscalls")),
     }
 
 

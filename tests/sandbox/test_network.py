@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from gencode.sandbox.plan import enclosure
+from gencode.sandbox.profile import enclosure
 from tests.sandbox.yard import Ended, Yard, listening
 
 SERVER_AND_CLIENT = """

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gencode.sandbox.guards import guarded_names
-from gencode.sandbox.plan import Access, Enclosure, enclosure, layers
+from gencode.sandbox.guarded_paths import guarded_names
+from gencode.sandbox.profile import Access, Enclosure, enclosure, layers
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from gencode.core.spec import Workspace
-from gencode.sandbox.guards import state, touched
-from gencode.sandbox.plan import Enclosure, enclosure
+from gencode.sandbox.guarded_paths import state, touched
+from gencode.sandbox.placeholder_files import ITSELF, hold
+from gencode.sandbox.profile import Enclosure, enclosure
 from gencode.sandbox.shells import Order, Shells
-from gencode.sandbox.standins import ITSELF, hold
 from tests.sandbox.conftest import BUBBLEWRAP, built
 from tests.sandbox.yard import BASH, SECONDS, Ended, Yard
 

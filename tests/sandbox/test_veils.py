@@ -13,10 +13,9 @@ from gencode.core.spec import Workspace
 from gencode.core.task import transcript_of
 from gencode.permissions.hidden_paths import hidden_paths
 from gencode.permissions.paths import places_of
-from gencode.sandbox.choose import chosen
-from gencode.sandbox.plan import enclosure
+from gencode.sandbox.choose_sandbox import chosen
+from gencode.sandbox.profile import enclosure, veiled
 from gencode.sandbox.shells import Order, Shells
-from gencode.sandbox.veils import veiled
 from gencode.testing import call, says, scripted
 
 

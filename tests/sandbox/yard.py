@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gencode.sandbox.choose import Candidate
-from gencode.sandbox.plan import Enclosure, enclosure
+from gencode.sandbox.choose_sandbox import Candidate
+from gencode.sandbox.profile import Enclosure, enclosure
 
 BASH = ("/bin/bash", "--noprofile", "--norc", "-c")
 SECONDS = 60

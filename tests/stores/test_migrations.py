@@ -44,9 +44,8 @@ def made_by_version(version: int, path: Path) -> list[Event]:
             )
             for seq, fact in enumerate(LIFE[:last], start=1):
                 row = (task, seq, kind_of(fact), settle(fact)[1].decode(), AT)
-                old.execute(
-                    "INSERT INTO Events (Task, Seq, Epoch, Kind, Body, At) VALUES (?, ?, 1, ?, ?, ?)", row
-                )
+                insert = "INSERT INTO Events (Task, Seq, Epoch, Kind, Body, At) VALUES (?, ?, 1, ?, ?, ?)"
+                old.execute(insert if version < 7 else insert.replace("Events", "Journal"), row)
     return [Event("aaaaaaaa", seq, AT, fact) for seq, fact in enumerate(LIFE, start=1)]
 
 

@@ -10,8 +10,7 @@ from gencode.core.status import EndReason, Status
 from gencode.journal.dispatch import MissingPart
 from gencode.journal.folder_snapshot import FolderSnapshot, ReturnedChanges
 from gencode.stores.pg_fleet import FleetStore
-from gencode.workspaces.transfer.apply_changes import Arrival
-from gencode.workspaces.transfer.change_report import noted
+from gencode.workspaces.transfer.apply_changes import Arrival, noted
 from tests.postgres import Postgres
 
 pytestmark = pytest.mark.needs("postgres")

@@ -101,7 +101,7 @@ async def test_an_agent_that_is_woken_asks_and_a_yes_counts_for_it_alone(tmp_pat
             await heard(gen, task)
         script(tmp_path, touch("a"), touch("a"), first="begun")
         for task in tasks:
-            assert (await gen.send(task, "and now?"))[1]
+            assert (await gen.send(task, "and now?")).resumed
             await heard(gen, task)
     assert [(each.task, each.call.input) for each in person.asked] == [
         (task, {"command": "touch a"}) for task in tasks

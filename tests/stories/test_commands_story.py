@@ -15,7 +15,7 @@ from gencode.core.questions import Answer, Question
 from gencode.core.task import transcript_of
 from gencode.journal.owner import new_owner
 from gencode.sandbox import shells
-from gencode.sandbox.choose import chosen
+from gencode.sandbox.choose_sandbox import chosen
 from gencode.testing import call, says, scripted
 
 FREE = {"permission_mode": "dontAsk"}

@@ -69,7 +69,7 @@ async def by_resume(gen: GenCode, task: str) -> None:
 
 
 async def by_word(gen: GenCode, task: str) -> None:
-    _, woken = await gen.send(task, "more")
+    woken = (await gen.send(task, "more")).resumed
     assert woken
 
 
@@ -175,7 +175,7 @@ async def test_to_abort_the_tree_of_its_sender_hits_it(tmp_path: Path, home: Pat
 
 async def test_what_is_said_to_it_meanwhile_is_heard_with_what_woke_it(tmp_path: Path) -> None:
     async with line(tmp_path) as now, GenCode.open(tmp_path, model="offline") as other:
-        _, woken = await now.gen.send(now.again, "and this")
+        woken = (await now.gen.send(now.again, "and this")).resumed
         cut = await now.gen.interrupt(now.again, "and that")
         await other.send(now.again, "from elsewhere")
         with pytest.raises(

@@ -237,7 +237,7 @@ async def test_an_agent_that_is_woken_in_another_process_asks_its_sender_who_is_
         await until(lambda: has_ended(gen, 1), "it has ended")
         child = (await tasks(gen))["choose"].id
         async with opened(tmp_path) as other:
-            assert (await other.send(child, "once more"))[1]
+            assert (await other.send(child, "once more")).resumed
             await until(lambda: has_ended(other, 3), "it has ended again")
             told = await said(other, child)
         enough.set()
@@ -264,7 +264,7 @@ async def test_a_sender_whose_process_is_killed_is_not_waited_for_and_one_at_res
         await until(lambda: has_ended(gen, 1), "it has ended")
         child = (await tasks(gen))["choose"].id
         session = (await gen.find(child)).parent or ""
-        assert (await gen.send(child, "once more"))[1]
+        assert (await gen.send(child, "once more")).resumed
 
         async def is_asked() -> bool:
             return [each.sender for each in await gen.store.waiting(session)] == [child]
@@ -279,7 +279,7 @@ async def test_a_sender_whose_process_is_killed_is_not_waited_for_and_one_at_res
         asked = [each.sender for each in await gen.store.waiting(session)]
         now = await gen.find(session)
     assert [each.startswith(UNDECIDED) for each in first] == [True]
-    assert (again[1], asked, now.status) == (True, [child], Status.INTERRUPTED)
+    assert (again.resumed, asked, now.status) == (True, [child], Status.INTERRUPTED)
 
 
 async def test_only_what_the_sender_writes_once_it_has_heard_the_question_answers_it(
@@ -362,7 +362,7 @@ async def test_a_task_from_a_file_does_not_speak_to_the_sender_that_the_file_nam
     talk = [says("at work", delay_ms=600_000)]
     async with scripted(tmp_path, store=numbered(), main=talk, others=[says(""), asks, says("over")]) as gen:
         job = await gen.start_turn("go")
-        taken, _ = await gen.take_in(text)
+        taken = (await gen.take_in(text)).outcome
         again = await gen.start_resume(taken.agent_id, TaskRequest("", "choose again", background=True))
         await again.ended()
         answers = results(await said(gen, taken.agent_id))

@@ -18,7 +18,7 @@ from gencode.core.task import transcript_of
 from gencode.journal.dispatch import Handover
 from gencode.providers.scripted import ScriptedProvider
 from gencode.testing import call, says
-from gencode.workspaces.transfer.clones import NoClone, clone_at
+from gencode.workspaces.transfer.checkout import NoClone, clone_at
 from tests.workspaces.worktrees.yard import TEN, commit, git, repository
 
 pytestmark = pytest.mark.needs("git")

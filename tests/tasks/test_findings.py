@@ -58,7 +58,8 @@ async def test_a_fork_can_be_exported_and_imported(tmp_path: Path) -> None:
         fork = await gen.fork(first.agent_id, "other way")
         text = await gen.export(fork.agent_id)
     async with scripted(tmp_path, Explore=[says("never")]) as gen:
-        taken, warnings = await gen.take_in(text)
+        imported = await gen.take_in(text)
+    taken, warnings = imported.outcome, imported.problems
     assert (taken.agent_id, taken.result, warnings) == (fork.agent_id, fork.result, [])
 
 

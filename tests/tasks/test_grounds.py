@@ -9,8 +9,7 @@ from gencode.core.events import TaskCreated
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.workspaces.restore_worktree import stand
-from gencode.workspaces.transfer.latest_work import Ground, Own, set_aside
+from gencode.workspaces.restore_worktree import Ground, Own, set_aside, stand
 from gencode.workspaces.transfer.snapshot_builder import pack_tree
 from tests.workspaces.transfer.post import TASK, Office, arrived, sent
 from tests.workspaces.worktrees.yard import git, repository

@@ -1,6 +1,7 @@
 """Earlier runs from Python: played again without a model, and the difference of two of them."""
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -42,7 +43,7 @@ async def test_what_the_journal_does_not_tell_is_named(tmp_path: Path) -> None:
         stored = await gen.find(task.agent_id)
         await gen.resume(task.agent_id, "again")
         gen.store.task = lambda _: _always(stored)  # pyright: ignore[reportAttributeAccessIssue]
-        found = await gen.history.played([stored])
+        found = await gen.history.replayed([stored])
     assert (found.same, found.different, found.problems) == (False, (task.agent_id,), ())
 
 
@@ -57,4 +58,4 @@ async def test_the_difference_of_two_runs(tmp_path: Path) -> None:
         with pytest.raises(UnknownName, match="There is no task 'ffffffff'"):
             await gen.difference(one, "ffffffff")
         with pytest.raises(UserMistake, match=r"^The id of a task is a text, not 5\.$"):
-            await gen.replay(5)  # pyright: ignore[reportArgumentType]
+            await gen.replay(cast("str", 5))

@@ -163,7 +163,7 @@ async def test_what_a_file_claims_that_was_imported_counts_for_nothing(folder: P
         facts = await opened.export((await opened.task("kid", "read")).agent_id)
     turns = [READ, END, WRITE, END]
     async with scripted(folder, settings=AUTONOMOUS, store=MemoryStore(), kid=turns) as opened:
-        task = (await opened.take_in(facts))[0].agent_id
+        task = (await opened.take_in(facts)).outcome.agent_id
         await opened.resume(task, "write")
         assert results(await said(opened, task))[-1] == (
             "a.txt exists and was not read in this task; Read it first, then change it."

@@ -79,7 +79,7 @@ async def test_words_of_several_at_once_to_an_ended_agent_are_all_heard_once(tmp
         task = (await one.task("Explore", "look")).agent_id
         told = [f"word {number}" for number in range(6)]
         sent = [(one, other)[number % 2].send(task, text) for number, text in enumerate(told)]
-        woken = [woke for _, woke in await asyncio.gather(*sent)]
+        woken = [each.resumed for each in await asyncio.gather(*sent)]
         await one.watch.ended(task, SECONDS)
         assert await store.waiting(task) == []
         assert Counter(await words(one, task)) == Counter(["look", *told])

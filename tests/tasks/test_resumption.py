@@ -211,7 +211,7 @@ async def test_an_imported_task_brings_no_rights_along(tmp_path: Path) -> None:
     events = [Event("9f3a1c2e", seq, at, fact) for seq, fact in enumerate(facts, start=1)]
     text = "".join(f"{json.dumps(plain(event))}\n" for event in events)
     async with playing(tmp_path, MemoryStore(), WRITE, says("done")) as gen:
-        taken, _ = await gen.take_in(text)
+        taken = (await gen.take_in(text)).outcome
         outcome = await gen.resume(taken.agent_id, "write it")
         stored = await gen.find(taken.agent_id)
         assert (outcome.status, await decided(gen, taken.agent_id)) == (Status.COMPLETED, ["deny"])

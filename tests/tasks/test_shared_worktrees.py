@@ -18,7 +18,7 @@ from gencode.core.status import Status
 from gencode.tasks.task_folders import TaskFolder, current_result
 from gencode.testing import call, says
 from gencode.workspaces.worktrees.leftovers import leftovers
-from gencode.workspaces.worktrees.worktree_lock import alone
+from gencode.workspaces.worktrees.worktree import alone
 from tests.tasks.test_worktrees_story import git, repository
 from tests.tasks.words import heard, said
 from tests.waiting import Gate, until

@@ -211,9 +211,9 @@ async def test_who_steers_is_told_whom_and_whether_that_wakes_it(tmp_path: Path)
     async with scripted(tmp_path, Explore=[says("first"), says("second")]) as gen:
         ended = await gen.task("Explore", "look")
         before = await gen.hits(ended.agent_id, "steer")
-        now, woken = await gen.send(ended.agent_id, "and there?")
+        sent = await gen.send(ended.agent_id, "and there?")
     assert before == [ended]
-    assert (now.agent_id, woken) == (ended.agent_id, True)
+    assert (sent.outcome.agent_id, sent.resumed) == (ended.agent_id, True)
 
 
 async def test_a_verb_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:

@@ -95,10 +95,14 @@ async def test_an_agent_whose_file_does_not_name_it_writes_to_nobody(tmp_path: P
 async def test_a_word_to_a_conversation_at_rest_is_heard_in_its_next_turn(tmp_path: Path) -> None:
     async with scripted(tmp_path, main=[says("one"), says("two")]) as gen:
         first = await gen.ask("go").outcome()
-        outcome, woken = await gen.send(first.agent_id, "by the way")
+        sent = await gen.send(first.agent_id, "by the way")
         await gen.ask("and now", session=first.agent_id).outcome()
         words = [each.text for each in heard(await said(gen, first.agent_id))]
-    assert (outcome.status, woken, words) == (Status.COMPLETED, False, ["go", "and now", "by the way"])
+    assert (sent.outcome.status, sent.resumed, words) == (
+        Status.COMPLETED,
+        False,
+        ["go", "and now", "by the way"],
+    )
 
 
 async def test_nobody_speaks_to_a_task_that_is_not_there(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.sandbox.choose import chosen
+from gencode.sandbox.choose_sandbox import chosen
 from gencode.tasks.task_folders import current_result
 from gencode.testing import call, says, scripted
 from tests.tasks.words import heard, said

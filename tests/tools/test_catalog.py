@@ -135,7 +135,7 @@ def test_who_does_not_name_them_does_not_have_them() -> None:
 
 def test_nothing_of_the_shelf_is_loaded_before_it_is_named() -> None:
     code = (
-        "import sys, gencode.app; from gencode.interfaces.cli.parser import build_parser; build_parser();"
+        "import sys, gencode.app; from gencode.interfaces.cli.main import build_parser; build_parser(());"
         "print([name for name in sys.modules if name.startswith(('gencode.tools.', 'importlib.metadata'))])"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

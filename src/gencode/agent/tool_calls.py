@@ -198,7 +198,7 @@ async def _judged(seat: RunSetup, call: ToolCall) -> PreparedCall:
     tool = seat.toolbox.get(call.name)
     call = tool.spelled(call) if tool else call
     if seat.workspace.copied is not None and tool is not None:
-        from gencode.workspaces.transfer.path_aliases import renamed
+        from gencode.workspaces.transfer.path_translation import renamed
 
         call = renamed(call, tool.name, seat.workspace.copied, local=tool.local)
     try:

@@ -143,6 +143,10 @@ class Outbox:
         taken = await self._keeper.tray.pick_up((draft.to.channel,), *_held(now), message.number)
         return await self._delivered(taken[0]) if taken else ""
 
+    async def waiting(self) -> list[OutboxMessage]:
+        """The messages that have not been delivered yet."""
+        return await self._keeper.tray.outgoing()
+
     async def deliver(self) -> int:
         """Try everything that waits and is due; how many messages arrived."""
         taken = await self._keeper.tray.pick_up(self.channels, *_held(datetime.now(UTC)))

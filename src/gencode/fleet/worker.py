@@ -23,10 +23,8 @@ from gencode.core.budget import Budget
 from gencode.core.errors import Fenced, GenCodeError, StoreTrouble, UserMistake
 from gencode.core.ids import new_id
 from gencode.core.status import PARENT_GONE, EndReason, Status, StopCause
-from gencode.fleet.declined_tasks import LONGEST_SECONDS, NEAR_SECONDS, Reluctance
-from gencode.fleet.queue import Later, Serving, Share, ensure_queue, prune, reconcile
-from gencode.fleet.served_agents import Repertoire
-from gencode.fleet.task_handoff import Needs
+from gencode.fleet.queue import Later, Repertoire, Serving, Share, ensure_queue, prune, reconcile
+from gencode.fleet.task_handoff import LONGEST_SECONDS, NEAR_SECONDS, Needs, Reluctance
 from gencode.fleet.worker_folder import Room
 from gencode.fleet.worker_folder import Shape as Shape
 from gencode.fleet.worker_workspace import House, Lodgings, Wanted

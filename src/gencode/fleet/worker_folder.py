@@ -19,9 +19,8 @@ from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.questions import Question
 from gencode.core.status import StopCause
-from gencode.fleet.copied_task import Lodged
 from gencode.fleet.fleet_engine import Away, FleetEngine
-from gencode.fleet.worker_workspace import Folders
+from gencode.fleet.worker_workspace import Folders, Lodged
 from gencode.journal.dispatch import BUDGETS, Handover
 from gencode.journal.owner import LEASE_SECONDS
 from gencode.questions.question_desk import QuestionDesk

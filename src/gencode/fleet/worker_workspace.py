@@ -1,27 +1,247 @@
-"""Where a worker runs a task: in its folder, if that is here, or in a copy of it that is made for it."""
+"""A task from elsewhere in the copy of its folder that was made for it here."""
 
+import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from gencode.core.errors import StoreTrouble
-from gencode.core.place import WorkerCopy
+from gencode.core.changes import MOST_FILES, CopyChanges
+from gencode.core.errors import GenCodeError, StoreTrouble
+from gencode.core.messages import Message, UserMessage, place_told
+from gencode.core.place import FolderCopy, WorkerCopy
+from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
-from gencode.fleet.copied_task import Lodged, lost_copies
 from gencode.journal.dispatch import NOT_HERE, MissingPart
-from gencode.journal.folder_snapshot import COPIED, FolderSnapshot, SnapshotStore, mark_of
+from gencode.journal.folder_snapshot import (
+    COPIED,
+    FolderSnapshot,
+    ReturnedChanges,
+    SnapshotStore,
+    as_reason,
+    mark_of,
+)
 from gencode.journal.store import Store
+from gencode.permissions.paths import is_inside
 from gencode.sandbox.shells import Walls
+from gencode.tasks.task_folders import FolderSummary, TaskFolder
+from gencode.workspaces.restore_worktree import LEFT
 from gencode.workspaces.transfer.mirror import Unreachable
-from gencode.workspaces.transfer.worker_copy import Guest
+from gencode.workspaces.transfer.worker_copy import Guest, Lodging, lodge
 from gencode.workspaces.worktrees.worktree import recorded
 
 log = logging.getLogger(__name__)
+
+HERE = (
+    "You work in a copy of {there} that was made for you with git, at {here} on {worker}. {names} "
+    "What you change in it, committed or not, goes back when you end. Files that git ignores "
+    "or that look like keys, and branches but the one you are on, stay behind."
+)
+NAMES = "Tools for files and commands take names that begin with {tops} for those in your copy."
+NAMES_OF_TOOLS = (
+    "Tools for files take names that begin with {tops} for those in your copy; commands {commands}, so name "
+    "files in them as they are here."
+)
+ALONE = " Its only commit is everything as it was when you were sent: the history did not come along."
+FORKED = {
+    "": "",
+    "work": " It has in it what you had changed in files until then.",
+    "sent": " It is as that folder was when you were first sent: what you changed in files is not in it, so "
+    "look before you rely on it.",
+    "now": " It is as that folder is now, which need not be how you knew it.",
+}
+ANEW = (
+    "You go on on another machine. Your folder is {here} on {worker} now, made anew from git as it was "
+    "when you were "
+    "sent: what you had changed in files before is not in it, so look before you rely on it. {names}"
+)
+MOVED = (
+    "You go on on another machine. Your folder is {here} on {worker} now, with what you had changed in files "
+    "before. {names}"
+)
+LOST = (
+    "it had begun in the copy {copy}, and that worker was lost: what it had changed there is only there, and "
+    "gen doctor on that machine lists it"
+)
+
+
+def copies_told(messages: Iterable[Message]) -> list[WorkerCopy]:
+    """The copies that an agent was told it works in, the last one last."""
+    notices = [each.notice for each in messages if isinstance(each, UserMessage) and each.notice]
+    return [each.place for each in notices if isinstance(each.place, WorkerCopy) and each.place.path]
+
+
+def lost_copies(messages: Iterable[Message], returned: ReturnedChanges | None) -> list[WorkerCopy]:
+    """The copies from which nothing was handed in, of a task that did not end: their workers were lost."""
+    copies = copies_told(messages)
+    handed = [at for at, copy in enumerate(copies) if returned and copy.worker == returned.worker]
+    return copies[handed[-1] + 1 :] if handed else copies
+
+
+class Lodged(TaskFolder):
+    """The lodging of one task. `owner` is who runs it, `worker` the machine as people know it."""
+
+    shared = False
+
+    def __init__(self, lodging: Lodging, parcels: SnapshotStore, worker: str, home: Path) -> None:
+        super().__init__(lodging.tree)
+        self._home = home
+        self._lodging = lodging
+        self._parcels = parcels
+        self._worker = worker
+        self.owner = ""
+        self.lost: tuple[str, ...] = ()
+        """Copies elsewhere in which the task worked, and from which nothing came."""
+        self._found_at: tuple[str, ...] = ()
+        self._over = False
+        """Whether nothing more is done here: it is handed in, or somebody else may have the task."""
+
+    @classmethod
+    async def prepare(cls, guest: Guest, parcels: SnapshotStore, home: Path, worker: str) -> "Lodged":
+        """Make the copy, and trust in it what its sender trusts."""
+        lodging = await lodge(guest, parcels, home)
+        lodging.trust(home)
+        return cls(lodging, parcels, worker, home)
+
+    async def look_around(self, walls: Walls) -> None:
+        """Find out whether commands here can use the names of the sender; where there are no walls, not."""
+        from gencode.sandbox.choose_sandbox import chosen
+        from gencode.sandbox.folder_aliases import found_at
+
+        if walls != "off":
+            sandbox = await asyncio.to_thread(chosen)
+            names = [each.folder for each in self.copied.originals]
+            self._found_at = await asyncio.to_thread(found_at, self._tree.path, names, self._home, sandbox)
+
+    @property
+    def parcel(self) -> FolderSnapshot:
+        """The folder as it was sent."""
+        return self._lodging.guest.parcel
+
+    @property
+    def workspace(self) -> Workspace:
+        """Where the agent works: what names and rules say of the original counts for the copy."""
+        return replace(self._lodging.tree.workspace, copied=self.copied)
+
+    @property
+    def copied(self) -> FolderCopy:
+        """What the copy is a copy of."""
+        copy, folder = self.moved
+        own = str(self._home)
+        keeps = (copy,) if is_inside(folder, own) else (copy, own)
+        parcel = self._lodging.guest.parcel
+        return FolderCopy(copy, folder, parcel.home, keeps, parcel.earlier, self._found_at)
+
+    @property
+    def moved(self) -> tuple[str, str]:
+        """The copy, and the checkout of the sender that it is a copy of."""
+        below = Path(self._lodging.guest.parcel.below)
+        there = Path(self._lodging.guest.cwd)
+        return str(self._tree.path), str(there.parents[len(below.parts) - 1] if below.parts else there)
+
+    def introduction(self) -> list[UserMessage]:
+        """What an agent should know about its folder before it begins."""
+        parcel = self._lodging.guest.parcel
+        history = "" if parcel.head else ALONE
+        forked = FORKED[parcel.fork] + (LEFT if parcel.start_left else "") + history
+        told = f"{self._said(HERE)}{forked.format(left=parcel.start_left)}"
+        return [place_told(told, self._place)]
+
+    def change_notice(self) -> list[UserMessage]:
+        """What an agent should know before it goes on that has not been exactly here before."""
+        return [] if self.same_place else [place_told(self._moved(), self._place)]
+
+    @property
+    def _place(self) -> WorkerCopy:
+        return WorkerCopy(str(self._lodging.cwd), self._worker)
+
+    def _moved(self) -> str:
+        own = self.parcel.start and not self.parcel.fork
+        told = self._said(MOVED if own or not self._lodging.fresh else ANEW)
+        told = " ".join(filter(None, (told, *(each.told_agent() for each in self.parcel.missing))))
+        return told + LEFT.format(left=self._lodging.left) if self._lodging.left else told
+
+    @property
+    def same_place(self) -> bool:
+        """Whether the agent has been exactly here before."""
+        return self._lodging.kept
+
+    async def summary(self) -> FolderSummary:
+        """What the agent changed, handed in, and how that can be taken over."""
+        if self._over:
+            return FolderSummary()
+        try:
+            changes, notes = await self._handed_in()
+        except GenCodeError as trouble:
+            await self._lodging.note(self._parcels, self.owner, self._worker, as_reason(str(trouble)))
+            changes, notes = None, [f"its folder {self.path} on {self._worker} is kept as it is: {trouble}"]
+        parcel = self._lodging.guest.parcel
+        sent = (*parcel.notes, *(each.told() for each in parcel.missing))
+        lost = [LOST.format(copy=copy) for copy in self.lost]
+        return FolderSummary(changes, (*sent, *lost, *notes))
+
+    async def hand_over(self) -> None:
+        """Hand in what is there for whoever goes on with the task; what cannot be handed in stays."""
+        try:
+            await self._handed_in()
+        except GenCodeError as trouble:
+            log.warning("what was changed in %s is only there: %s", self.path, trouble)
+
+    def abandon(self) -> None:
+        """Leave everything as it is: somebody else may have the task by now."""
+        self._over = True
+
+    async def leave(self, home: Path) -> None:
+        """Let go of the place; a copy in which nothing was done is removed."""
+        try:
+            if not self._over:
+                await self._lodging.clear()
+        except GenCodeError as trouble:
+            log.info("%s could not be removed: %s", self.path, trouble)
+        finally:
+            self._lodging.leave(home)
+
+    async def _handed_in(self) -> tuple[CopyChanges | None, list[str]]:
+        self._over = True
+        work, why_not = await self._lodging.hand_in(self._parcels, self.owner, self._worker)
+        guest = self._lodging.guest
+        notes = [*self._tree.notes, *work.notes]
+        if not work.kept:
+            return None, list(self._tree.notes)
+        start, fork = guest.parcel.start, bool(guest.parcel.fork)
+        state = "kept" if why_not else "handed_in"
+        changes = CopyChanges(
+            state,
+            guest.task,
+            guest.cwd,
+            self._worker,
+            self.path,
+            fork=fork,
+            both=bool(start) and fork,
+            left=work.left,
+        )
+        if work.commit in (self._tree.base, start):
+            return replace(changes, state="empty" if work.commit == self._tree.base else "no_more"), notes
+        files, more = work.files[:MOST_FILES], max(0, len(work.files) - MOST_FILES) + work.more_files
+        return replace(changes, files=files, more_files=more, why=why_not, diff=work.diff), notes
+
+    def _said(self, words: str) -> str:
+        there, here = self._lodging.guest.cwd, self._lodging.cwd
+        tops = [each.folder for each in self.copied.originals]
+        commands = f"only {_listed(self._found_at)}" if self._found_at else "do not"
+        told = NAMES if len(self._found_at) == len(tops) else NAMES_OF_TOOLS
+        names = told.format(tops=_listed(tops), commands=commands)
+        return words.format(there=there, here=here, worker=self._worker, names=names)
+
+
+def _listed(folders: Sequence[str]) -> str:
+    return " or ".join(f"{folder.rstrip('/')}/" for folder in folders)
+
 
 Folders = Literal["auto", "shared", "away"]
 """Which folders a worker uses as they are: those it really shares, those at the same place, or none."""

@@ -37,7 +37,7 @@ from gencode.permissions.paths import decide_path, resolve
 from gencode.tasks.process_engine import WorkOrder
 
 if TYPE_CHECKING:
-    from gencode.workspaces.transfer.latest_work import Ground, Own
+    from gencode.workspaces.restore_worktree import Ground, Own
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ class Luggage:
         One that last worked in a worktree goes on from what is in that, with a word on what came back before
         and is not in it.
         """
-        from gencode.workspaces.transfer.latest_work import ground_of, set_aside
+        from gencode.workspaces.restore_worktree import ground_of, set_aside
         from gencode.workspaces.transfer.snapshot_builder import Packer
 
         mark, missing = mark_of(cwd), None
@@ -179,7 +179,7 @@ class Luggage:
         apart = source is not None and (source.created.worktree or source.created.isolated)
         if source is None or not apart or source.cwd != created.cwd:
             return None
-        from gencode.workspaces.transfer.latest_work import ground_of
+        from gencode.workspaces.restore_worktree import ground_of
 
         ended = ends_with(await self._store.events(source.id), fork.at)
         begun = await self._pack_own(await ground_of(self._store, source), with_work=ended)
@@ -216,7 +216,7 @@ class Luggage:
             async with asyncio.timeout(UNPACK_SECONDS):
                 await self._brought(task, created)
         except (GenCodeError, OSError) as trouble:  # a TimeoutError is one of these
-            from gencode.workspaces.transfer.change_report import not_brought
+            from gencode.workspaces.transfer.apply_changes import not_brought
 
             why = _reason(trouble)
             log.warning("what task %s changed could not be brought home: %s", task, why)
@@ -228,8 +228,7 @@ class Luggage:
         now = await self._store.task(task)
         if found is None or found[0].taken or now is None or now.status is not Status.COMPLETED:
             return
-        from gencode.workspaces.transfer.apply_changes import Homecoming
-        from gencode.workspaces.transfer.change_report import noted
+        from gencode.workspaces.transfer.apply_changes import Homecoming, noted
 
         homecoming = Homecoming(Path(created.cwd), self._store.parcels)
         copied = self.around.copied if self.around else None

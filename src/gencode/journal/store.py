@@ -75,6 +75,13 @@ class TaskSignal(IntEnum):
     """Stop, but first say in one turn without tools what was found."""
     INTERRUPT = 4
     """Cut what it is doing at this moment and let it go on from there."""
+    BUDGET = 5
+    """Its budget was set: read it from the ledger, as with any other signal. It replaces none of them."""
+
+    @property
+    def once(self) -> bool:
+        """Whether it is told once, and not as long as the task is there."""
+        return self in (TaskSignal.INTERRUPT, TaskSignal.BUDGET)
 
 
 class PostedMessage(Struct, frozen=True):

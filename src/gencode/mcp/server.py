@@ -19,7 +19,7 @@ from gencode.mcp.streamable_http import HttpTransport, header_value
 from gencode.mcp.tool_list import OfferedTool, ToolList, cleaned, list_tools
 from gencode.mcp.tool_results import output_of
 from gencode.mcp.transport import ConnectionLost, RequestRefused, Transport
-from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.command_runner import Commands
 from gencode.sandbox.processes.environment import Scrub
 
 log = logging.getLogger(__name__)

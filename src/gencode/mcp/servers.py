@@ -22,9 +22,9 @@ from gencode.mcp.tool_list import OfferedTool
 from gencode.permissions.calls import Approval
 from gencode.permissions.project_files import agent_dialect
 from gencode.permissions.trust import trusted_folders
-from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.command_runner import Commands
 from gencode.sandbox.processes.environment import Scrub
-from gencode.sandbox.processes.sweep import sweep
+from gencode.sandbox.processes.fork_server_client import sweep
 
 _APPROVED_WAIT = 30.0
 

@@ -24,9 +24,9 @@ from gencode.mcp.transport import (
     encoded,
 )
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.command_runner import Commands
 from gencode.sandbox.processes.environment import INSIDE, Scrub
-from gencode.sandbox.processes.running import Running
+from gencode.sandbox.processes.running_command import Running
 
 BASE = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 """What every server gets of our environment, with `LC_*`; all else its definition has to name."""

@@ -4,11 +4,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gencode.sandbox.inside import NAMESPACES, NETWORK, TEMP
-from gencode.sandbox.plan import Access, Enclosure, layers
+from gencode.sandbox.landlock_launcher import NAMESPACES, NETWORK, TEMP
+from gencode.sandbox.profile import Access, Enclosure, layers
 
 _START = (
-    "import sys; sys.path.append(sys.argv[1]); from gencode.sandbox.inside import main; main(sys.argv[2:])"
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from gencode.sandbox.landlock_launcher import main; main(sys.argv[2:])"
 )
 _PACKAGES = Path(__file__).parents[2]
 

@@ -6,7 +6,7 @@ Its rules are about names, so they hold for what does not exist yet, too. The la
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gencode.sandbox.plan import Access, Enclosure, layers, pins
+from gencode.sandbox.profile import Access, Enclosure, layers, pins
 
 PROGRAM = "/usr/bin/sandbox-exec"
 

@@ -19,15 +19,15 @@ from gencode.core.spec import Workspace
 from gencode.journal.owner import fate, new_owner
 from gencode.permissions.bash.decision import CommandReading, read_command
 from gencode.permissions.paths import places_of
-from gencode.sandbox.choose import Sandbox, chosen
-from gencode.sandbox.guards import state, touched
-from gencode.sandbox.plan import Enclosure, enclosure
+from gencode.sandbox.choose_sandbox import Sandbox, chosen
+from gencode.sandbox.guarded_paths import state, touched
+from gencode.sandbox.placeholder_files import Held, hold
 from gencode.sandbox.processes.command import Command, Ended, shell_words
-from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.command_runner import Commands
+from gencode.sandbox.processes.fork_server_client import sweep
 from gencode.sandbox.processes.git_programs import may_run_git
-from gencode.sandbox.processes.running import Running
-from gencode.sandbox.processes.sweep import sweep
-from gencode.sandbox.standins import Held, hold
+from gencode.sandbox.processes.running_command import Running
+from gencode.sandbox.profile import Enclosure, enclosure, veiled
 from gencode.sandbox.variables import Variables
 
 Walls = Literal["auto", "off", "required"]
@@ -216,11 +216,8 @@ class Shells:
         started = order.workspace.started
         plan = enclosure(order.workspace.root, self._temp, self._home, network=network, started=started)
         plan = self._named(plan, order.workspace)
-        if order.closed and self._sandbox and self._sandbox.hides:
-            from gencode.sandbox.veils import is_for_veils, veiled
-
-            if is_for_veils(_reading(order)):
-                plan = veiled(plan, order.closed, order.workspace.cwd)
+        if order.closed and self._sandbox and self._sandbox.hides and is_for_veils(_reading(order)):
+            plan = veiled(plan, order.closed, order.workspace.cwd)
         # A second lock: what was shown to only read cannot write either.
         return replace(plan, writable=()) if only_reads(order) else plan
 
@@ -229,7 +226,7 @@ class Shells:
         copied = workspace.copied
         if copied is None or not copied.found_at or not (self._sandbox and self._sandbox.has_own_names):
             return plan
-        from gencode.sandbox.aliases import with_names
+        from gencode.sandbox.folder_aliases import with_names
 
         return with_names(plan, Path(copied.top), copied.found_at)
 
@@ -279,6 +276,11 @@ def only_reads(order: Order) -> bool:
 
 def _reading(order: Order) -> CommandReading:
     return read_command(order.text, places_of(order.workspace))
+
+
+def is_for_veils(reading: CommandReading) -> bool:
+    """Whether a command is shown to only read, and none of its parts is git."""
+    return reading.only_reads and not any(unit.is_git for unit in reading.command.units)
 
 
 def remove_leftovers(run: Path) -> None:

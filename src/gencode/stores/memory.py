@@ -209,16 +209,17 @@ class MemoryStore:
         kept = record.wish is TaskSignal.STOP or (
             record.wish is TaskSignal.REPORT and wish is not TaskSignal.STOP
         )
+        kept = kept or (record.wish is not None and wish is TaskSignal.BUDGET)
         record.wish = record.wish if kept else wish
         self.changes.note()
         return True
 
     async def asked(self, owner: str) -> list[tuple[str, TaskSignal]]:
-        """What somebody asked of the tasks of `owner`; an interrupt is told once."""
+        """What somebody asked of the tasks of `owner`; an interrupt and a budget are told once."""
         pairs = [(task, record.wish) for task, record in self._records.items() if record.owner == owner]
         heard = [(task, wish) for task, wish in pairs if wish is not None]
         for task, wish in heard:
-            if wish is TaskSignal.INTERRUPT:
+            if wish.once:
                 self._records[task].wish = None
         return heard
 

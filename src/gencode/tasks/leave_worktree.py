@@ -87,7 +87,7 @@ async def _left_one(
     store: Store, job: LocalTask, host: Task, path: Path, left: _Left, doors: AsyncExitStack
 ) -> bool:
     """Leave one worktree; whether nobody else is in it, so that those around it are to be left as well."""
-    from gencode.workspaces.worktrees.worktree_lock import alone
+    from gencode.workspaces.worktrees.worktree import alone
 
     tree = await doors.enter_async_context(alone(path))
     others = await at_work(store, path, job.id)

@@ -34,6 +34,7 @@ from gencode.tasks.resume_messages import busy_error
 from gencode.tasks.seat_builder import SeatBuilder
 from gencode.tasks.spawned_agents import spawned
 from gencode.tasks.task_folders import TaskFolder, TaskFolders, has_own_folder, in_worktree
+from gencode.tasks.task_queries import current_budget
 from gencode.tasks.task_schema import checked_agent_schema, with_agent_schema
 
 NOTHING_SAID = "The prompt is empty; say what the agent should do."
@@ -290,7 +291,8 @@ class TaskPlanner:
         check_budget(request.budget)
         spec = self.callers.agent_of(task)
         named = None if request.budget == NO_BUDGET else request.budget
-        left = seconds_left(task, named or task.terms.budget, over=takes_over)
+        budget = named or await current_budget(self._store, task)
+        left = seconds_left(task, budget, over=takes_over)
         return TaskPlan(
             agent=spec,
             place=replace(place, workspace=place.workspace.as_clone(task.clone)),
@@ -318,7 +320,8 @@ class TaskPlanner:
         await check_fork_begun(self._store, task)
         place = await self.callers.for_detached(task, request.model, here=request.here)
         run = EarlierTask(task, request.prompt, schema=request.output_schema)
-        most = self._time(place, seconds_left(task, task.terms.budget), seconds, waited=False).most
+        left = seconds_left(task, await current_budget(self._store, task))
+        most = self._time(place, left, seconds, waited=False).most
         return DetachedPlan(run, place.model, place.workspace, most, account, request.max_turns)
 
     async def plan_fork(

@@ -24,7 +24,7 @@ from gencode.tasks.task_folders import TaskFolders
 
 if TYPE_CHECKING:
     from gencode.journal.folder_snapshot import FolderSnapshot
-    from gencode.workspaces.transfer.clones import Clone
+    from gencode.workspaces.transfer.checkout import Clone
 
 IN_CLONE = (
     "{cwd} is a clone of the repository of {folder}; in it, task {task} can only run in your own process: "
@@ -139,7 +139,7 @@ class CallerFactory:
             return None
         if is_here(task.cwd) and not named:
             raise UserMistake(_elsewhere(task, verb, far=self.is_far(task)))
-        from gencode.workspaces.transfer.clones import NoClone, clone_at
+        from gencode.workspaces.transfer.checkout import NoClone, clone_at
 
         try:
             return await clone_at(here.cwd, task.cwd, await self._sent_with(task))

@@ -3,6 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from gencode.agent.recorder import Recorder
 from gencode.agent.run_setup import LoopResult, RunSetup
@@ -114,13 +115,13 @@ class RunningTask(ABC):
             raise self.trouble
         return self.task
 
-    async def in_foreground(self) -> bool:
-        """Wait for its end, or until it is sent to the background; whether it has ended."""
+    async def in_foreground(self, news: "asyncio.Future[Any] | None" = None) -> bool:
+        """Wait until it has ended, is sent to the background, or `news` has come; whether it has ended."""
         if self.work is None:
             return True
         sent_back = self.background_signal()
         try:
-            await asyncio.wait([self.work, sent_back], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([self.work, sent_back, news or sent_back], return_when=asyncio.FIRST_COMPLETED)
         finally:
             sent_back.cancel()
             self.sent_back = None

@@ -27,7 +27,6 @@ from gencode.core.status import Status
 from gencode.core.text import clip
 from gencode.journal.owner import fate, new_owner
 from gencode.journal.store import Store
-from gencode.permissions.chain import Root
 from gencode.schedule.recurrence import count_until, next_time, read_schedule, told, zone_of
 from gencode.schedule.scheduled_jobs import ScheduledJob
 from gencode.tasks.liveness import ownership_of
@@ -50,7 +49,14 @@ UNSTARTED = timedelta(minutes=10)
 class OpenFolder(Protocol):
     """An open GenCode in the folder of an appointment."""
 
-    root: Root
+    @property
+    def policy(self) -> Policy:
+        """The permission mode and the rules of the session."""
+        ...
+
+    def set_policy(self, policy: Policy) -> None:
+        """Go on under another policy."""
+        ...
 
     async def start_task(self, request: TaskRequest) -> RunningTask:
         """Start one subagent."""
@@ -209,7 +215,7 @@ class Scheduler:
         if job.session and (heard := await self._said_to_a_running_one(job)):
             return heard
         async with self._open(job) as place:
-            place.root.policy = scheduled_policy(job.policy, place.root.policy)
+            place.set_policy(scheduled_policy(job.policy, place.policy))
             if job.task:
                 request = TaskRequest(job.agent, job.prompt, job.label, background=True)
                 live = await place.start_task(request)

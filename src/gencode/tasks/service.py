@@ -19,7 +19,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task, untold_commands
 from gencode.files.file_versions import SeenFiles
 from gencode.journal.dispatch import Handover
-from gencode.journal.store import Store, TaskQuery
+from gencode.journal.store import Store, TaskQuery, TaskSignal
 from gencode.sessions.caller import Approved
 from gencode.sessions.session import Session
 from gencode.tasks.argument_checks import checked_budget, checked_message
@@ -36,10 +36,6 @@ from gencode.tasks.start import TaskStarter
 from gencode.tasks.task_budgets import TaskBudgets
 from gencode.tasks.task_schema import output_schema_at, with_checked_schema
 
-SECONDS_ELSEWHERE = (
-    "Task {task} is at work in another process, which counts its seconds. Leave them as they are, or change "
-    "them once it has ended."
-)
 COME_BACK = UserMessage(
     "Work that you sent to the background has ended. Tell the user what came of it.",
     sender="system",
@@ -322,10 +318,8 @@ class TaskService:
             if top.conversation:
                 tops[top.id] = top
         for top in tops.values():
-            elsewhere = not top.status.ended and self._supervisor.local(top.id) is None
-            own = replace(budget, seconds=top.terms.budget.seconds) if elsewhere else budget
-            await self._set(top, own)
-            self._budgets.keep(top.id, own)
+            await self._set(top, budget)
+            self._budgets.keep(top.id, budget)
 
     async def set_budget(self, task: str, budget: Budget | Mapping[str, float | None]) -> Budget:
         """Let a task spend so much from now on, with everything below it and all that it ever spent.
@@ -341,9 +335,9 @@ class TaskService:
         return budget
 
     async def _set(self, task: Task, budget: Budget) -> None:
-        """Bound a task in the ledger, which counts at once, and write that into its journal.
+        """Bound a task in the ledger, which applies at once, and write that into its journal.
 
-        The journal of one that another process runs has it when it goes on the next time.
+        A process that runs it elsewhere reads it from the ledger when it is told to.
         """
         job = self._supervisor.local(task.id)
         if job is not None:
@@ -358,9 +352,8 @@ class TaskService:
         except (StoreTrouble, BudgetSpent):
             raise
         except (UserMistake, Fenced):
-            if budget.seconds != task.terms.budget.seconds:
-                raise UserMistake(SECONDS_ELSEWHERE.format(task=task.id)) from None
             await self._budgets.limit(task, budget)
+            await self._store.ask(task.id, TaskSignal.BUDGET)
 
     async def budget_of(self, session: str | None) -> Budget:
         """What a conversation may spend, by what was said now and before."""

@@ -16,6 +16,7 @@ from gencode.agent.work_queue import SlotPool
 from gencode.budgets.ledger import BudgetSpent
 from gencode.core.errors import GenCodeError, ProviderError, Stopped
 from gencode.core.events import (
+    BudgetSet,
     DurableFact,
     MessageAdded,
     QueueMoved,
@@ -32,6 +33,7 @@ from gencode.tasks.leave_worktree import leaving
 from gencode.tasks.liveness import LeaseRenewal, LivenessTimeouts
 from gencode.tasks.result_warnings import warnings_of
 from gencode.tasks.running_task import GRACE_SECONDS, LocalTask, RestsOn, RunningTask
+from gencode.tasks.task_queries import current_budget
 
 log = logging.getLogger(__name__)
 
@@ -256,6 +258,7 @@ class Supervisor:
                 for task, wish in await self._journal.asked(self.owner) if self._jobs else ():
                     live = self.find(task)
                     if (job := self.local(task)) is not None:
+                        await self._take_budget(job)
                         await self._grant(job, wish)
                     elif (
                         live is not None
@@ -305,6 +308,13 @@ class Supervisor:
                 await self.move_to_background(job)
             case _:
                 pass
+
+    async def _take_budget(self, job: LocalTask) -> None:
+        """Give a task the budget that was set in another process; the ledger bounds its calls already."""
+        budget = await current_budget(self._journal, job.task)
+        if budget != job.task.terms.budget:
+            job.change_seconds(budget, self.find)
+            await job.record.commit(BudgetSet(budget))
 
     async def move_to_background(self, job: LocalTask) -> None:
         """Let whoever waits for a job go on without it; from now on it is one in the background."""

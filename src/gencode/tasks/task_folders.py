@@ -35,7 +35,7 @@ from gencode.workspaces.restore_worktree import LAST
 if TYPE_CHECKING:
     from gencode.workspaces.restore_worktree import Told
     from gencode.workspaces.worktrees.agent_work import Work
-    from gencode.workspaces.worktrees.leftover import Leftover
+    from gencode.workspaces.worktrees.leftovers import Leftover
     from gencode.workspaces.worktrees.worktree import Worktree
 
 NO_HOME = "A worktree needs a folder of GenCode's own, and there is none here; leave isolation out."
@@ -148,8 +148,7 @@ class TaskFolders:
             name = new_id()
         if source is None:
             return TaskFolder(await make(workspace, self.home, name), fresh=True)
-        from gencode.workspaces.restore_worktree import copied
-        from gencode.workspaces.transfer.latest_work import ground_of
+        from gencode.workspaces.restore_worktree import copied, ground_of
 
         ground = await ground_of(self._store, source)
         return TaskFolder(await copied(ground, workspace, self.home, name), fresh=True)
@@ -189,8 +188,7 @@ class TaskFolders:
     @asynccontextmanager
     async def locked(self, task: Task) -> AsyncGenerator[None]:
         """While nobody who ends in the worktree that a task is about to go on in can remove that."""
-        from gencode.workspaces.worktrees.worktree import path_around
-        from gencode.workspaces.worktrees.worktree_lock import alone
+        from gencode.workspaces.worktrees.worktree import alone, path_around
 
         folder = task.created.worktree or task.cwd
         path = path_around(Path(folder)) if folder else None
@@ -211,8 +209,7 @@ class TaskFolders:
             return self.prepared.get(task.id)
         if self.home is None:
             raise UserMistake(NO_HOME)
-        from gencode.workspaces.restore_worktree import stand
-        from gencode.workspaces.transfer.latest_work import ground_of
+        from gencode.workspaces.restore_worktree import ground_of, stand
 
         found = await stand(await ground_of(self._store, task), workspace, self.home)
         return TaskFolder(found.tree, fresh=found.fresh, anew=found.told)

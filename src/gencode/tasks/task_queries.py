@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from msgspec.structs import replace
 
 from gencode.budgets.limits import Spent, shares
+from gencode.core.budget import Budget
 from gencode.core.messages import Usage
 from gencode.core.task import Task
 from gencode.journal.store import Store, TaskQuery
@@ -17,6 +18,13 @@ async def spent_by(store: Store, task: str) -> Spent:
     if found is None:
         return total_spent(await below(store, task))
     return replace(total_spent([found, *await below(store, task)]), seconds=worked_seconds(found))
+
+
+async def current_budget(store: Store, task: Task) -> Budget:
+    """What a task may spend at this moment, in whatever process that was set."""
+    balance = await store.ledger.balance(task.id)
+    own = task.terms.budget
+    return own if balance is None else replace(balance.budget, seconds=balance.seconds(own.seconds))
 
 
 async def is_bounded(store: Store, task: Task) -> bool:

@@ -20,7 +20,7 @@ from gencode.interfaces.cli.models import ModelLine
 from gencode.interfaces.cli.skills import SkillLine
 from gencode.mcp.session_servers import ServerReport
 from gencode.tasks.compare_runs import Difference, Pair
-from gencode.workspaces.worktrees.leftover import Leftover
+from gencode.workspaces.worktrees.leftovers import Leftover
 
 Fields = dict[str, Any]
 

@@ -114,7 +114,7 @@ async def test_a_budget_bounds_the_next_turn_and_can_be_taken_away(tmp_path: Pat
         await done(talk, "/budget spawns 1")
         assert talk.gen.work.budget == Budget(spawns=1)
         await said(talk, "again")
-        events, _ = await talk.gen.journal(talk.session or "")
+        events = (await talk.gen.journal(talk.session or "")).events
         assert str(events).count("TaskCreated") == 1
         assert "The budget of 1 agent of the session is spent." in str(events)
         await done(talk, "/budget tokens 5000")

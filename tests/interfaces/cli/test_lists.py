@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gencode.core.extras import installing
-from gencode.sandbox.choose import chosen
+from gencode.sandbox.choose_sandbox import chosen
 from tests.interfaces.cli.running import gen
 
 AGENT = """---

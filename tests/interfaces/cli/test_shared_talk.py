@@ -89,7 +89,7 @@ async def test_a_turn_that_waits_for_others_hears_what_somebody_woke_elsewhere(t
         (child,) = here.view.launched(here.session or "")
         await here.say("and another one")
         await until(lambda: here.lead and here.lead.turns == 4)
-        assert (await there.gen.send(child, "and now?"))[1]
+        assert (await there.gen.send(child, "and now?")).resumed
         await until(lambda: here.lead and here.lead.turns == 5)
         heard = transcript_of(await here.gen.store.events(here.session or ""))
         told = [each for each in heard if isinstance(each, UserMessage) and each.delivers]

@@ -113,7 +113,9 @@ async def test_a_task_is_shown_as_it_was_after_a_fact(tmp_path: Path) -> None:
         turns = [
             (await site.client.get(f"/api/tasks/{task}", at=fact["seq"])).json["turns"] for fact in facts
         ]
-        replies = [(fact.get("message") or {}).get("role") == "assistant" for fact in facts]
+        replies = [
+            fact["type"] == "MessageAdded" and fact["message"]["role"] == "assistant" for fact in facts
+        ]
         assert turns == [sum(replies[: place + 1]) for place in range(len(facts))]
         missing = await site.client.get(f"/api/tasks/{task}", at=len(facts) + 1)
         assert missing.status == 404

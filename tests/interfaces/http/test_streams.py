@@ -307,4 +307,4 @@ async def test_the_journal_can_be_followed_through_a_shared_database_alone(tmp_p
         await site.client.ended(task)
         told = await journal(site.client, task)
     async with GenCode.open(tmp_path, model="offline") as other:
-        assert told == [f"{task}:{event.seq}" for event in (await other.journal(task))[0]]
+        assert told == [f"{task}:{event.seq}" for event in (await other.journal(task)).events]

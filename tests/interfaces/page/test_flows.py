@@ -15,10 +15,10 @@ WRITE = call("Write", file_path="notes.txt", content="one\ntwo\n")
 LAUNCH = call("Task", subagent_type="Explore", description="look here", prompt="look here")
 FETCH = call("WebFetch", url="http://example.invalid/", prompt="what is there?")
 ELSEWHERE = """async () => {
-  const asked = { id: "1", task: "t", path: [], agent: "a", tool: "Bash", cwd: "/a", place: "far" };
+  const asked = { number: 1, task: "t", path: [], agent: "a", tool: "Bash", cwd: "/a", place: "far" };
   const rest = { input: {}, inquiries: [], decision: {}, reaches: [], rules: [] };
-  const { question } = await import("/static/js/question.js");
-  return question({ ...asked, ...rest }).querySelector(".where").textContent;
+  const { questionCard } = await import("/static/js/questions.js");
+  return questionCard({ ...asked, ...rest }).querySelector(".where").textContent;
 }"""
 ASKING = [says("I write it down.", WRITE), says("It is written."), says("And now more.")]
 
@@ -39,14 +39,14 @@ async def test_a_chat_begins_and_is_watched_while_an_agent_works_for_it(
     main = [says("I send one.", LAUNCH), says("It **found** it.\n\n- here\n- there\n")]
     explore = [says("First I look around.", call("Glob", pattern="*"), FETCH), says("found it")]
     async with served(tmp_path, main=main, Explore=explore) as site, visit(browser, site.client) as (tab,):
-        await tab.sees(".counts", "No agent has worked here yet")
+        await tab.sees(".counts", "No agents have run here yet")
         await tab.says("Where is it?")
         await tab.sees(".said.user", "Where is it?")
         await tab.sees(".said.assistant", "I send one.")
         await tab.sees(".below .tasklink", "Explore · look here")
-        await tab.sees(".task[data-status=running][aria-level='2'] .step", "wants to use WebFetch")
+        await tab.sees(".task[data-status=running][aria-level='2'] .step", "WebFetch")
         await tab.page.click("[data-verb=tree]")
-        await tab.sees("dialog .hits", "This will hit 2 agents")
+        await tab.sees("dialog .hits", "2 agents")
         await tab.page.keyboard.press("Escape")
         await tab.page.click(".question [data-deny]")
         await tab.sees(".said.assistant strong", "found")
@@ -67,7 +67,7 @@ async def test_a_task_is_steered_and_answered_also_after_the_page_was_loaded_ane
         visit(browser, site.client) as (tab,),
     ):
         task = await sent(site, tab)
-        await tab.sees(".question .asker", "general-purpose wants to use Write")
+        await tab.sees(".question .asker", "use Write")
         assert await tab.page.locator(".question .diff .add").all_inner_texts() == ["1\n+one", "2\n+two"]
         assert await tab.text(".question .where") == f"in {tmp_path}"
         assert await tab.page.evaluate(ELSEWHERE) == "in /a · asked by another process on far"
@@ -102,7 +102,7 @@ async def test_a_task_is_stopped_after_the_page_said_what_it_hits_then_resumed_a
         task = await sent(site, tab)
         await tab.sees(".question")
         await tab.page.click("[data-verb=stop]")
-        await tab.sees("dialog .hits", "This will hit 1 agent")
+        await tab.sees("dialog .hits", "1 agent")
         assert await tab.text("dialog .tasklink") == "general-purpose · the work"
         await tab.page.click("dialog button.danger")
         await tab.sees(".pill[data-status=cancelled]", "stopped")
@@ -115,7 +115,7 @@ async def test_a_task_is_stopped_after_the_page_said_what_it_hits_then_resumed_a
         await tab.page.click(".said.assistant >> nth=0 >> .fork")
         await tab.page.fill("dialog textarea", "another way")
         await tab.page.click("dialog button.primary")
-        await tab.sees(".earlierlife", "Began as a copy of")
+        await tab.sees(".earlierlife", "Forked from")
         await tab.sees(".end[data-status=completed]")
         told = (await site.client.get("/api/tasks")).json["tasks"]
         assert [(each["prompt"], each["status"]) for each in told] == [
@@ -135,7 +135,7 @@ async def test_two_tabs_see_the_same_and_one_answer_counts_for_both(browser: Bro
         await other.sees(".question")
         await other.page.fill(".question input[name=why]", "not today")
         await other.page.click(".question [data-deny]")
-        await other.sees(".empty", "Nobody asks anything")
+        await other.sees(".empty", "No pending questions")
         await one.loses(".question")
         await one.sees(".call[data-state=error] .came", "not today")
         await one.sees(".end[data-status=completed]")
@@ -154,10 +154,10 @@ async def test_a_line_that_broke_is_shown_and_what_was_missed_is_caught_up(
         await tab.sees("#live", "live")
         await tab.page.route("**/api/stream*", lambda route: route.abort())
         site.serving.site.hub.close()
-        await tab.sees("#line", "The line to the server broke")
+        await tab.sees("#line", "Reconnecting")
         begun = await site.client.post("/api/tasks", {"agent": "Explore", "prompt": "look meanwhile"})
         await site.client.ended(begun.json["agentId"])
-        assert await tab.text("#live") == "away"
+        assert await tab.text("#live") == "offline"
         await tab.page.unroute("**/api/stream*")
         await tab.loses("#line")
         await tab.sees(".task[data-status=completed]", "look meanwhile")

@@ -20,8 +20,8 @@ from tests.interfaces.page.browsing import visit
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.asyncio(loop_scope="package")]
 
-QUESTIONS = "(await import('/static/js/questions-store.js')).questions"
-TELLS = "(await import('/static/js/dialogs.js')).tell"
+QUESTIONS = "(await import('/static/js/question-store.js')).questions"
+TELLS = "(await import('/static/js/dialogs.js')).notify"
 LOOK = call("Glob", pattern="*")
 WRITE = [says("", call("Write", file_path="notes.txt", content="one\n")), says("It is written.")]
 OTHER = [says("", call("Write", file_path="other.txt", content="two\n")), says("It is written.")]
@@ -67,9 +67,9 @@ async def test_after_a_restart_no_card_of_the_server_before_is_left_to_be_answer
                 assert await tab.count(".question") == 1
                 answer = f"old => {QUESTIONS}.answer(old, {{allow: true}}).catch(each => each.message)"
                 refused = await tab.page.evaluate(f"async {answer}", old)
-                assert refused == "This question does not wait any more. Look at those that do."
+                assert "no longer pending" in refused
                 await tab.page.click(".question button.primary")
-                await tab.sees(".empty", "Nobody asks anything")
+                await tab.sees(".empty", "No pending questions")
                 await client.ended(task)
     assert (folder / "other.txt").read_text() == "two\n"
     assert not (tmp_path / "notes.txt").exists()
@@ -136,7 +136,7 @@ async def test_a_steer_waits_in_sight_and_the_keyboard_goes_from_question_to_que
         tasks = [(await site.client.post("/api/tasks", wish)).json["agentId"] for _ in range(2)]
         await tab.go(f"/task/{tasks[0]}")
         await tab.says("be quick")
-        await tab.sees(".unheard .who", "You waits to be heard")
+        await tab.sees(".unheard .who", "waiting to be read")
         await tab.page.set_viewport_size({"width": 390, "height": 640})
         await tab.page.evaluate(f"async () => {TELLS}('This is told.', false, {{seconds: 60}})")
         parts = (".top", ".toast", ".taskhead", ".question button.primary", ".composer", "nav")

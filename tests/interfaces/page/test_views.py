@@ -137,7 +137,7 @@ async def test_keys_lead_everywhere_also_to_what_was_spent(browser: Browser, tmp
         assert await tab.page.evaluate("() => document.activeElement.localName") == "textarea"
         for key in ("Escape", "?"):
             await tab.page.keyboard.press(key)
-        await tab.sees("dialog.keys", "interrupt it")
+        await tab.sees("dialog.keys", "Interrupt")
         for key in ("Escape", "2"):
             await tab.page.keyboard.press(key)
         await tab.sees(".timeline .lane", "Explore")
@@ -156,7 +156,7 @@ async def test_keys_lead_everywhere_also_to_what_was_spent(browser: Browser, tmp
             await tab.page.fill(f"dialog [name={name}]", "")
         await tab.page.fill("dialog [name=tokens]", "4000")
         await tab.page.click("dialog button.primary")
-        await tab.sees(".budget", "may use 4k tokens, 0 agents")
+        await tab.sees(".budget", "4k tokens, 0 subagents")
         assert await tab.page.locator(".meter").get_attribute("aria-valuemax") == "4000"
 
 
@@ -175,14 +175,14 @@ async def test_an_agent_is_written_looked_at_and_changed(
         await tab.page.check("dialog [name=user]")
         await tab.page.click("dialog button.primary")
         await tab.sees(".agentpage h2", "scout")
-        await tab.sees(".lint", "The linter has no remarks.")
+        await tab.sees(".lint", "No problems found.")
         file = tab.page.locator(".editor .file")
         text = await file.input_value()
         await file.fill(text.replace("Looks ahead.", "Looks far ahead.").replace("Grep", "Nonsense"))
         await tab.sees(".editor .lint li", "Nonsense")
         await tab.page.click(".editor .primary")
         await tab.sees(".agentpage .soft", "Looks far ahead.")
-        await tab.sees(".agentlist .card[aria-current] .tag", "1 remark")
+        await tab.sees(".agentlist .card[aria-current] .tag", "1 warning")
         path = home / ".gen" / "agents" / "scout.md"
         assert "Looks far ahead." in path.read_text()
         mine = f"{await file.input_value()}\nMine.\n"

@@ -59,16 +59,16 @@ async def test_the_timeline_shows_waiting_from_the_moment_a_question_was_asked_h
         question = await asking(site)
         await asyncio.sleep(6)
         async with visit(browser, site.client) as (tab,):
-            early = await bars(tab, "asks")
-            assert early["asks"] > 3 * early["work"]
+            early = await bars(tab, "waiting_for_person")
+            assert early["waiting_for_person"] > 3 * early["working"]
             await tab.reload()
-            later = await bars(tab, "asks")
-            assert later["asks"] > 3 * later["work"]
+            later = await bars(tab, "waiting_for_person")
+            assert later["waiting_for_person"] > 3 * later["working"]
             await site.client.post(f"/api/questions/{question['number']}", {"allow": True})
             await site.client.ended(question["task"])
             await tab.reload()
-            answered = await bars(tab, "asks")
-            assert answered["asks"] > 3 * answered["work"]
+            answered = await bars(tab, "waiting_for_person")
+            assert answered["waiting_for_person"] > 3 * answered["working"]
 
 
 async def test_the_timeline_shows_who_waits_for_a_person_or_only_for_agents_in_the_background(
@@ -86,8 +86,8 @@ async def test_the_timeline_shows_who_waits_for_a_person_or_only_for_agents_in_t
         await site.client.post(f"/api/questions/{found['questions'][0]['number']}", reply)
         await site.client.ended(begun.json["sessionId"])
         await tab.reload()
-        widths = await bars(tab, "others")
-        assert min(widths["others"], widths["asks"]) > 3 * widths["work"]
+        widths = await bars(tab, "waiting_for_agents")
+        assert min(widths["waiting_for_agents"], widths["waiting_for_person"]) > 3 * widths["working"]
 
 
 @pytest.mark.parametrize("width", [400, 1280])

@@ -56,7 +56,7 @@ async def test_typing_in_an_agents_transcript_steers_it(tmp_path: Path) -> None:
         await seat.until(gate.opened)
         await seat.assert_sees("› leave the tests out")
         await seat.rests()
-        events, _ = await seat.talk.gen.journal(task)
+        events = (await seat.talk.gen.journal(task)).events
         assert "leave the tests out" in str(events)
 
 

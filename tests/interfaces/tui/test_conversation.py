@@ -114,7 +114,7 @@ async def test_what_is_typed_while_the_agent_works_is_heard_before_its_next_repl
         await seat.assert_sees("leave the tests out")
         await seat.until(gate.opened)
         await seat.rests()
-        events, _ = await seat.talk.gen.journal(seat.talk.session or "")
+        events = (await seat.talk.gen.journal(seat.talk.session or "")).events
         assert seat.talk.queued == {}
         assert "leave the tests out" in str(events)
         assert "(heard before the next reply)" not in seat.screen
@@ -167,7 +167,7 @@ async def test_a_result_that_comes_at_rest_begins_a_turn(tmp_path: Path) -> None
         await seat.until(gate.opened)
         await seat.assert_sees("It is here now.")
         await seat.rests()
-        events, _ = await seat.talk.gen.journal(seat.talk.session or "")
+        events = (await seat.talk.gen.journal(seat.talk.session or "")).events
         assert str(events).count("[The background task") == 1
 
 

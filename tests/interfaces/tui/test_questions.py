@@ -27,7 +27,7 @@ def write(name: str = "new.txt") -> dict[str, object]:
 
 
 async def results(seat: Seat) -> list[str]:
-    events, _ = await seat.talk.gen.journal(seat.talk.session or "")
+    events = (await seat.talk.gen.journal(seat.talk.session or "")).events
     facts = [event.fact for event in events]
     return [
         result.text

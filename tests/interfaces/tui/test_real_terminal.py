@@ -19,7 +19,7 @@ from termios import TIOCSWINSZ, tcgetattr
 import pytest
 
 from gencode.core.extras import installing
-from gencode.interfaces.cli import interactive
+from gencode.interfaces.cli.main import NO_TERMINAL
 from tests.interfaces.cli.running import GEN, SECONDS, gen, script, send
 from tests.waiting import wait_until
 
@@ -330,7 +330,7 @@ def test_the_first_frame_comes_before_any_provider_is_loaded(tmp_path: Path) -> 
 
 def test_without_a_terminal_it_says_how_to_ask(tmp_path: Path) -> None:
     ended = gen(cwd=tmp_path)
-    assert (ended.code, ended.out, ended.err) == (2, "", f"gen: {interactive.NO_TERMINAL}\n")
+    assert (ended.code, ended.out, ended.err) == (2, "", f"gen: {NO_TERMINAL}\n")
 
 
 def test_options_of_a_question_are_refused(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.command_runner import Commands
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from gencode.core.errors import ToolError
 from gencode.sandbox.processes.command import Command, Ended, not_started
-from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.command_runner import Commands
 from gencode.sandbox.processes.output import Output
 from tests.sandbox.processes.living import alive, eventually, new_word, python
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gencode.sandbox.processes.environment import MARK
-from gencode.sandbox.processes.sweep import sweep
+from gencode.sandbox.processes.fork_server_client import sweep
 from tests.sandbox.processes.living import HOSTILE, alive, eventually, new_word
 
 CRASHES = int(os.environ.get("GEN_KILLS", "1"))
@@ -20,7 +20,7 @@ PROCESS = """
 import asyncio, sys
 from pathlib import Path
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.command_runner import Commands
 
 async def main():
     async with Commands(Path(sys.argv[1])) as commands:
@@ -84,7 +84,7 @@ async def test_what_could_not_notice_the_crash_is_swept_at_the_next_start(
     word = new_word()
     monkeypatch.setenv("OF_THIS_TEST", word)
     with started(state, HOSTILE.replace("WORD", word)) as process:
-        watchers = [each for each in below(word) if b"keeper import main" in cmdline(each)]
+        watchers = [each for each in below(word) if b"fork_server import main" in cmdline(each)]
         assert len(watchers) == 2
         for watcher in watchers:
             os.kill(watcher, signal.SIGSTOP)

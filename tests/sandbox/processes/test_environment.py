@@ -8,7 +8,7 @@ import pytest
 from gencode.core.errors import ToolError
 from gencode.providers.vendors import VENDORS
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.command_runner import Commands
 from gencode.sandbox.processes.environment import MARK, Scrub, system_path
 
 ORDINARY = {

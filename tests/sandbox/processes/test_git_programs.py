@@ -9,7 +9,7 @@ import pytest
 
 from gencode.core.errors import ToolError
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.command_runner import Commands
 from gencode.sandbox.processes.environment import Scrub
 from gencode.sandbox.processes.git_programs import may_run_git, neutral_settings
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gencode.core.errors import ToolError
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.command_runner import Commands
 from gencode.sandbox.processes.output import Ends, Keep, Output, OutputFile
 
 MEGABYTES = int(os.environ.get("GEN_FLOOD_MEGABYTES", "300"))
@@ -103,7 +103,7 @@ FULL = """
 import asyncio, resource, sys
 from pathlib import Path
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.command_runner import Commands
 
 async def main():
     file = Path(sys.argv[1]) / "long"
@@ -130,7 +130,7 @@ FLOOD = """
 import asyncio, resource, sys
 from pathlib import Path
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.commands import Commands
+from gencode.sandbox.processes.command_runner import Commands
 
 async def main():
     async with Commands(Path(sys.argv[1])) as commands:

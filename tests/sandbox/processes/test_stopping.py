@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.commands import Commands
-from gencode.sandbox.processes.running import Running
+from gencode.sandbox.processes.command_runner import Commands
+from gencode.sandbox.processes.running_command import Running
 from tests.sandbox.processes.living import HOSTILE, alive, eventually, new_word, python
 
 KILLS = int(os.environ.get("GEN_KILLS", "3"))

@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gencode.sandbox.processes.tree import below, census, descendants
+from gencode.sandbox.processes.process_tree import below, census, descendants
 
 
 def test_this_process_and_its_parent_are_counted() -> None:

@@ -8,8 +8,7 @@ from tests.workspaces.transfer.post import Office, sent
 from tests.workspaces.worktrees.yard import TEN, git, repository
 
 from gencode.journal.folder_snapshot import FolderSnapshot
-from gencode.workspaces.transfer.checkout import checkout_at
-from gencode.workspaces.transfer.clones import NoClone, must_fit
+from gencode.workspaces.transfer.checkout import NoClone, checkout_at, must_fit
 
 pytestmark = pytest.mark.needs("git")
 

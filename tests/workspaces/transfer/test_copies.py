@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.workspaces.transfer.post import TASK, Office, arrived, sent
 from tests.workspaces.worktrees.yard import TEN, commit, git, repository
 
-from gencode.sandbox.standins import ITSELF
+from gencode.sandbox.placeholder_files import ITSELF
 from gencode.workspaces.transfer import mirror
 from gencode.workspaces.transfer.apply_changes import Homecoming
 from gencode.workspaces.transfer.worker_copy import Lodging

@@ -13,8 +13,8 @@ from gencode.core.events import TaskCreated
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.folder_snapshot import MissingChanges
+from gencode.workspaces.restore_worktree import Ground, Own, set_aside
 from gencode.workspaces.transfer.apply_changes import Homecoming, catch_up
-from gencode.workspaces.transfer.latest_work import Ground, Own, set_aside
 from gencode.workspaces.worktrees.worktree import Worktree
 
 pytestmark = pytest.mark.needs("git")

@@ -13,8 +13,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.rules import Action, Mode, Policy, Rule, written_in
 from gencode.fleet.workspace_transfer import may_write
-from gencode.workspaces.transfer.apply_changes import TURN, Arrival, Homecoming
-from gencode.workspaces.transfer.change_report import told
+from gencode.workspaces.transfer.apply_changes import TURN, Arrival, Homecoming, told
 
 pytestmark = pytest.mark.needs("git")
 

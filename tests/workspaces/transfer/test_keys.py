@@ -7,7 +7,7 @@ import pytest
 from tests.workspaces.transfer.post import Office, arrived, sent
 from tests.workspaces.worktrees.yard import commit, everything, git, repository
 
-from gencode.workspaces.transfer.secret_files import has_key, is_key
+from gencode.workspaces.transfer.excluded_files import has_key, is_key
 
 LINE = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
 

@@ -9,7 +9,7 @@ from tests.workspaces.transfer.post import TASK, Office, sent
 from tests.workspaces.worktrees.yard import commit, git, repository
 
 from gencode.core.changes import told
-from gencode.fleet.copied_task import Lodged
+from gencode.fleet.worker_workspace import Lodged
 from gencode.tasks.task_folders import FolderSummary
 from gencode.workspaces.transfer.worker_copy import Guest
 

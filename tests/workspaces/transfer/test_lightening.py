@@ -8,11 +8,11 @@ from tests.workspaces.transfer.post import TASK, Office, arrived, sent
 from tests.workspaces.transfer.test_left_behind import said
 from tests.workspaces.worktrees.yard import TEN, git, repository
 
-from gencode.fleet.copied_task import Lodged
+from gencode.fleet.worker_workspace import Lodged
 from gencode.journal.folder_snapshot import MOST_PACK
 from gencode.workspaces.transfer import checkout
 from gencode.workspaces.transfer.apply_changes import Homecoming
-from gencode.workspaces.transfer.large_files import Heavy, leaving_out
+from gencode.workspaces.transfer.excluded_files import Heavy, leaving_out
 from gencode.workspaces.transfer.worker_copy import Guest
 
 pytestmark = pytest.mark.needs("git")

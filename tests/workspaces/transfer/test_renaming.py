@@ -14,7 +14,7 @@ from gencode.core.spec import Workspace
 from gencode.permissions.bash.decision import decide_command, read_command
 from gencode.permissions.paths import decide_path, is_inside, places_of, resolve
 from gencode.permissions.patterns import Places, path_pattern
-from gencode.workspaces.transfer.path_aliases import in_copy, renamed
+from gencode.workspaces.transfer.path_translation import in_copy, renamed
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "200"))
 COPIED = FolderCopy("/own/copies/1", "/home/me/repo", "/home/me", ("/own/copies/1", "/own"))

@@ -10,7 +10,7 @@ from tests.workspaces.transfer.test_tree_parcels import forked, packed, worktree
 from tests.workspaces.worktrees.yard import commit, git, repository
 
 from gencode.workspaces.transfer.apply_changes import Homecoming
-from gencode.workspaces.transfer.secret_files import LARGEST_KEY
+from gencode.workspaces.transfer.excluded_files import LARGEST_KEY
 from gencode.workspaces.transfer.snapshot_builder import Packer
 from gencode.workspaces.transfer.worker_copy import Lodging
 

@@ -18,8 +18,7 @@ from gencode.permissions.agent_folders import worktrees_folder
 from gencode.tasks.task_folders import worktree_changes
 from gencode.workspaces.worktrees.agent_work import result
 from gencode.workspaces.worktrees.create import make, make_of, source_of
-from gencode.workspaces.worktrees.leftover import Leftover
-from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.worktrees.leftovers import Leftover, leftovers
 from gencode.workspaces.worktrees.worktree import recorded, remove_record, write_record
 
 pytestmark = pytest.mark.needs("git")

@@ -12,10 +12,9 @@ from tests.workspaces.worktrees.halves import STEPS, branches, half_made
 from tests.workspaces.worktrees.yard import commit, everything, git, home_of, repository, worktree
 
 from gencode.workspaces.worktrees.agent_work import remove_unused, result
-from gencode.workspaces.worktrees.cleanup import begins, sweep
-from gencode.workspaces.worktrees.create import turn
+from gencode.workspaces.worktrees.create import begins, sweep
 from gencode.workspaces.worktrees.git import quiet_git
-from gencode.workspaces.worktrees.worktree import repository_folder
+from gencode.workspaces.worktrees.worktree import repository_folder, turn
 
 pytestmark = pytest.mark.needs("git")
 

@@ -10,11 +10,11 @@ from tests.workspaces.worktrees.yard import TEN, commit, everything, git, home_o
 
 from gencode.core.changes import ChangedFile, told
 from gencode.tasks.task_folders import worktree_changes
-from gencode.workspaces.worktrees import commit_differences
+from gencode.workspaces.worktrees import compare_commits
 from gencode.workspaces.worktrees.agent_work import Work, merged, result, state_of
+from gencode.workspaces.worktrees.compare_commits import Preview, preview, preview_of_old_git
 from gencode.workspaces.worktrees.git import quiet_git
 from gencode.workspaces.worktrees.leftovers import leftovers
-from gencode.workspaces.worktrees.merge_preview import Preview, preview, preview_of_old_git
 from gencode.workspaces.worktrees.worktree import Worktree, recorded
 
 pytestmark = pytest.mark.needs("git")
@@ -152,10 +152,10 @@ async def test_a_long_difference_is_cut_at_a_line(tmp_path: Path, monkeypatch: p
     (made.path / "long.txt").write_text("word\n" * 50_000)
     for number in range(30):
         (made.path / f"n{number:02}").write_text("x\n")
-    monkeypatch.setattr(commit_differences, "MOST_FILES", 20)
+    monkeypatch.setattr(compare_commits, "MOST_FILES", 20)
     done = await result(made)
     lines = done.diff.splitlines()
-    assert len(done.diff) < commit_differences.MOST_DIFF + 200
+    assert len(done.diff) < compare_commits.MOST_DIFF + 200
     assert lines[-1].startswith("[… the rest was left out; git diff ")
     assert lines[-2] == "+word"
     assert (len(done.files), done.more_files) == (20, 11)

@@ -60,10 +60,10 @@ from gencode.interfaces.acp.stdio_transport import (
     NOT_FOUND,
     Message,
     open_transport,
-    take_stdio,
 )
 from gencode.interfaces.cli.open_session import flags
 from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.json_rpc import take_stdio
 from gencode.interfaces.log_file import logged_fault
 from gencode.journal.store import TaskQuery
 from gencode.places import workspace_at

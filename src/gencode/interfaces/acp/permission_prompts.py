@@ -83,7 +83,7 @@ class EditorPerson:
         shown = await self._display.show_question(question)
         words = [f"{headline(question)}:", fenced(exactly(question)), reason(question)]
         if rules := allows(question):
-            words.append(f"“Always” will allow: {rules}")
+            words.append(f"An approval for more than this call will allow: {rules}")
         content = [*shown.content, tool_content(text_block("\n\n".join(words)))]
         call = ToolCallUpdate(
             tool_call_id=shown.id,

@@ -281,7 +281,7 @@ class Talk:
 
     async def transcript(self, task: str, most: int = MOST_KEPT) -> Transcript:
         """An agent's transcript up to now, with what it is just saying."""
-        events, _ = await self.gen.journal(task)
+        events = (await self.gen.journal(task)).events
         found = retold(task, events, most)
         for child in await self.gen.store.tasks(TaskQuery(parent=task)):
             if child.created.call:
@@ -348,7 +348,7 @@ class Talk:
         """The questions that waited already when the conversation was opened."""
         for agent in list(self.view.agents.values()):
             if not agent.status.ended and self.gen.supervisor.find(agent.id) is None:
-                for event in (await self.gen.journal(agent.id))[0]:
+                for event in (await self.gen.journal(agent.id)).events:
                     self.asked_elsewhere.hear(event)
 
     def _after_end(self, task: str) -> None:

@@ -3,12 +3,24 @@
 import argparse
 import sys
 from importlib.util import find_spec
+from typing import cast
 
 from gencode.core.errors import UserMistake
 from gencode.core.extras import installing
+from gencode.interfaces.cli.parser import Commands, add, add_model, add_policy
 from gencode.interfaces.render.plain_text import note
 
 BY_HAND = "gen acp is started by an editor and speaks to it over stdin and stdout; Ctrl+D ends it."
+
+
+def add_command(commands: Commands, does: str) -> None:
+    """`gen acp`."""
+    parser = add(commands, "acp", run, does, ("gen acp", "gen acp --permission-mode plan"))
+    for action in cast("list[argparse.Action]", vars(parser)["_actions"]):
+        if "--cwd" in action.option_strings:
+            action.help = argparse.SUPPRESS  # the editor says which folder a session is in
+    add_model(parser)
+    add_policy(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -20,8 +20,9 @@ from gencode.interfaces.chat.agent_info import (
     linted_file,
     own_files,
 )
+from gencode.interfaces.cli.command_input import whole_input
 from gencode.interfaces.cli.open_session import opened
-from gencode.interfaces.cli.piped_input import whole_input
+from gencode.interfaces.cli.parser import Commands, add, add_group, turns
 from gencode.interfaces.cli.terminal_questions import somebody_is_there
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note, table
@@ -29,6 +30,51 @@ from gencode.permissions.trust import FolderTrust, standing, trust_added
 from gencode.places import workspace_at
 from gencode.sandbox.processes.environment import MARK
 from gencode.settings import gen_home
+
+EXAMPLES = (
+    "gen agents show Explore",
+    "gen agents lint .claude/agents --json",
+    'gen agents new tester --description "Runs the tests and reports failures." --tools Bash,Read',
+)
+
+
+def add_command(commands: Commands, does: str) -> None:
+    """`gen agents …`."""
+    group = add_group(commands, "agents", does, EXAMPLES)
+    add(
+        group,
+        "list",
+        listed,
+        "list agents with their sources, tools and problems",
+        ("gen agents list", "gen agents list --json"),
+    )
+    show = add(
+        group, "show", shown, "show an agent with the model and tools it gets", ("gen agents show Explore",)
+    )
+    show.add_argument("name", metavar="NAME", help="the agent; case and separators do not matter")
+    lint = add(
+        group,
+        "lint",
+        linted,
+        "check agent files of any dialect",
+        ("gen agents lint", "gen agents lint .claude/agents --json"),
+    )
+    lint.add_argument(
+        "paths", metavar="PATH", nargs="*", help="a file or folder (default: your agents and this folder's)"
+    )
+    new = add(group, "new", made, "create an agent file; prompts for what is missing", EXAMPLES[2:])
+    new.add_argument("name", metavar="NAME", nargs="?", help="the agent's name")
+    new.add_argument("--description", metavar="TEXT", help="when to use it, in a sentence")
+    new.add_argument("--tools", metavar="NAMES", help="its tools, separated by commas (default: all)")
+    new.add_argument("--model", dest="its_model", metavar="M", help="its model (default: its parent's)")
+    new.add_argument(
+        "--permission-mode", dest="its_mode", metavar="MODE", help="its mode (default: its parent's)"
+    )
+    new.add_argument("--max-turns", dest="its_turns", type=turns, metavar="N", help="its turn limit")
+    new.add_argument(
+        "--prompt", dest="instructions", metavar="TEXT", help="its instructions; - reads them from stdin"
+    )
+    new.add_argument("--user", action="store_true", help="create it for all your folders, not only this one")
 
 
 def listed(args: argparse.Namespace) -> int:

@@ -16,9 +16,9 @@ from gencode.core.status import Status
 from gencode.core.task import Task, said_to_the_person, whole_transcript
 from gencode.core.text import inert
 from gencode.interfaces.cli.claude_code_options import NOT_TOLD
+from gencode.interfaces.cli.command_input import piped_text
 from gencode.interfaces.cli.foreground_run import follow, painter_for, tell_ending, tell_refused
 from gencode.interfaces.cli.open_session import check, opened
-from gencode.interfaces.cli.piped_input import piped_text
 from gencode.interfaces.cli.terminal_questions import asker_for
 from gencode.interfaces.cli.unsummarised_results import come_late, handed_back, in_words, tasks_of
 from gencode.interfaces.event_loop_runner import run_to_end
@@ -93,7 +93,7 @@ async def _handed_back(gen: GenCode, view: View, turn: Task) -> list[AgentView]:
     lead = view.agents.get(turn.id)
     for task in tasks_of(lead.unanswered if lead else ()):
         # Nothing was heard here of the runs in which another process has woken an agent.
-        view = _retold(view, (await gen.journal(task))[0])
+        view = _retold(view, (await gen.journal(task)).events)
     told = handed_back(view, turn.id)
     known = {(each.id, each.ended_at) for each in told}
     return [*told, *(each for each in come_late(turn, children) if (each.id, each.ended_at) not in known)]
@@ -113,7 +113,7 @@ async def _said(gen: GenCode, turn: Task) -> str:
     Who stays for what is in the background may see the conversation go on in another process: what is
     written after the end of this turn is another's.
     """
-    events, _ = await gen.journal(turn.id)
+    events = (await gen.journal(turn.id)).events
     messages = whole_transcript(event for event in events if (event.seq or 0) <= turn.seq)
     asked = max((at for at, each in enumerate(messages) if _is_prompt(each)), default=0)
     return said_to_the_person(messages[asked:])

@@ -12,13 +12,9 @@ from typing import Any, cast
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Mode, parse_mode
 
-AUTONOMY = (
-    "gen: dontAsk means full autonomy: agents act without asking anybody; only deny and ask rules hold them."
-)
-NOT_TOLD = (
-    "The conversation keeps the system prompt it began with, so --append-system-prompt has no effect on it."
-)
-WHICH = "Say which conversation to go on with: --resume ID (gen sessions list), or --continue for the last."
+AUTONOMY = "gen: dontAsk is full autonomy: agents act without approval; only deny and ask rules still apply."
+NOT_TOLD = "This conversation keeps its original system prompt, so --append-system-prompt has no effect."
+WHICH = "Name a conversation: --resume ID (see gen sessions list), or use --continue for the last one."
 SEVERAL = ("--allowedTools", "--allowed-tools", "--disallowedTools", "--disallowed-tools")
 """Options that are followed by one or more values."""
 
@@ -72,7 +68,7 @@ class ToolRules(argparse.Action):
             for rule in rules:
                 name, rest = _named(rule)
                 if name in _NOT_HERE:
-                    notes.append(f"{rule} is no tool here; what {option_string} says of it has no effect.")
+                    notes.append(f"GenCode has no tool {rule}, so {option_string} has no effect on it.")
                 else:
                     found.append(f"{_CALLED_HERE[name]}{rest}" if name in _CALLED_HERE else rule)
         setattr(namespace, self.dest, found)
@@ -141,26 +137,26 @@ def add_agents(parser: Any) -> None:
         dest="typed_agents",
         type=typed_agents,
         metavar="JSON",
-        help='agents for this session, as {"reviewer": {"description": "…", "prompt": "…"}}',
+        help='agents for this session: {"reviewer": {"description": "…", "prompt": "…"}}',
     )
 
 
 def add_tool_lists(parser: argparse.ArgumentParser) -> None:
     """`--allowedTools` and `--disallowedTools`, in both spellings."""
-    group = parser.add_argument_group("permissions as Claude Code spells them")
-    for spelled, dest, says in ((SEVERAL[:2], "allow", "let through"), (SEVERAL[2:], "deny", "refuse")):
+    group = parser.add_argument_group("permissions in the syntax of Claude Code")
+    for spelled, dest, says in ((SEVERAL[:2], "allow", "allow"), (SEVERAL[2:], "deny", "refuse")):
         group.add_argument(
             *spelled,
             dest=dest,
             action=ToolRules,
             nargs="+",
             metavar="TOOLS",
-            help=f'{says} these tools, such as "Bash(git log:*),Edit"; like --{dest}',
+            help=f'{says} these tools, for example "Bash(git log:*),Edit"; like --{dest}',
         )
 
 
 def remarks(args: argparse.Namespace) -> Iterator[str]:
-    """What a person should know about what they typed, a line each."""
+    """Warnings about the options that were typed, one line each."""
     if getattr(args, "session", None) == "":
         raise UserMistake(WHICH)
     if _means_autonomy(getattr(args, "permission_mode", "")) and getattr(args, "verb", "") != "explain":

@@ -2,11 +2,17 @@
 
 import argparse
 import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Literal, cast
+
+from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.interfaces.cli.parser import build_parser
-from gencode.interfaces.cli.shell_completion import Found, Offers, offers, split_line
+from gencode.core.rules import Mode
+from gencode.core.text import visible_line
+from gencode.interfaces.cli.parser import Commands, add, build_parser
 
 MOST_OFFERED = 50
 
@@ -70,6 +76,60 @@ complete -c gen -f -a '(__gen_offers)'
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 
+Kind = Literal["words", "files", "dirs", "open"]
+"""What is offered: words, the shell's own files or folders, or words that are not whole yet."""
+MODELS = (
+    ("fast", "the fast tier"),
+    ("balanced", "the tier between"),
+    ("powerful", "the powerful tier"),
+    *((name, "a tier by another name") for name in ("haiku", "sonnet", "opus")),
+    ("offline", "the built-in search"),
+    ("scripted:", "a file that is played"),
+)
+LONGEST_SAID = 80
+
+Found = Iterable[tuple[str, str]]
+Look = Callable[[str, str], Found]
+"""Names or ids of a kind (agents, servers, tasks, sessions) in a folder, each with a word about it."""
+
+
+class Offers(Struct, frozen=True):
+    """What may stand in the place of the last word."""
+
+    kind: Kind = "words"
+    words: tuple[tuple[str, str], ...] = ()
+
+
+class Place(Struct):
+    """Where in a command line we are, after so many whole words."""
+
+    parser: argparse.ArgumentParser
+    command: str = "gen"
+    taken: int = 0
+    wanted: argparse.Action | None = None
+    """The option whose value comes next."""
+    more: bool = False
+    """Whether that value may be left out."""
+    only_words: bool = False
+    folder: str = "."
+
+
+def add_command(commands: Commands, does: str) -> None:
+    """`gen completions`."""
+    parser = add(
+        commands,
+        "completions",
+        run,
+        does,
+        (
+            "source <(gen completions bash)",
+            "gen completions zsh",
+            "gen completions fish > ~/.config/fish/completions/gen.fish",
+        ),
+    )
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell")
+
+
 def run(args: argparse.Namespace) -> int:
     """Print the script of a shell."""
     from gencode.interfaces.render.plain_text import answer, answer_json
@@ -90,9 +150,9 @@ def complete(words: list[str]) -> int:
     """
     if words[:1] == ["bash"] and len(words) == 3:
         typed = split_line(words[2])[1:]
-        found = _for_bash(offers(build_parser(), typed, _look), typed[-1] if typed else "", words[1])
+        found = _for_bash(offers(build_parser(typed), typed, _look), typed[-1] if typed else "", words[1])
     else:
-        found = offers(build_parser(), words[1:], _look)
+        found = offers(build_parser(words), words[1:], _look)
     lines = [f"{word}\t{says}" if says else word for word, says in found.words]
     print("\n".join((found.kind, *lines)))
     return 0
@@ -158,3 +218,171 @@ async def _tasks(kind: str, folder: Path) -> Found:
         await store.close()
     titles = ((each, title_of(each)) for each in tasks)
     return [(each.id, f"{each.status}: {each.agent}: {title}") for each, title in titles]
+
+
+def offers(parser: argparse.ArgumentParser, words: Sequence[str], look: Look) -> Offers:
+    """What may stand for the last of these words, which stand behind `gen`."""
+    *whole, last = words or [""]
+    place = Place(parser)
+    for word in whole:
+        _step(place, word)
+    name, equals, _ = last.partition("=")
+    if equals and last.startswith("--") and place.wanted is None:
+        action = _options(place.parser).get(name)
+        values = Offers() if action is None else _values(action, place, look)
+        whole_words = tuple((f"{name}={word}", says) for word, says in values.words)
+        return _beginning(Offers(values.kind, whole_words), last)
+    if place.wanted is not None and not (place.more and last.startswith("-")):
+        found = _values(place.wanted, place, look)
+        return _beginning(found, last) if not place.more or found.words else _next(place, last, look)
+    return _next(place, last, look)
+
+
+def _next(place: Place, last: str, look: Look) -> Offers:
+    """An option, or what stands without one."""
+    if last.startswith("-") and not place.only_words:
+        return _beginning(Offers(words=tuple(_named(place.parser))), last)
+    action = _positional(place)
+    if action is None:
+        return Offers() if place.only_words or last else Offers(words=tuple(_named(place.parser)))
+    return _beginning(_values(action, place, look), last)
+
+
+def _step(place: Place, word: str) -> None:
+    """Go on behind one whole word."""
+    if place.wanted is not None and not (place.more and word.startswith("-")):
+        if place.wanted.dest == "cwd":
+            place.folder = word
+        if place.wanted.nargs != "+":
+            place.wanted = None
+        place.more = place.wanted is not None
+        return
+    place.wanted, place.more = None, False
+    if word.startswith("-") and word != "-" and not place.only_words:
+        place.only_words = word == "--"
+        name, equals, value = word.partition("=")
+        action = _options(place.parser).get(name)
+        if action is not None and equals and action.dest == "cwd":
+            place.folder = value
+        if action is not None and not equals and action.nargs != 0:
+            place.wanted, place.more = action, action.nargs == "?"
+        return
+    action = _positional(place)
+    below = _commands(action) if action is not None else {}
+    if word in below:
+        place.parser, place.command, place.taken = below[word], f"{place.command} {word}", 0
+    elif below:  # there is no such command, so that nobody knows what may follow
+        place.taken, place.only_words = place.taken + 1, True
+    elif action is not None and action.nargs not in ("*", "+"):
+        place.taken += 1
+
+
+def _values(action: argparse.Action, place: Place, look: Look) -> Offers:
+    """What may be said for an option or in a place, by its choices or by what it is called."""
+    if below := _commands(action):
+        said = {each.dest: each.help or "" for each in _listed(action)}
+        return Offers(words=tuple((name, said.get(name, "")) for name in below))
+    if action.choices is not None:
+        return Offers(words=tuple((str(each), "") for each in action.choices))
+    match action.metavar:
+        case "FILE" | "PATH":
+            return Offers("files")
+        case "DIR":
+            return Offers("dirs")
+        case "MODE":
+            return Offers(words=tuple((mode.value, "") for mode in Mode))
+        case "M":
+            return Offers(words=MODELS)
+        case "RULE" | "TOOLS" | "T":
+            return Offers(words=tuple((name, "") for name in _tools()))
+        case _:
+            return Offers(
+                words=tuple(_shown(look(kind, place.folder)) if (kind := _kind(action, place)) else ())
+            )
+
+
+def _kind(action: argparse.Action, place: Place) -> str:
+    """Which of the things that are looked up is meant, if any."""
+    if action.dest in ("agent", "subagent") or (place.command == "gen agents show" and action.dest == "name"):
+        return "agents"
+    if action.dest == "server":
+        return "servers"
+    if action.metavar != "ID" or place.command.startswith("gen cron"):
+        return ""
+    return "sessions" if action.dest == "session" or place.command.startswith("gen sessions") else "tasks"
+
+
+def _shown(found: Found) -> Iterator[tuple[str, str]]:
+    """What can be typed at all, with what is said about it on one line."""
+    for word, says in found:
+        if word.isprintable():
+            yield word, visible_line(says, LONGEST_SAID)
+
+
+def _beginning(found: Offers, last: str) -> Offers:
+    """Of what is offered, what goes on with what was typed; case does not matter unless it is right."""
+    kept = tuple(each for each in found.words if each[0].startswith(last)) or tuple(
+        each for each in found.words if each[0].casefold().startswith(last.casefold())
+    )
+    unfinished = bool(kept) and all(word.endswith(":") for word, _ in kept)
+    return Offers("open" if unfinished else found.kind, kept)
+
+
+def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    return cast("list[argparse.Action]", vars(parser)["_actions"])
+
+
+def _options(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
+    return {name: action for action in _actions(parser) for name in action.option_strings}
+
+
+def _named(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    """The options that help shows, each under its long names."""
+    for action in _actions(parser):
+        if action.help == argparse.SUPPRESS:
+            continue
+        long = [name for name in action.option_strings if name.startswith("--")]
+        for name in long or action.option_strings:
+            yield name, visible_line(action.help or "", LONGEST_SAID)
+
+
+def _positional(place: Place) -> argparse.Action | None:
+    """What comes next without an option."""
+    left = [action for action in _actions(place.parser) if not action.option_strings]
+    return left[place.taken] if place.taken < len(left) else None
+
+
+def _commands(action: argparse.Action) -> dict[str, argparse.ArgumentParser]:
+    choices = cast("object", action.choices)
+    below = cast("dict[str, object]", choices) if isinstance(choices, dict) else {}
+    return {name: each for name, each in below.items() if isinstance(each, argparse.ArgumentParser)}
+
+
+def _listed(action: argparse.Action) -> list[argparse.Action]:
+    """The commands below one, as help lists them."""
+    return cast("list[argparse.Action]", vars(action).get("_choices_actions", []))
+
+
+def _tools() -> list[str]:
+    from gencode.permissions.decision import KNOWN_TOOLS
+
+    return sorted(KNOWN_TOOLS)
+
+
+def split_line(line: str) -> list[str]:
+    """A line that is being typed in bash as words; the last is empty when a new one begins."""
+    if (len(line) - len(line.rstrip("\\"))) % 2:
+        line = line[:-1]
+    for ending in ("", '"', "'"):
+        words = _split(line + ending)
+        if words is not None:
+            begun = bool(ending) or not line[-1:].isspace() or line.endswith("\\ ")
+            return words if begun and words else [*words, ""]
+    return [""]
+
+
+def _split(text: str) -> list[str] | None:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return None

@@ -9,11 +9,57 @@ from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.text import visible
 from gencode.interfaces.chat.schedule_runner import scheduler_of
+from gencode.interfaces.cli.command_input import whole_input
 from gencode.interfaces.cli.open_session import flags, opened
-from gencode.interfaces.cli.piped_input import whole_input
+from gencode.interfaces.cli.parser import Commands, add, add_group, add_policy
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note, table
 from gencode.schedule.scheduled_jobs import JobRequest, ScheduledJob
+
+EXAMPLES = (
+    'gen cron add "0 9 * * 1-5" "Which tests failed last night, and why?" --to file:mornings',
+    'gen cron add "every 30m" "Look for new warnings in the log" --agent Explore',
+    "gen cron list --all",
+    "gen cron remove 9f3a",
+    "gen cron run",
+)
+
+
+def add_command(commands: Commands, does: str) -> None:
+    """`gen cron …`."""
+    group = add_group(commands, "cron", does, EXAMPLES)
+    listing = add(
+        group,
+        "list",
+        listed,
+        "list the jobs of this folder and their last results",
+        ("gen cron list", "gen cron list --all --json"),
+    )
+    listing.add_argument("--all", action="store_true", help="in all folders")
+    plan = add(group, "add", added, "schedule a prompt, or a task of an agent", EXAMPLES[:1])
+    plan.add_argument(
+        "schedule", metavar="SCHEDULE", help='"0 9 * * 1-5", "@daily", "every 10m", "in 2h" or a time'
+    )
+    plan.add_argument("planned", metavar="PROMPT", help="what to do then; - reads it from stdin")
+    plan.add_argument("--agent", dest="subagent", metavar="NAME", help="run it as a task of this agent")
+    plan.add_argument(
+        "--session", dest="conversation", metavar="ID", help="in this conversation (default: a new one)"
+    )
+    plan.add_argument("--to", metavar="CHANNEL:CHAT", help="also send the result there")
+    plan.add_argument("--zone", metavar="ZONE", help="the time zone (default: yours)")
+    plan.add_argument("--label", metavar="TEXT", help="a short name for lists")
+    plan.add_argument("--model", metavar="M", help="the model (default: as the settings say at that time)")
+    add_policy(plan)
+    remove = add(group, "remove", removed, "remove jobs", EXAMPLES[3:4])
+    remove.add_argument("ids", metavar="ID", nargs="+", help="a job; the beginning of its id is enough")
+    running = add(
+        group,
+        "run",
+        run,
+        "run jobs here when they are due, until Ctrl-C",
+        ("gen cron run", "gen cron run --permission-mode plan"),
+    )
+    add_policy(running)
 
 
 def listed(args: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from gencode.core.ids import moment
 from gencode.core.outcome import Outcome
 from gencode.core.task import replay
 from gencode.interfaces.cli.foreground_run import follow, painter_for, tell_ending
+from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, seconds, table
 
@@ -68,6 +69,11 @@ What to type next, in a project of your own:
   gen task list --tree
   gen agents list
   gen doctor"""
+
+
+def add_command(commands: Commands, does: str) -> None:
+    """`gen demo`."""
+    add(commands, "demo", run, does, ("gen demo",))
 
 
 def run(args: argparse.Namespace) -> int:

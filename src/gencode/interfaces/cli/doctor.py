@@ -28,17 +28,17 @@ from gencode.core.task import Task
 from gencode.core.text import visible_line
 from gencode.interfaces.cli.models import main_model
 from gencode.interfaces.cli.open_session import CONNECT, opened, servers_tried, servers_untrusted
+from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.cli.stdout_guard import answers
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.log_file import log_file
 from gencode.interfaces.render.plain_text import answer, answer_json
 from gencode.permissions.trust import FolderTrust
 from gencode.places import database
-from gencode.sandbox.choose import Sandbox, chosen
+from gencode.sandbox.choose_sandbox import Sandbox, chosen
 from gencode.settings import gen_home
 from gencode.tasks.leave_worktree import in_use, is_used, named_tasks
-from gencode.workspaces.worktrees.leftover import Leftover
-from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.worktrees.leftovers import Leftover, leftovers
 
 EXTRAS = {
     "tui": ("textual", "the terminal app"),
@@ -52,6 +52,11 @@ PACKAGES = ("msgspec", "pyyaml", "rich")
 
 User = tuple[Task, list[Path]]
 """Who is at work, and the folders that this keeps in use."""
+
+
+def add_command(commands: Commands, does: str) -> None:
+    """`gen doctor`."""
+    add(commands, "doctor", show, does, ("gen doctor", "gen doctor --json"))
 
 
 class Check(Struct, frozen=True):

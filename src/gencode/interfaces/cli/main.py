@@ -1,28 +1,26 @@
-"""The command line: every ending becomes an exit code, every mistake one sentence.
-
-Bodies live in `commands/`, one file per noun, and are imported when they are wanted.
-"""
+"""The entry point of the command line: runs what was typed and turns every end into an exit code."""
 
 import argparse
 import errno
 import os
 import sys
-from collections.abc import Callable, Sequence
-from importlib import import_module
+from collections.abc import Sequence
+from importlib.util import find_spec
 from io import TextIOWrapper
 from typing import TextIO
 
 from gencode.core.errors import GenCodeError, StoreTrouble, UserMistake
 from gencode.core.text import visible
 from gencode.interfaces.cli.claude_code_options import remarks
+from gencode.interfaces.cli.parser import Body, prompt_first
 from gencode.interfaces.cli.parser import build_parser as build_parser
-from gencode.interfaces.cli.parser import prompt_first
 from gencode.interfaces.cli.stdout_guard import answers, keep_answers_apart
 
 COMPLETE = "__complete"
 """What the scripts of `gen completions` ask; nobody types it."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+NO_TERMINAL = 'The terminal app needs a terminal. To ask without one: gen -p "your question"'
 
 NOBODYS_MISTAKE = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CORRUPT", "SQLITE_BUSY")
 ONLY_ASKING = {
@@ -64,10 +62,7 @@ def _run(arguments: Sequence[str]) -> int:
         from gencode.interfaces.cli.completions import complete
 
         return complete(list(arguments[1:]))
-    parser = build_parser()
-    args = parser.parse_args(prompt_first(arguments))
-    if args.command is None and "prompt" not in args:
-        args.body = "interactive:run"
+    args = build_parser(arguments).parse_args(prompt_first(arguments))
     if args.command is not None:
         _check_asking(args)
     if "json" in args or getattr(args, "output_format", "text") != "text":
@@ -77,16 +72,44 @@ def _run(arguments: Sequence[str]) -> int:
     from gencode.interfaces.log_file import start_log
 
     start_log(verbose="verbose" in args)
-    return _body(getattr(args, "body", "ask:run"))(args)
+    body: Body = getattr(args, "body", _ask if "prompt" in args else interactive)
+    return body(args)
 
 
-def _body(name: str) -> Callable[[argparse.Namespace], int]:
-    """A command's body by `module:function`."""
-    module, _, function = name.partition(":")
-    body: Callable[[argparse.Namespace], int] = getattr(
-        import_module(f"gencode.interfaces.cli.{module}"), function
-    )
-    return body
+def _ask(args: argparse.Namespace) -> int:
+    from gencode.interfaces.cli.ask import run
+
+    return run(args)
+
+
+def interactive(args: argparse.Namespace) -> int:
+    """`gen` alone: the terminal app where there is a terminal, or the same conversation line by line."""
+    for name, option in (("output_format", "--output-format"), ("json", "--json")):
+        if name in args:
+            raise UserMistake(f'{option} needs a question: gen -p "…" {option}')
+    if "plain" in args:
+        from gencode.interfaces.cli.line_mode import run as lead
+
+        return lead(args)
+    if not (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)):
+        raise UserMistake(NO_TERMINAL)
+    if find_spec("textual") is None:
+        from gencode.core.extras import installing
+
+        raise UserMistake(
+            f"The terminal app is not installed. Use --plain, or install it with: {installing('tui')}"
+        )
+    from gencode.interfaces.tui.app import run as show
+
+    return show(args)
+
+
+def _is_terminal(stream: object) -> bool:
+    """Whether somebody sits at a stream, which may be closed or not be there at all."""
+    try:
+        return bool(getattr(stream, "isatty", bool)())
+    except ValueError:
+        return False
 
 
 def _check_asking(args: argparse.Namespace) -> None:

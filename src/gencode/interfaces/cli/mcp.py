@@ -1,4 +1,4 @@
-"""`gen mcp`: our agents for other assistants, as an MCP server on stdin and stdout or behind an address."""
+"""`gen mcp`: an MCP server with GenCode's agents for other assistants, over stdio or HTTP."""
 
 import argparse
 import os
@@ -13,6 +13,7 @@ from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.extras import installing
 from gencode.interfaces.cli.open_session import check, flags
+from gencode.interfaces.cli.parser import Commands, add, add_model, add_policy, port
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import note
 from gencode.places import workspace_at
@@ -21,19 +22,57 @@ from gencode.sandbox.processes.environment import INSIDE
 if TYPE_CHECKING:
     from gencode.interfaces.http.listener import Wish
 
+
 BY_HAND = (
-    "gen mcp waits for an MCP client on stdin; add it to one, as in: claude mcp add gencode -- gen mcp. "
+    "gen mcp waits for an MCP client on stdin. To add it to one: claude mcp add gencode -- gen mcp. "
     "Ctrl-D ends it."
 )
 OWN_SERVER = (
-    "This gen mcp was started by GenCode itself and would start the next; leave it out of the MCP servers "
-    "that GenCode uses (.mcp.json, .gen/mcp.json, settings.toml, those of your editor)."
+    "This gen mcp was started by GenCode itself. Remove it from the MCP servers that GenCode uses "
+    "(.mcp.json, .gen/mcp.json, settings.toml, your editor's)."
 )
 ONLY_HTTP = {"port": "--port", "bind": "--bind", "allow_host": "--allow-host", "token_file": "--token-file"}
 
 
+ABOUT = """\
+It speaks MCP on stdin and stdout and is started by another assistant; its log is in ~/.gen/logs. It offers
+the tools Task, TaskOutput, TaskStop, SendMessage and task_list, every agent as a prompt, and results and
+transcripts as resources. It works in the current folder or in --cwd; the client's roots narrow that.
+"""
+
+
+def add_command(commands: Commands, does: str) -> None:
+    """`gen mcp`."""
+    parser = add(
+        commands,
+        "mcp",
+        run,
+        does,
+        (
+            "claude mcp add gencode -- gen mcp",
+            'gen mcp --cwd ~/project --permission-mode acceptEdits --allow "Bash(npm test)"',
+            "gen mcp --http --port 8765 --token-file ~/.gen/mcp-token",
+        ),
+        ABOUT,
+    )
+    group = parser.add_argument_group("over HTTP")
+    group.add_argument(
+        "--http", action="store_true", help="serve streamable HTTP instead of stdin and stdout"
+    )
+    group.add_argument("--port", type=port, metavar="N", help="listen on this port (default: any free one)")
+    group.add_argument(
+        "--bind", metavar="ADDRESS", help="listen on this address instead of 127.0.0.1; others can reach it"
+    )
+    group.add_argument(
+        "--allow-host", action="append", metavar="NAME", help="also accept this host name; may be repeated"
+    )
+    group.add_argument("--token-file", metavar="FILE", help="keep the token in this file across restarts")
+    add_model(parser)
+    add_policy(parser)
+
+
 def run(args: argparse.Namespace) -> int:
-    """Serve the folder that was typed."""
+    """Serve one folder."""
     if not _is_there("mcp"):
         raise UserMistake(f"gen mcp needs the package mcp; install it with: {installing('mcp')}")
     if os.environ.get(INSIDE):
@@ -42,13 +81,13 @@ def run(args: argparse.Namespace) -> int:
         os.environ[INSIDE] = "1"
         return run_to_end(_serve(args, None, _wish(args)))
     if stray := [option for name, option in ONLY_HTTP.items() if name in args]:
-        raise UserMistake(f"{stray[0]} is for gen mcp --http; without it there is no address.")
+        raise UserMistake(f"{stray[0]} needs --http, as in: gen mcp --http {stray[0]} …")
     if sys.stdin is not None and sys.stdin.isatty():
         note(BY_HAND)
-    from gencode.interfaces.mcp_server.stdio_transport import taken_streams
+    from gencode.interfaces.json_rpc import take_stdio
 
     os.environ[INSIDE] = "1"
-    streams = taken_streams()
+    streams = take_stdio()
     try:
         return run_to_end(_serve(args, streams, None))
     finally:
@@ -57,30 +96,31 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _serve(args: argparse.Namespace, streams: tuple[int, int] | None, wish: "Wish | None") -> int:
-    from gencode.interfaces.mcp_server.elicitation import Carrier
-    from gencode.interfaces.mcp_server.requests import Reception
-    from gencode.interfaces.mcp_server.server import Ending, heeded, serve_pipes
-    from gencode.interfaces.mcp_server.workspaces import Rooms
+    from gencode.interfaces.mcp_server.elicitation import ClientAsker
+    from gencode.interfaces.mcp_server.server import RequestHandlers
+    from gencode.interfaces.mcp_server.stdio_transport import serve_stdio
+    from gencode.interfaces.mcp_server.transport import Shutdown, signal_handlers
+    from gencode.interfaces.mcp_server.workspaces import ClientWorkspaces
 
     def opening(folder: Path, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[GenCode]:
-        return GenCode.open(folder, settings=settings, asker=Carrier())
+        return GenCode.open(folder, settings=settings, asker=ClientAsker())
 
-    rooms = Rooms(workspace_at(Path(getattr(args, "cwd", "."))).root, flags(args), opening)
-    ending = Ending(rooms)
-    with heeded(ending.heed):
+    workspaces = ClientWorkspaces(workspace_at(Path(getattr(args, "cwd", "."))).root, flags(args), opening)
+    shutdown = Shutdown(workspaces)
+    with signal_handlers(shutdown.on_signal):
         try:
-            if told := check(await rooms.open(), args):
-                note(told)
-            server = Reception(rooms, alone=streams is not None).server()
+            if warning := check(await workspaces.open(), args):
+                note(warning)
+            server = RequestHandlers(workspaces, alone=streams is not None).server()
             if streams is not None:
-                await serve_pipes(server, streams, ending)
+                await serve_stdio(server, streams, shutdown)
             elif wish is not None:
-                from gencode.interfaces.mcp_server.http_transport import serve_address
+                from gencode.interfaces.mcp_server.http_transport import serve_http
 
-                await serve_address(server, wish, ending)
+                await serve_http(server, wish, shutdown)
         finally:
-            await rooms.close()
-    return ending.code
+            await workspaces.close()
+    return shutdown.code
 
 
 def _wish(args: argparse.Namespace) -> "Wish":

@@ -6,12 +6,23 @@ from pathlib import Path
 
 from gencode.app import migrate
 from gencode.core.errors import UserMistake
+from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json
 from gencode.places import database
 from gencode.settings import load
 
 LONGEST_URL = 4_096
+
+
+def add_command(commands: Commands, does: str) -> None:
+    """`gen migrate`."""
+    parser = add(commands, "migrate", run, does, ("gen migrate",))
+    parser.add_argument(
+        "--to",
+        metavar="URL",
+        help="copy the database of this machine to a Postgres database; - reads the URL from stdin",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,8 +9,14 @@ from gencode.app import GenCode, forgetful
 from gencode.core.budget import Price
 from gencode.core.errors import UserMistake
 from gencode.interfaces.cli.open_session import opened, why_usual
+from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, table
+
+
+def add_command(commands: Commands, does: str) -> None:
+    """`gen models`."""
+    add(commands, "models", show, does, ("gen models", "gen models --json"))
 
 
 class ModelLine(Struct, frozen=True, rename="camel"):

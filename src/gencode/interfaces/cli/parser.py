@@ -1,29 +1,40 @@
-"""Everything that can be typed after `gen`, and nothing of what it does."""
+"""The options of `gen`: the parser, the groups of options that many commands share, and their types.
+
+Each command has its options, examples and body in the module of its name, which imports what the body needs.
+So only the modules of commands that were typed are imported here.
+"""
 
 import argparse
 import re
-from collections.abc import Sequence
-from typing import NoReturn, cast
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, NoReturn, Protocol
 
 from gencode import __version__
+from gencode.core.budget import allowed, amount_of
 from gencode.core.errors import UserMistake, nearest
-from gencode.interfaces.cli.claude_code_options import SEVERAL, add_agents, add_tool_lists, are_rules
-from gencode.interfaces.cli.cron_options import add_cron
-from gencode.interfaces.cli.examples import show_examples
-from gencode.interfaces.cli.mcp_options import add_mcp
-from gencode.interfaces.cli.option_types import (
-    Commands,
-    add,
-    add_common,
-    add_group,
-    add_model,
-    add_policy,
-    days,
-    port,
-    turns,
-)
-from gencode.interfaces.cli.task_options import add_task
-from gencode.interfaces.cli.worker_options import add_migrate, add_worker
+from gencode.interfaces.cli.claude_code_options import SEVERAL, add_agents, add_tool_lists, are_rules, mode
+
+COMMANDS = {
+    "task": "run, list, follow, stop, resume, replay and export tasks",
+    "sessions": "list, show and delete conversations",
+    "cron": "schedule prompts and tasks, and run them when they are due",
+    "agents": "list, show, check and create agents",
+    "skills": "list skills: instructions that agents load when they need them",
+    "permissions": "show which calls are allowed, and why",
+    "trust": "review and trust a folder's settings and agents",
+    "models": "show which model answers and what each model name stands for",
+    "tools": "list tools with their aliases, effects and sources",
+    "serve": "serve the HTTP API, live events and the web page on this machine",
+    "acp": "run as an agent for editors (Zed, JetBrains, Neovim) on stdin and stdout",
+    "mcp": "offer the agents to other assistants, as an MCP server",
+    "doctor": "check the installation and list what is missing",
+    "worker": "run queued tasks of a shared database",
+    "migrate": "upgrade the database, or copy it to Postgres",
+    "demo": "take a guided tour on the offline model, in a temporary folder",
+    "completions": "generate shell completions",
+}
+"""The commands and what they do, in the order of the help."""
 
 FORMATS = ("text", "json", "stream-json")
 
@@ -38,47 +49,52 @@ examples:
   gen task list --tree
   gen doctor
 
-exit codes: 0 completed, 1 any other ending, 2 a mistake in what was typed or set up, 130 interrupted
+exit codes: 0 completed, 1 any other status, 2 a usage or setup error, 3 completed but calls were refused for
+lack of approval, 130 interrupted
 """
-
-SESSION_EXAMPLES = """\
-examples:
-  gen sessions list --all
-  gen sessions show 9f3a
-  gen sessions prune --older-than 90 --yes
-"""
-
-AGENT_EXAMPLES = """\
-examples:
-  gen agents show Explore
-  gen agents lint .claude/agents --json
-  gen agents new tester --description "Runs the tests and says what broke." --tools Bash,Read
-"""
-
-PERMISSION_EXAMPLES = """\
-examples:
-  gen permissions explain --tool Bash --input "git push"
-  gen permissions explain --tool Read --input '{"file_path": ".env"}' --agent Explore --json
-  gen permissions check cases.jsonl
-"""
-
 
 VALUED = frozenset(
-    (
-        *("--output-format", "--agent", "--session", "--model", "--max-turns", "--max-seconds"),
-        *("--max-tokens-total", "--max-usd", "--max-spawns"),
-        *("--permission-mode", "--allow", "--deny", "--ask", "--cwd"),
-        *("--resume", "-r", "--agents", "--append-system-prompt", *SEVERAL),
-    )
+    {
+        "--output-format",
+        "--agent",
+        "--session",
+        "--model",
+        "--max-turns",
+        "--max-seconds",
+        "--max-tokens-total",
+        "--max-usd",
+        "--max-spawns",
+        "--permission-mode",
+        "--allow",
+        "--deny",
+        "--ask",
+        "--cwd",
+        "--resume",
+        "-r",
+        "--agents",
+        "--append-system-prompt",
+        *SEVERAL,
+    }
 )
 """The options of `gen -p` that are followed by a value."""
 
 PLAIN = frozenset(
-    ("--print", "--plain", "--continue", "--no-offline", "--json", "--verbose", "--version", "--help")
+    {"--print", "--plain", "--continue", "--no-offline", "--json", "--verbose", "--version", "--help"}
 )
 """Its options that are not, or need not be."""
 
 _UNKNOWN = re.compile(r"argument COMMAND: invalid choice: (?P<word>.*) \(choose from (?P<known>.*)\)", re.S)
+
+Body = Callable[[argparse.Namespace], int]
+"""Runs a command and gives its exit code."""
+
+
+class Commands(Protocol):
+    """Where commands are added."""
+
+    def add_parser(self, name: str, **words: Any) -> argparse.ArgumentParser:
+        """A parser for one more command."""
+        ...
 
 
 class Parser(argparse.ArgumentParser):
@@ -95,12 +111,15 @@ class Parser(argparse.ArgumentParser):
         raise UserMistake(f"{message[:1].upper()}{message[1:].rstrip('.')}. {help_}")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The whole command line. Options that were not given are absent, so that settings can decide."""
+def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """The command line; without `words` all of it, else the options of the commands among them.
+
+    Options that were not given are absent, so that settings can decide.
+    """
     parser = Parser(
         prog="gen",
         usage='gen [options]\n       gen -p "PROMPT" [options]\n       gen COMMAND [options]',
-        description="GenCode: a coding assistant whose heart is its subagent system.",
+        description="GenCode: a coding assistant built around subagents.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -113,27 +132,51 @@ def build_parser() -> argparse.ArgumentParser:
     add_tool_lists(parser)
     add_common(parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", prog="gen")
-    add_task(commands)
-    _add_sessions(commands)
-    add_cron(commands)
-    _add_agents(commands)
-    skills = add_group(commands, "skills", "instructions for one kind of work, loaded when needed")
-    add(skills, "list", "skills:show", "every skill with its source, agent and problems")
-    _add_permissions(commands)
-    _add_trust(commands)
-    add(commands, "models", "models:show", "which model answers, and how names resolve")
-    add(commands, "tools", "tools:show", "every tool with its aliases, effect and source")
-    _add_serve(commands)
-    _add_acp(commands)
-    add_mcp(commands)
-    add(commands, "doctor", "doctor:show", "what is set up and what is missing")
-    add_worker(commands)
-    add_migrate(commands)
-    add(commands, "demo", "demo:run", "a guided tour on the offline model, in a folder of its own")
-    completions = add(commands, "completions", "completions:run", "a script by which a shell completes gen")
-    completions.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
-    show_examples(parser)
+    for name, does in COMMANDS.items():
+        if words is None or name in words:
+            import_module(f"gencode.interfaces.cli.{name}").add_command(commands, does)
+        else:
+            commands.add_parser(name, help=does)
     return parser
+
+
+def add_group(commands: Commands, name: str, does: str, examples: Sequence[str] = ()) -> Commands:
+    """A command that has commands of its own."""
+    parser = commands.add_parser(
+        name,
+        help=does,
+        description=_sentence(does),
+        epilog=_shown(examples),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    return parser.add_subparsers(title="commands", metavar="COMMAND", dest="verb", required=True)
+
+
+def add(
+    commands: Commands, name: str, body: Body, does: str, examples: Sequence[str] = (), about: str = ""
+) -> argparse.ArgumentParser:
+    """A command and its body; `about` is a paragraph of its help above the examples."""
+    parser = commands.add_parser(
+        name,
+        help=does,
+        description=_sentence(does),
+        epilog="\n".join(filter(None, (about, _shown(examples)))),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        argument_default=argparse.SUPPRESS,
+    )
+    parser.set_defaults(body=body)
+    add_common(parser)
+    return parser
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _shown(examples: Sequence[str]) -> str:
+    return "\n".join(("examples:", *(f"  {line}" for line in examples))) if examples else ""
 
 
 def prompt_first(arguments: Sequence[str]) -> list[str]:
@@ -193,12 +236,12 @@ def _add_asking(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="",
         metavar="PROMPT",
-        help="ask, print the answer and exit; piped input is added to the prompt",
+        help="print the answer and exit; piped input is added to the prompt",
     )
     group.add_argument("--output-format", choices=FORMATS, help="text (default), json or stream-json")
-    group.add_argument("--agent", metavar="NAME", help="let this agent lead the conversation")
+    group.add_argument("--agent", metavar="NAME", help="the agent of the main conversation")
     group.add_argument(
-        "--plain", action="store_true", help="gen without -p: line by line, for screen readers and pipes"
+        "--plain", action="store_true", help="without -p: a conversation line by line, for screen readers"
     )
     earlier = group.add_mutually_exclusive_group()
     earlier.add_argument(
@@ -206,121 +249,117 @@ def _add_asking(parser: argparse.ArgumentParser) -> None:
         "--continue",
         dest="go_on",
         action="store_true",
-        help="go on with this folder's last conversation",
+        help="resume this folder's last conversation",
     )
-    earlier.add_argument("--session", metavar="ID", help="go on with this conversation")
+    earlier.add_argument("--session", metavar="ID", help="resume this conversation")
     earlier.add_argument(
         "-r", "--resume", dest="session", nargs="?", const="", metavar="ID", help="the same as --session"
     )
     add_agents(group)
     group.add_argument(
-        "--append-system-prompt", metavar="TEXT", help="tell whoever leads the conversation this as well"
+        "--append-system-prompt",
+        metavar="TEXT",
+        help="add this to the system prompt of the main conversation",
     )
 
 
-def _add_sessions(commands: Commands) -> None:
-    group = add_group(commands, "sessions", "conversations; nothing else deletes anything", SESSION_EXAMPLES)
-    listing = add(group, "list", "sessions:listed", "the conversations of this folder")
-    show = add(group, "show", "sessions:show", "one conversation with its transcript and its tasks")
-    show.add_argument("id", metavar="ID", help="the conversation; the beginning of its id is enough")
-    delete = add(group, "delete", "sessions:deleted", "delete conversations, with all that they asked for")
-    delete.add_argument("ids", metavar="ID", nargs="+", help="a conversation, or a task of gen task run")
-    prune = add(group, "prune", "sessions:pruned", "delete what nobody has touched for a while")
-    prune.add_argument("--older-than", type=days, required=True, metavar="DAYS", help="for so many days")
-    for parser in (listing, prune):
-        parser.add_argument("--all", action="store_true", help="those of all folders")
-    for parser in (delete, prune):
-        parser.add_argument("--yes", action="store_true", help="do not ask")
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The model, and how much it may spend."""
+    group = parser.add_argument_group("model and limits")
+    group.add_argument(
+        "--model", metavar="M", help="fast, balanced, powerful, PROVIDER/MODEL, offline, scripted:FILE"
+    )
+    group.add_argument("--no-offline", action="store_true", help="fail instead of using the offline model")
+    group.add_argument("--max-turns", type=turns, metavar="N", help="stop after N turns of the model")
+    group.add_argument("--max-seconds", type=seconds, metavar="S", help="stop after S seconds")
+    group.add_argument(
+        "--max-tokens-total",
+        type=amount("tokens"),
+        metavar="N",
+        help="spend at most N tokens, including all subagents",
+    )
+    group.add_argument(
+        "--max-usd", type=amount("usd"), metavar="X", help="spend at most X dollars, including all subagents"
+    )
+    group.add_argument("--max-spawns", type=amount("spawns"), metavar="N", help="start at most N subagents")
 
 
-def _add_agents(commands: Commands) -> None:
-    group = add_group(commands, "agents", "the agents that can be sent", AGENT_EXAMPLES)
-    add(group, "list", "agents:listed", "every agent with its source, tools and problems")
-    show = add(group, "show", "agents:shown", "everything about one agent, and what it really gets")
-    show.add_argument("name", metavar="NAME", help="the agent, without regard to case and separators")
-    lint = add(group, "lint", "agents:linted", "check files of any dialect, and folders of them")
-    lint.add_argument(
-        "paths", metavar="PATH", nargs="*", help="a file or folder; without it what counts here"
-    )
-    new = add(group, "new", "agents:made", "write a new agent file; asks for what is not said")
-    new.add_argument("name", metavar="NAME", nargs="?", help="what the agent is called")
-    new.add_argument("--description", metavar="TEXT", help="when to send it, in a sentence")
-    new.add_argument(
-        "--tools", metavar="NAMES", help="its tools, with commas between; all when it is not said"
-    )
-    new.add_argument(
-        "--model", dest="its_model", metavar="M", help="its model; its sender's when it is not said"
-    )
-    new.add_argument(
-        "--permission-mode",
-        dest="its_mode",
+def add_policy(parser: argparse.ArgumentParser, *spelled: str) -> None:
+    """Which calls are allowed, refused or need approval."""
+    group = parser.add_argument_group("permissions")
+    group.add_argument(
+        *(spelled or ("--permission-mode",)),
+        dest="permission_mode",
+        type=mode,
         metavar="MODE",
-        help="its mode; its sender's when it is not said",
+        help="plan (read only), default, acceptEdits, unattended, or dontAsk (full autonomy)",
     )
-    new.add_argument("--max-turns", dest="its_turns", type=turns, metavar="N", help="its turn limit")
-    new.add_argument("--prompt", dest="instructions", metavar="TEXT", help="what it is told; - reads stdin")
-    new.add_argument("--user", action="store_true", help="for all your folders, not for this one")
+    for action, says in (("allow", "allow"), ("deny", "refuse"), ("ask", "require approval for")):
+        group.add_argument(
+            f"--{action}",
+            action="append",
+            metavar="RULE",
+            help=f'{says} calls that match, for example "Read(docs/**)"; may be repeated',
+        )
 
 
-def _add_permissions(commands: Commands) -> None:
-    says = "what is decided about a call, and why"
-    group = add_group(commands, "permissions", says, PERMISSION_EXAMPLES)
-    one = add(group, "explain", "permissions:explained", "the decision for one call, and what would lift it")
-    one.add_argument("--tool", required=True, metavar="T", help="the tool, for example Bash")
-    one.add_argument(
-        "--input",
-        metavar="JSON",
-        help="what it would be called with, as JSON; plain text is its command, path or URL",
-    )
-    one.add_argument("--agent", dest="subagent", metavar="A", help="decide for this agent, sent from here")
-    one.add_argument(
-        "--background", action="store_true", help="decide for an agent whose questions nobody answers"
-    )
-    add_policy(one, "--mode", "--permission-mode")
-    check = add(group, "check", "permissions:checked", "the decision for every case of files of cases")
-    check.add_argument("files", nargs="+", metavar="FILE", help="cases as JSON lines; - is stdin")
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """What every command takes."""
+    group = parser.add_argument_group("general")
+    group.add_argument("--json", action="store_true", help="print JSON")
+    group.add_argument("--cwd", metavar="DIR", help="work in this folder instead of the current one")
+    group.add_argument("--verbose", action="store_true", help="show every step and write a more detailed log")
 
 
-def _add_serve(commands: Commands) -> None:
-    says = "HTTP API, live events and the web page, on this machine"
-    parser = add(commands, "serve", "serve:run", says)
-    parser.add_argument(
-        "--port", type=port, metavar="N", help="listen there; a free port when it is not said"
-    )
-    parser.add_argument(
-        "--bind", metavar="ADDRESS", help="listen on this address and not on 127.0.0.1; others can reach it"
-    )
-    parser.add_argument(
-        "--allow-host", action="append", metavar="NAME", help="be asked for under this name too; repeatable"
-    )
-    parser.add_argument(
-        "--share",
-        action="append",
-        choices=("view", "act", "answer"),
-        help="print one more token, which may only look, act, or answer questions; repeatable",
-    )
-    parser.add_argument("--token-file", metavar="FILE", help="keep the token there, for the next start")
-    add_model(parser)
-    add_policy(parser)
+def whole(text: str) -> int:
+    """A whole number of 0 or more."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
+    return int(text)
 
 
-def _add_acp(commands: Commands) -> None:
-    says = "an agent for editors (Zed, JetBrains, Neovim), over stdin and stdout"
-    parser = add(commands, "acp", "acp:run", says)
-    for action in cast("list[argparse.Action]", vars(parser)["_actions"]):
-        if "--cwd" in action.option_strings:
-            action.help = argparse.SUPPRESS  # the editor says which folder a session is in
-    add_model(parser)
-    add_policy(parser)
+def page(text: str) -> int:
+    """The number of a page."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a page; the first is 1")
+    return int(text)
 
 
-def _add_trust(commands: Commands) -> None:
-    parser = add(commands, "trust", "trust:run", "look at what a folder brings, and let it count")
-    parser.add_argument("folder", nargs="?", metavar="DIR", help="the folder; without it the current one")
-    parser.add_argument("--show", action="store_true", help="only look at it")
-    parser.add_argument("--yes", action="store_true", help="trust it without being asked")
-    parser.add_argument("--revoke", action="store_true", help="trust it no more")
-    parser.add_argument("--list", dest="listed", action="store_true", help="the folders that are trusted")
-    parser.add_argument(
-        "--server", metavar="NAME", help="approve this MCP server and its tools as they are now, not a folder"
-    )
+def port(text: str) -> int:
+    """The number of a port; 0 is any that is free."""
+    if not text.isdecimal() or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a port, from 0 to 65535")
+    return int(text)
+
+
+def days(text: str) -> float:
+    """A number of days."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days")
+    return value
+
+
+def count(text: str) -> int:
+    """A whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def amount(kind: str) -> Callable[[str], float]:
+    """The type of an amount of one kind of budget."""
+
+    def read(text: str) -> float:
+        found = amount_of(kind, text)
+        if found is None:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {allowed(kind)}")
+        return found
+
+    return read
+
+
+turns, seconds = amount("turns"), amount("seconds")

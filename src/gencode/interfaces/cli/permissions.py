@@ -21,6 +21,7 @@ from gencode.core.rules import Action
 from gencode.core.spec import same_name
 from gencode.core.text import exact_line
 from gencode.interfaces.cli.open_session import flags, servers_tried
+from gencode.interfaces.cli.parser import Commands, add, add_group, add_policy
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, answer_raw, note, table
 from gencode.permissions.cases import CaseResult, judge_file
@@ -52,6 +53,42 @@ class Verdict(Struct, frozen=True):
     id: str
     decision: str
     why: str
+
+
+EXAMPLES = (
+    'gen permissions explain --tool Bash --input "git push"',
+    """gen permissions explain --tool Read --input '{"file_path": ".env"}' --agent Explore --json""",
+    "gen permissions check cases.jsonl",
+)
+
+
+def add_command(commands: Commands, does: str) -> None:
+    """`gen permissions …`."""
+    group = add_group(commands, "permissions", does, EXAMPLES)
+    one = add(
+        group,
+        "explain",
+        explained,
+        "show the decision for one call, and which rule would allow it",
+        (EXAMPLES[0], "gen permissions explain --tool Write --input notes.md --agent Explore --json"),
+    )
+    one.add_argument("--tool", required=True, metavar="T", help="the tool, for example Bash")
+    one.add_argument(
+        "--input", metavar="JSON", help="its input as JSON; plain text is its command, path or URL"
+    )
+    one.add_argument("--agent", dest="subagent", metavar="A", help="decide for this agent as a subagent")
+    one.add_argument(
+        "--background", action="store_true", help="decide for an agent that cannot ask for approval"
+    )
+    add_policy(one, "--mode", "--permission-mode")
+    check = add(
+        group,
+        "check",
+        checked,
+        "show the decision for every case of a file",
+        (EXAMPLES[2], "gen permissions check cases.jsonl --json"),
+    )
+    check.add_argument("files", nargs="+", metavar="FILE", help="cases as JSON lines; - is stdin")
 
 
 def explained(args: argparse.Namespace) -> int:

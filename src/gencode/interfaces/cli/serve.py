@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gencode.core.errors import UserMistake
 from gencode.core.extras import installing
 from gencode.interfaces.cli.open_session import SCREEN_WAIT, check, flags, opened
+from gencode.interfaces.cli.parser import Commands, add, add_model, add_policy, port
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import note
 
@@ -16,6 +17,27 @@ if TYPE_CHECKING:
     from gencode.interfaces.http.tokens import Keys
 
 NEEDS = ("starlette", "uvicorn", "h11")
+
+
+def add_command(commands: Commands, does: str) -> None:
+    """`gen serve`."""
+    parser = add(commands, "serve", run, does, ("gen serve", "gen serve --port 8080 --share view"))
+    parser.add_argument("--port", type=port, metavar="N", help="listen on this port (default: any free one)")
+    parser.add_argument(
+        "--bind", metavar="ADDRESS", help="listen on this address instead of 127.0.0.1; others can reach it"
+    )
+    parser.add_argument(
+        "--allow-host", action="append", metavar="NAME", help="also accept this host name; may be repeated"
+    )
+    parser.add_argument(
+        "--share",
+        action="append",
+        choices=("view", "act", "answer"),
+        help="print another token that may only view, act or answer questions; may be repeated",
+    )
+    parser.add_argument("--token-file", metavar="FILE", help="keep the token in this file across restarts")
+    add_model(parser)
+    add_policy(parser)
 
 
 def run(args: argparse.Namespace) -> int:

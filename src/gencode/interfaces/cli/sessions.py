@@ -14,10 +14,55 @@ from gencode.core.outcome import Outcome, refusals
 from gencode.core.task import Task
 from gencode.core.text import visible_line
 from gencode.interfaces.cli.open_session import opened
+from gencode.interfaces.cli.parser import Commands, add, add_group, days
 from gencode.interfaces.cli.task_transcript import transcript_text
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note, table, turns
 from gencode.journal.store import TaskQuery
+
+EXAMPLES = (
+    "gen sessions list --all",
+    "gen sessions show 9f3a",
+    "gen sessions prune --older-than 90 --yes",
+)
+
+
+def add_command(commands: Commands, does: str) -> None:
+    """`gen sessions …`."""
+    group = add_group(commands, "sessions", does, EXAMPLES)
+    listing = add(
+        group,
+        "list",
+        listed,
+        "list the conversations of this folder",
+        ("gen sessions list", "gen sessions list --all --json"),
+    )
+    showing = add(
+        group, "show", show, "show a conversation with its transcript and tasks", ("gen sessions show 9f3a",)
+    )
+    showing.add_argument("id", metavar="ID", help="the conversation; the beginning of its id is enough")
+    delete = add(
+        group,
+        "delete",
+        deleted,
+        "delete conversations and all their tasks",
+        ("gen sessions delete 9f3a --yes",),
+    )
+    delete.add_argument("ids", metavar="ID", nargs="+", help="a conversation, or a task of gen task run")
+    prune = add(
+        group,
+        "prune",
+        pruned,
+        "delete conversations that have not been used for some days",
+        ("gen sessions prune --older-than 90 --yes",),
+    )
+    prune.add_argument(
+        "--older-than", type=days, required=True, metavar="DAYS", help="not used for this many days"
+    )
+    for parser in (listing, prune):
+        parser.add_argument("--all", action="store_true", help="in all folders")
+    for parser in (delete, prune):
+        parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
 def listed(args: argparse.Namespace) -> int:

@@ -10,8 +10,21 @@ from gencode.app import forgetful
 from gencode.core.spec import Skill, SkillEntry
 from gencode.core.text import visible_line
 from gencode.interfaces.cli.open_session import opened
+from gencode.interfaces.cli.parser import Commands, add, add_group
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, table
+
+
+def add_command(commands: Commands, does: str) -> None:
+    """`gen skills …`."""
+    group = add_group(commands, "skills", does, ("gen skills list",))
+    add(
+        group,
+        "list",
+        show,
+        "list skills with their sources, agents and problems",
+        ("gen skills list", "gen skills list --json"),
+    )
 
 
 class SkillLine(Struct, frozen=True, rename="camel"):

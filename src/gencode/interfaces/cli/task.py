@@ -1,32 +1,323 @@
 """`gen task run | list | show`: the life of tasks."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import chain
+from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
 from gencode.agent.models import elsewhere
-from gencode.app import GenCode
+from gencode.agent.ports import StopAction
+from gencode.app import GenCode, ServerReport
+from gencode.core.errors import UserMistake
+from gencode.core.events import Event
 from gencode.core.ids import stamp
-from gencode.core.outcome import Outcome, refusals, titled
+from gencode.core.outcome import Outcome, RunOutcome, page_of, refusals, titled
 from gencode.core.spec import TaskRequest
+from gencode.core.status import Status
+from gencode.core.subsession_events import wire, wire_line
+from gencode.core.task import Task
 from gencode.core.text import visible_line
-from gencode.interfaces.cli.foreground_run import follow, painter_for
-from gencode.interfaces.cli.open_session import check, opened
-from gencode.interfaces.cli.piped_input import whole_input
-from gencode.interfaces.cli.queued_tasks import all_awaited, awaited, handing_over
-from gencode.interfaces.cli.schema_file import schema
-from gencode.interfaces.cli.silent_tasks import ways_out
-from gencode.interfaces.cli.task_life import go_on, leaving, tell_begun, tell_outcome
+from gencode.interfaces.chat.notices import all_named
+from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED, bounded, bounds_page, with_ids
+from gencode.interfaces.cli.claude_code_options import add_agents
+from gencode.interfaces.cli.command_input import schema, whole_input
+from gencode.interfaces.cli.foreground_run import follow, painter_for, refused_of, tell_ending, tell_refused
+from gencode.interfaces.cli.open_session import check, not_trusted, opened
+from gencode.interfaces.cli.parser import (
+    Body,
+    Commands,
+    add,
+    add_group,
+    add_model,
+    add_policy,
+    count,
+    page,
+    whole,
+)
+from gencode.interfaces.cli.task_journal import exported, imported, replayed
+from gencode.interfaces.cli.task_merge import merge
+from gencode.interfaces.cli.task_questions import answered, asked
 from gencode.interfaces.cli.task_transcript import transcript_text
+from gencode.interfaces.cli.task_warnings import all_awaited, aloud, awaited, handing_over, ways_out
 from gencode.interfaces.cli.terminal_questions import asker_for
 from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.render.plain_text import answer, answer_json, note, seconds, table, turns
-from gencode.journal.store import TaskQuery
+from gencode.interfaces.render.plain_text import answer, answer_json, answer_raw, note, seconds, table, turns
+from gencode.journal.dispatch import SharedJournal
+from gencode.journal.store import Store, TaskQuery
+from gencode.tasks.actions import StruckTask
+from gencode.tasks.control import SENT_BACK, STOP_SECONDS
+from gencode.tasks.fork import Fork
+from gencode.tasks.resume_messages import is_here
+from gencode.tasks.running_task import RunningTask
+from gencode.tasks.service import MessageKept
+from gencode.tasks.supervisor import REPORT_SECONDS
+from gencode.tasks.task_folders import current_result
+from gencode.tasks.task_queries import spent_by
 
 RECENT = timedelta(hours=24)
+USUAL_MS = 30_000
+LONGEST_MS = 600_000
+GO_ON = "Continue where you stopped."
+
+
+EXAMPLES = (
+    'gen task run Explore "Where is the configuration read?" --max-turns 5',
+    'gen task run Explore "Map the whole repository" --background',
+    "gen task output 9f3a",
+    "gen task events 9f3a --follow",
+    'gen task send 9f3a "Leave the tests out"',
+    "gen task stop 9f3a --keep",
+    'gen task resume 9f3a "And where is it tested?"',
+    'gen task fork 9f3a --at 12 "Look into the other module instead"',
+    "gen task list --all --json",
+    "gen task replay 9f3a",
+    "gen task export 9f3a1c2e - | gzip > task.jsonl.gz",
+)
+ID = "the task; the beginning of its id is enough"
+
+
+def add_command(commands: Commands, does: str) -> None:
+    """`gen task …`, in the order of the help."""
+    tasks = add_group(commands, "task", does, EXAMPLES)
+    _add_run(tasks)
+    _add_list(tasks)
+    _add_one(tasks, "show", show, "show a task with its transcript and permission decisions", "--json")
+    _add_output(tasks)
+    _add_stop(tasks)
+    _add_send(tasks)
+    _add_resume(tasks)
+    _add_fork(tasks)
+    _add_budget(tasks)
+    _add_questions(tasks)
+    _add_one(tasks, "background", background, "move a task to the background; its parent continues")
+    _add_events(tasks)
+    taking = _add_one(tasks, "merge", merge, "apply what a task changed on another machine", "--preview")
+    taking.add_argument("--preview", action="store_true", help="only show what would change")
+    again = _add_one(
+        tasks, "replay", replayed, "replay a task from its journal, without a model", "--against 1c2e"
+    )
+    again.add_argument("--against", metavar="ID", help="show where another run differs from it")
+    _add_files(tasks)
+
+
+def _add_one(tasks: Commands, name: str, body: Body, does: str, *options: str) -> argparse.ArgumentParser:
+    """A command about one task; each of the `options` gives one more example."""
+    example = f"gen task {name} 9f3a"
+    parser = add(tasks, name, body, does, (example, *(f"{example} {option}" for option in options)))
+    parser.add_argument("id", metavar="ID", help=ID)
+    return parser
+
+
+def _add_run(tasks: Commands) -> None:
+    parser = add(
+        tasks,
+        "run",
+        run,
+        "run one subagent, without a main conversation",
+        (
+            'gen task run Explore "Where is the configuration read?"',
+            'gen task run Plan "Plan the migration" --max-turns 20 --json',
+            'gen task run general-purpose "Fix the typo in README.md" --permission-mode acceptEdits',
+        ),
+    )
+    parser.add_argument("subagent", metavar="AGENT", help="the agent, for example Explore")
+    parser.add_argument("task", metavar="PROMPT", help="the whole task; - reads it from stdin")
+    parser.add_argument("--description", metavar="TEXT", help="the task in three to five words")
+    parser.add_argument(
+        "--background", action="store_true", help="print its id and return; it keeps running without you"
+    )
+    parser.add_argument("--resume", metavar="ID", help="resume this task of the agent")
+    parser.add_argument(
+        "--isolation", choices=("process", "worktree"), help="run it in its own process or git worktree"
+    )
+    _add_schema(parser)
+    add_agents(parser)
+    add_model(parser)
+    add_policy(parser)
+
+
+def _add_list(tasks: Commands) -> None:
+    parser = add(
+        tasks,
+        "list",
+        listed,
+        "list the tasks of this folder that are unfinished or ended in the last 24 hours",
+        ("gen task list", "gen task list --all --tree"),
+    )
+    parser.add_argument("--all", action="store_true", help="all tasks, of all folders")
+    parser.add_argument("--tree", action="store_true", help="show them below their parents and conversations")
+
+
+def _add_output(tasks: Commands) -> None:
+    parser = _add_one(
+        tasks, "output", output, "print the result of a task once it has ended", "--no-block --page 2"
+    )
+    parser.add_argument("--no-block", action="store_true", help="do not wait for the end")
+    parser.add_argument(
+        "--timeout", type=whole, metavar="MS", help="wait this long (default 30000, at most 600000)"
+    )
+    parser.add_argument("--page", type=page, metavar="N", help="one page of a long result")
+
+
+def _add_stop(tasks: Commands) -> None:
+    parser = _add_one(
+        tasks,
+        "stop",
+        stop,
+        "stop a task and the subagents it waits for; its replies are kept",
+        "--tree --keep",
+    )
+    parser.add_argument("--tree", action="store_true", help="also stop its background tasks")
+    parser.add_argument("--keep", action="store_true", help="let it report in one last turn what it found")
+    parser = add(
+        tasks,
+        "interrupt",
+        interrupt,
+        "interrupt what a task is doing; it continues with its next turn",
+        ('gen task interrupt 9f3a --message "Leave the tests out"',),
+    )
+    parser.add_argument("id", metavar="ID", help=ID)
+    parser.add_argument("--message", metavar="TEXT", help="a message for it to continue with")
+
+
+def _add_send(tasks: Commands) -> None:
+    parser = add(
+        tasks,
+        "send",
+        send,
+        "send a message to a task; one that has ended is resumed",
+        ('gen task send 9f3a "Look at the tests as well"',),
+    )
+    parser.add_argument("id", metavar="ID", help=ID)
+    parser.add_argument("text", metavar="TEXT", help="the message; - reads it from stdin")
+
+
+def _add_resume(tasks: Commands) -> None:
+    parser = add(
+        tasks,
+        "resume",
+        resume,
+        "resume a task with the same agent, folder and permissions",
+        ('gen task resume 9f3a "And where is it tested?"',),
+    )
+    parser.add_argument("id", metavar="ID", help=ID)
+    parser.add_argument("task", metavar="PROMPT", help="what to do now; - reads it from stdin")
+    parser.add_argument(
+        "--background", action="store_true", help="print its id and return; it keeps running without you"
+    )
+    _add_schema(parser)
+    add_model(parser)
+    add_policy(parser)
+
+
+def _add_fork(tasks: Commands) -> None:
+    parser = add(
+        tasks,
+        "fork",
+        fork,
+        "start a new task from the transcript of another one",
+        ('gen task fork 9f3a --at 12 "Look into the other module instead"',),
+    )
+    parser.add_argument("id", metavar="ID", help="the task to copy; the beginning of its id is enough")
+    parser.add_argument("task", metavar="PROMPT", help="what to do now; - reads it from stdin")
+    parser.add_argument(
+        "--at", type=whole, metavar="SEQ", help="copy up to this event of gen task events (default: the last)"
+    )
+    parser.add_argument("--description", metavar="TEXT", help="the task in three to five words")
+    parser.add_argument(
+        "--background", action="store_true", help="print its id and return; it keeps running without you"
+    )
+    parser.add_argument("--isolation", choices=("worktree",), help="run it in its own git worktree")
+    parser.add_argument(
+        "--budget",
+        nargs=2,
+        action="append",
+        metavar=("KIND", "AMOUNT"),
+        help="limit only the fork, as gen task budget does; AMOUNT none removes a limit of the original; may "
+        "be repeated (--max-tokens-total, --max-usd and --max-spawns limit the whole run)",
+    )
+    _add_schema(parser)
+    add_model(parser)
+    add_policy(parser)
+
+
+def _add_budget(tasks: Commands) -> None:
+    parser = _add_one(tasks, "budget", budget, "show or set the budget of a task", "tokens 60000", "none")
+    parser.add_argument(
+        "amounts",
+        nargs="*",
+        metavar="KIND AMOUNT",
+        help="turns, tokens, usd, seconds or spawns, and the new limit or none; only none removes all limits",
+    )
+
+
+def _add_questions(tasks: Commands) -> None:
+    waiting = add(
+        tasks,
+        "questions",
+        asked,
+        "list questions of agents in other processes; in a terminal, answer them",
+        ("gen task questions", "gen task questions --all --json"),
+    )
+    waiting.add_argument("--all", action="store_true", help="of all folders")
+    reply = add(
+        tasks,
+        "answer",
+        answered,
+        "answer a question of an agent in another process",
+        ("gen task answer 3 yes", 'gen task answer 3 no --why "Not on this machine"'),
+    )
+    reply.add_argument(
+        "number", type=count, metavar="NUMBER", help="the question's number in gen task questions"
+    )
+    reply.add_argument("answer", choices=("yes", "no"), help="approve or decline")
+    reply.add_argument(
+        "--for",
+        dest="reach",
+        choices=("call", "agent", "subtree"),
+        help="what to approve (default: this call)",
+    )
+    reply.add_argument("--network", action="store_true", help="also let this one command use the network")
+    reply.add_argument(
+        "--words", action="append", metavar="TEXT", help="the answer to an open question; may be repeated"
+    )
+    reply.add_argument("--why", metavar="TEXT", help="why you decline, for the agent")
+
+
+def _add_events(tasks: Commands) -> None:
+    parser = _add_one(
+        tasks, "events", events, "print the events of a task, one per line", "--follow", "--after 12 --json"
+    )
+    parser.add_argument("--follow", action="store_true", help="keep printing until the task has ended")
+    parser.add_argument("--after", type=whole, metavar="SEQ", help="only events after this number")
+
+
+def _add_files(tasks: Commands) -> None:
+    writing = add(
+        tasks,
+        "export",
+        exported,
+        "write the journal of a task as JSONL",
+        ("gen task export 9f3a task.jsonl", "gen task export 9f3a - | gzip > task.jsonl.gz"),
+    )
+    writing.add_argument("id", metavar="ID", help=ID)
+    writing.add_argument("file", metavar="FILE", help="the file to write; - is stdout")
+    reading = add(tasks, "import", imported, "read a task from a JSONL file", ("gen task import task.jsonl",))
+    reading.add_argument("file", metavar="FILE", help="the file to read; - is stdin")
+
+
+def _add_schema(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--output-schema",
+        metavar="FILE",
+        help="a JSON Schema that the result must match; it is the field output of --json",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -175,3 +466,404 @@ def _facts(task: Outcome, awaits: str, stalled: Sequence[str]) -> Iterator[str]:
     ):
         for value in values:
             yield f"  {label:13} {visible_line(value)}"
+
+
+def output(args: argparse.Namespace) -> int:
+    """The result of a task, once it has ended or the time is up."""
+    return run_to_end(_output(args))
+
+
+async def _output(args: argparse.Namespace) -> int:
+    wanted: int = getattr(args, "timeout", USUAL_MS)
+    if wanted > LONGEST_MS:
+        note(f"The timeout was cut to {LONGEST_MS} ms.")
+    seconds = 0.0 if "no_block" in args else min(wanted, LONGEST_MS) / 1000
+    async with opened(args) as gen:
+        found = await gen.find(args.id)
+        async with aloud(gen, found) as tell:
+            found = await gen.watch.ended(found.id, seconds, tell)
+        outcome = await gen.records.get(found)
+        waits = found.status is Status.PENDING
+        if found.created.worktree and not waits:
+            outcome = msgspec.structs.replace(outcome, result=await current_result(found, gen.store))
+        awaits = await awaited(gen, outcome, 0.0)
+    if "page" in args:
+        outcome = msgspec.structs.replace(outcome, result=page_of(outcome.result, args.page))
+    if "json" in args:
+        answer_json(outcome)
+        return 0
+    if outcome.result:
+        answer(outcome.result)
+    tell_refused(refused_of(outcome))
+    if outcome.status.ended:
+        tell_ending(outcome)
+    elif awaits:
+        note(f"{_named(outcome)} has not begun; it waits for {awaits}.")
+    elif waits:
+        place = f"; it is {outcome.queue_position}. in line" if outcome.queue_position else ""
+        note(f"{_named(outcome)} waits for its turn{place}.")
+    else:
+        said = "this is what it said last" if outcome.result else "it has said nothing yet"
+        note(f"{_named(outcome)} is still running after {turns(outcome.turns)}; {said}.")
+    return 0
+
+
+def stop(args: argparse.Namespace) -> int:
+    """Stop a task, and say what that hit."""
+    return run_to_end(_stop(args))
+
+
+async def _stop(args: argparse.Namespace) -> int:
+    async with opened(args) as gen:
+        found = await gen.find(args.id)
+        verb: StopAction = "tree" if "tree" in args else "keep" if "keep" in args else "stop"
+        await announce(gen, found.id, verb, "stops")
+        if "keep" in args and not found.status.ended:
+            most = REPORT_SECONDS + STOP_SECONDS
+            note(f"Waiting for the last report of task {found.id}, at most {most:.0f} s.")
+        struck = await gen.verbs.stop(found.id, keep="keep" in args, tree="tree" in args, why=STOPPED)
+    if "json" in args:
+        answer_json(with_ids(struck, "stopped"))
+    else:
+        _tell_stop(struck)
+    if struck.hit and not struck.status.ended:
+        why = "its process did not answer, or somebody let it go on"
+        again = f"gen task stop {struck.agent_id}"
+        note(f"{_named(struck)} is {struck.status} all the same: {why}. Stop it again: {again}")
+    return 0 if struck.status.ended else 1
+
+
+async def announce(gen: GenCode, task: str, verb: StopAction, does: str) -> None:
+    """Say what a verb will hit, before it does."""
+    if hit := await gen.hits(task, verb):
+        note(f"This {does} {'1 task' if len(hit) == 1 else f'{len(hit)} tasks'}: {all_named(hit)}.")
+
+
+def _tell_stop(struck: StruckTask) -> None:
+    if not struck.hit:
+        now = f"had already ended as {struck.status}" if struck.status.ended else "does not answer"
+        answer(f"{_named(struck)} {now}; nothing was stopped.")
+    for each in struck.hit:
+        answer(f"{_named(each)} was stopped after {turns(each.turns)} and is now {each.status}.")
+    if struck.result and struck.agent_id in [each.agent_id for each in struck.hit]:
+        note(f"What it has said is kept: gen task output {struck.agent_id}")
+
+
+def background(args: argparse.Namespace) -> int:
+    """Let the agent that waits for a task go on without it."""
+    return run_to_end(_background(args))
+
+
+async def _background(args: argparse.Namespace) -> int:
+    async with opened(args) as gen:
+        task = await gen.reach.move_to_background((await gen.find(args.id)).id)
+        outcome = await gen.records.get(task)
+    if "json" in args:
+        answer_json(outcome)
+    else:
+        where = f"ended as {outcome.status}" if outcome.status.ended else "works in the background now"
+        answer(f"{_named(outcome)} {where}.")
+    return 0
+
+
+def resume(args: argparse.Namespace) -> int:
+    """Go on with a task and print what it says."""
+    typed: str = args.task
+    prompt = whole_input("write what to do after the id") if typed == "-" else typed
+    request = TaskRequest(
+        agent="",
+        prompt=prompt,
+        model=getattr(args, "model", ""),
+        max_turns=getattr(args, "max_turns", None),
+        resume=args.id,
+        background="background" in args,
+        here="cwd" in args,
+        output_schema=schema(args),
+    )
+    return run_to_end(go_on(args, request))
+
+
+async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
+    """Go on with the task that a request names, in its own folder; outcome and exit code as for a new one."""
+    output = "json" if "json" in args else "text"
+    painter = painter_for(output, verbose="verbose" in args)
+    task = await move(args, request.resume)
+    if request.agent and request.agent.casefold() != task.agent.casefold():
+        raise UserMistake(f"Task {task.id} belongs to the agent {task.agent}, not to {request.agent}.")
+    async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
+        told = check(gen, args) if "no_offline" in args else not_trusted(gen)
+        if request.background:
+            outcome = await handing_over(gen, gen.detach(request))
+            awaits = "" if "json" in args else await awaited(gen, outcome)
+            return tell_begun(outcome, told, awaits, as_json="json" in args)
+        told = "\n".join(filter(None, (told, in_clone(gen, task))))
+        start = partial(with_news, partial(gen.start_resume, request.resume, request))
+        outcome, code = await follow(gen, start, painter, told, leaving(gen))
+        servers = gen.servers.reports()
+    return tell_outcome(outcome, code, servers, as_json=output == "json")
+
+
+async def with_news(start: Callable[[], Awaitable[RunningTask]]) -> RunningTask:
+    """Start a job, and tell what a person should know of the folder it works in."""
+    job = await start()
+    if job.folder_notice:
+        note(f"Task {job.id}: {job.folder_notice}")
+    return job
+
+
+def leaving(gen: GenCode) -> Callable[[RunningTask], Awaitable[Outcome]]:
+    """How a task of this terminal goes to the background: it ends here and goes on without it."""
+
+    async def leave(job: RunningTask) -> Outcome:
+        await job.halt(SENT_BACK)
+        task = await job.ended()
+        if task.status is not Status.CANCELLED:
+            return await gen.outcome_of(task)
+        return await gen.detach(TaskRequest(task.agent, GO_ON, resume=task.id))
+
+    return leave
+
+
+async def move(args: argparse.Namespace, name: str) -> Task:
+    """To the folder of a task, unless another one was typed: its agents and rules are there. The task."""
+    async with opened(args) as gen:
+        found = await gen.find(name)
+    if "cwd" not in args and not found.imported and is_here(found.cwd):
+        args.cwd = found.cwd
+    return found
+
+
+def in_clone(gen: GenCode, task: Task) -> str:
+    """What to tell about a task that goes on in this process, but not in its own folder."""
+    here = str(gen.workspace.cwd)
+    if task.imported or task.conversation or not task.cwd or here == task.cwd:
+        return ""
+    return (
+        f"Task {task.id} goes on in {here}, a clone of the repository of its folder {task.cwd}: it may do "
+        "what both allow, and nothing that is trusted there counts here."
+    )
+
+
+def events(args: argparse.Namespace) -> int:
+    """The facts of a task, one per line; with --follow until it ends."""
+    return run_to_end(_events(args))
+
+
+async def _events(args: argparse.Namespace) -> int:
+    after: int = getattr(args, "after", 0)
+    async with opened(args) as gen:
+        task = await gen.find(args.id)
+        if "follow" in args:
+            async with aloud(gen, task) as tell:
+                async for event in gen.watch.events(task.id, after, tell):
+                    _print_event(event, task.parent, as_json="json" in args)
+            return 0
+        journal = await gen.journal(task.id, after)
+        for event in journal.events:
+            _print_event(event, task.parent, as_json="json" in args)
+    if journal.problem:
+        note(f"{journal.problem} Nothing after it is shown.")
+    return 1 if journal.problem else 0
+
+
+def _print_event(event: Event, parent: str | None, *, as_json: bool) -> None:
+    if as_json:
+        answer_raw(wire_line(event, parent))
+    else:
+        told = wire(event, parent)
+        answer(f"{event.seq:>5}  {event.at[11:23]}  {told['type']:23}  {_event_summary(told)}".rstrip())
+
+
+def _event_summary(told: dict[str, Any]) -> str:
+    """What a fact says, in a line."""
+    message = told.get("message", {})
+    said = [call["name"] for call in message.get("calls", ())]
+    said += [f"← {result['name']}" for result in message.get("results", ())]
+    words = (
+        *(told.get(name) for name in ("agentType", "description", "newStatus", "status", "tool", "error")),
+        told.get("decision", {}).get("action"),
+        message.get("role"),
+        ", ".join(said),
+        message.get("text"),
+        told.get("model"),
+    )
+    return visible_line(" · ".join(str(word) for word in words if word), 160)
+
+
+def tell_begun(outcome: Outcome, told: str, awaits: str = "", *, as_json: bool) -> int:
+    """What is known of a task that goes on without this process: its id, and how to get at it."""
+    if told:
+        note(told)
+    if as_json:
+        answer_json(outcome)
+        return 0
+    answer(outcome.agent_id)
+    if awaits:
+        note(f"{_named(outcome)} waits for {awaits}.")
+        note(f"Its result: gen task output {outcome.agent_id}")
+    else:
+        note(f"{_named(outcome)} runs on its own; wait for it with: gen task output {outcome.agent_id}")
+    return 0
+
+
+def tell_outcome(outcome: RunOutcome, code: int, servers: Sequence[ServerReport], *, as_json: bool) -> int:
+    """What came of a task, and the exit code; `servers` are those of MCP at its end."""
+    if not outcome.status.ended and not code:
+        return tell_begun(outcome, "", as_json=as_json)
+    if as_json:
+        answer_json({**msgspec.to_builtins(outcome), "servers": servers} if servers else outcome)
+        return code
+    if not outcome.status.ended:
+        note(
+            f"{_named(outcome)} was told to stop and has not answered yet: gen task output {outcome.agent_id}"
+        )
+        return code
+    if outcome.result and not sys.stdout.isatty():  # a terminal has seen it in its panel
+        answer(outcome.result)
+    if earlier := outcome.answered_from:
+        note(f"It was answered from the journal: task {earlier}; nothing it rests on has changed.")
+    tell_refused(outcome.refused or ())
+    tell_ending(outcome)
+    return code
+
+
+def _named(outcome: Outcome) -> str:
+    return f"Task {outcome.agent_id} of {outcome.agent}"
+
+
+def send(args: argparse.Namespace) -> int:
+    """Say something to a task, and say what came of that."""
+    typed: str = args.text
+    text = whole_input("write what to say after the id") if typed == "-" else typed
+    return run_to_end(_send(args, text))
+
+
+async def _send(args: argparse.Namespace, text: str) -> int:
+    async with opened(args) as gen:
+        found = await gen.watch.task((await gen.find(args.id)).id)
+        ended = found.status.ended and not found.conversation
+        does = f"has ended as {found.status}" if ended else f"is {found.status}"
+        note(f"This is for task {found.id} of {visible_line(found.agent)}, which {does}.")
+        kept, behind = "", await _behind(gen.store, found)
+        try:
+            sent = await handing_over(gen, gen.send(found.id, text))
+            outcome, woken = sent.outcome, sent.resumed
+        except MessageKept as refused:
+            outcome, woken, kept = await gen.get(found.id), False, str(refused)
+    if "json" in args:
+        answer_json({**msgspec.to_builtins(outcome), "woken": woken})
+    if woken and behind:
+        note(f"Mind that {behind}.")
+    if kept:
+        note(f"{kept} It hears it when it goes on: gen task resume {outcome.agent_id}")
+        return 1
+    if "json" in args:
+        return 0
+    if woken:
+        answer(f"{_named(outcome)} had ended and goes on with it: gen task output {outcome.agent_id}")
+    elif outcome.status.ended:
+        answer(f"{_named(outcome)} hears it when it goes on: gen -p --session {outcome.agent_id}")
+    else:
+        answer(f"{_named(outcome)} hears it before its next reply.")
+    return 0
+
+
+async def _behind(store: Store, task: Task) -> str:
+    """What a person should know of how a task would begin when it is woken here."""
+    if not isinstance(store, SharedJournal):
+        return ""
+    from gencode.workspaces.transfer.apply_changes import begins_behind_of
+
+    return await begins_behind_of(store.parcels, task)
+
+
+def interrupt(args: argparse.Namespace) -> int:
+    """Cut what a task does at this moment, and say what that hit."""
+    return run_to_end(_interrupt(args))
+
+
+async def _interrupt(args: argparse.Namespace) -> int:
+    async with opened(args) as gen:
+        found = await gen.find(args.id)
+        await announce(gen, found.id, "interrupt", "interrupts")
+        message: str = getattr(args, "message", "")
+        struck = await gen.verbs.interrupt(found.id, message, why=INTERRUPTED)
+        waits = message in [letter.text for letter in await gen.store.waiting(found.id)]
+    if "json" in args:
+        answer_json(with_ids(struck, "interrupted"))
+    elif not struck.hit:
+        ended = f"had already ended as {struck.status}" if struck.status.ended else "waits for its turn"
+        answer(f"{_named(struck)} {ended}; nothing was interrupted.")
+    else:
+        after = "its turn is over" if found.conversation else "it goes on from there"
+        waited = all_named(struck.hit[1:])
+        also = f" What it waited for was stopped: {waited}." if waited else ""
+        answer(f"{_named(struck)} was interrupted; {after}.{also}")
+    if waits and struck.status.ended:
+        way = f"gen -p --session {found.id}" if found.conversation else f"gen task resume {found.id}"
+        note(f"What was said to it is kept; it hears it when it goes on: {way}")
+    elif waits and not struck.hit:
+        note("It hears what was said to it when it is its turn.")
+    elif message and found.status.ended:
+        note(f"Nothing was said to it; to do so: gen task send {found.id}")
+    return 0
+
+
+def fork(args: argparse.Namespace) -> int:
+    """Begin a copy of a task and print what it says."""
+    typed: str = args.task
+    prompt = whole_input("write what to do after the id") if typed == "-" else typed
+    return run_to_end(_fork(args, prompt))
+
+
+async def _fork(args: argparse.Namespace, prompt: str) -> int:
+    output = "json" if "json" in args else "text"
+    painter = painter_for(output, verbose="verbose" in args)
+    request = TaskRequest(
+        agent="",
+        prompt=prompt,
+        description=getattr(args, "description", ""),
+        model=getattr(args, "model", ""),
+        max_turns=getattr(args, "max_turns", None),
+        output_schema=schema(args),
+        isolation=getattr(args, "isolation", ""),
+        here="cwd" in args,
+    )
+    source = await move(args, args.id)
+    amounts: list[list[str]] = getattr(args, "budget", [])
+    budget = bounded(source.terms.budget, [*chain.from_iterable(amounts)])
+    async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
+        told = check(gen, args) if "no_offline" in args else ""
+        point = Fork(getattr(args, "at", None), budget)
+        if "background" in args:
+            task, begins = await handing_over(gen, gen.work.fork_detached(args.id, point, request))
+            outcome = await gen.get(task)
+            awaits = "" if output == "json" else await awaited(gen, outcome)
+            told = "\n".join(filter(None, (told, begins)))
+            return tell_begun(outcome, told, awaits, as_json=output == "json")
+        told = "\n".join(filter(None, (told, in_clone(gen, source))))
+        start = partial(with_news, partial(gen.work.fork, args.id, point, request))
+        outcome, code = await follow(gen, start, painter, told, leaving(gen))
+        servers = gen.servers.reports()
+    return tell_outcome(outcome, code, servers, as_json=output == "json")
+
+
+def budget(args: argparse.Namespace) -> int:
+    """Set the budget of a task if one is named, and say what it may spend."""
+    return run_to_end(_budget(args))
+
+
+async def _budget(args: argparse.Namespace) -> int:
+    async with opened(args) as gen:
+        found = await gen.find(args.id)
+        now, words = await gen.work.current_budget(found), getattr(args, "amounts", [])
+        if words:
+            now = await gen.set_budget(found.id, bounded(now, words))
+        spent = await spent_by(gen.store, found.id)
+    if "json" in args:
+        values = {"budget": now, "spent": spent}
+        answer_json({"agentId": found.id, "agent": found.agent, **msgspec.to_builtins(values)})
+    else:
+        named = f"Task {found.id} of {visible_line(found.agent)}"
+        answer(f"{named}, with everything below it:\n{bounds_page(now, spent)}")
+    return 0

@@ -12,9 +12,9 @@ from gencode.core.events import Event, TaskCreated
 from gencode.core.outcome import Outcome
 from gencode.core.subsession_events import wire
 from gencode.core.text import exact_line
+from gencode.interfaces.cli.command_input import whole_input
 from gencode.interfaces.cli.foreground_run import tell_ending
 from gencode.interfaces.cli.open_session import opened
-from gencode.interfaces.cli.piped_input import whole_input
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import Steps, answer, answer_json, answer_raw, has_terminal, note
 from gencode.tasks.compare_runs import Comparison, Pair
@@ -141,7 +141,8 @@ def imported(args: argparse.Namespace) -> int:
 
 async def _imported(args: argparse.Namespace, text: str) -> int:
     async with opened(args) as gen:
-        task, warnings = await gen.take_in(text)
+        imported = await gen.take_in(text)
+    task, warnings = imported.outcome, imported.problems
     for warning in warnings:
         note(warning)
     if "json" in args:

@@ -7,7 +7,7 @@ from gencode.app import GenCode
 from gencode.core.changes import listed, named
 from gencode.core.errors import UserMistake
 from gencode.core.task import Task, whole_transcript
-from gencode.fleet.copied_task import copies_told
+from gencode.fleet.worker_workspace import copies_told
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note
@@ -15,10 +15,8 @@ from gencode.journal.dispatch import SharedJournal
 from gencode.journal.folder_snapshot import ReturnedChanges, SnapshotStore, repository_around
 from gencode.tasks.leave_worktree import at_work, named_tasks
 from gencode.tasks.resume_messages import is_here
-from gencode.workspaces.transfer.apply_changes import Arrival, Homecoming
-from gencode.workspaces.transfer.change_report import TAKEN, noted, told
-from gencode.workspaces.transfer.checkout import checkout_at
-from gencode.workspaces.transfer.clones import NoClone, must_fit
+from gencode.workspaces.transfer.apply_changes import TAKEN, Arrival, Homecoming, noted, told
+from gencode.workspaces.transfer.checkout import NoClone, checkout_at, must_fit
 from gencode.workspaces.worktrees.leftovers import looked_at
 from gencode.workspaces.worktrees.worktree import recorded
 

@@ -17,7 +17,7 @@ RESULT_LINES = 8
 
 async def transcript_text(gen: GenCode, task: str) -> str:
     """What was said and decided in a task, as far as its journal can be read."""
-    events, _ = await gen.journal(task)
+    events = (await gen.journal(task)).events
     return "\n".join(told(events))
 
 

@@ -6,8 +6,14 @@ from gencode.agent.toolbox import Tool
 from gencode.app import forgetful
 from gencode.core.text import visible_line
 from gencode.interfaces.cli.open_session import opened, servers_tried, servers_untrusted
+from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note, table
+
+
+def add_command(commands: Commands, does: str) -> None:
+    """`gen tools`."""
+    add(commands, "tools", show, does, ("gen tools", "gen tools --json"))
 
 
 def show(args: argparse.Namespace) -> int:

@@ -19,6 +19,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, same_name
 from gencode.core.text import exact, exact_line
 from gencode.interfaces.cli.open_session import opened, servers_tried
+from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.cli.terminal_questions import somebody_is_there
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note, table
@@ -51,6 +52,25 @@ _STATES = {
     "changed": "has changed since it was trusted, so what it brings does not count",
     "untrusted": "is not trusted, so what it brings does not count",
 }
+
+
+def add_command(commands: Commands, does: str) -> None:
+    """`gen trust`."""
+    parser = add(
+        commands,
+        "trust",
+        run,
+        does,
+        ("gen trust --show", "gen trust --yes", "gen trust --list", "gen trust --server git --yes"),
+    )
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="the folder (default: the current one)")
+    parser.add_argument("--show", action="store_true", help="only show what it would enable")
+    parser.add_argument("--yes", action="store_true", help="trust it without confirmation")
+    parser.add_argument("--revoke", action="store_true", help="stop trusting it")
+    parser.add_argument("--list", dest="listed", action="store_true", help="list the trusted folders")
+    parser.add_argument(
+        "--server", metavar="NAME", help="approve this MCP server and its current tools, not a folder"
+    )
 
 
 class AgentOffer(Struct, frozen=True, rename="camel"):

@@ -1,4 +1,4 @@
-"""`gen worker`: execute queued tasks for a shared database, until told to end."""
+"""`gen worker`: runs queued tasks of a shared database, with a health endpoint and its folders' schedule."""
 
 import argparse
 import asyncio
@@ -6,21 +6,28 @@ import os
 import select
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
-from gencode.interfaces.cli.worker_health import Health
+from gencode.core.outcome import as_json
+from gencode.interfaces.chat.schedule_runner import scheduler_of
+from gencode.interfaces.cli.parser import Commands, add, count, port, seconds
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer_json, note
+from gencode.journal.store import Store
 from gencode.places import workspace_at
+from gencode.schedule.scheduled_jobs import ScheduledJob
 from gencode.settings import Settings, gen_home, load
+from gencode.tasks.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from gencode.fleet.worker import Shape, Worker
-    from gencode.interfaces.cli.worker_schedule import Appointments
+
 
 NO_DATABASE = (
     "There is no shared database; name one with GEN_DATABASE_URL=postgresql://… or database_url in your "
@@ -29,12 +36,59 @@ NO_DATABASE = (
 CONCURRENCY = 8
 DRAIN_SECONDS = 60.0
 LOOK_SECONDS = 0.5
+SCHEDULE_SECONDS = 1.0
+HOST = "127.0.0.1"
+PATH = "/health"
+LONGEST_REQUEST = 4_096
+READ_SECONDS = 5.0
 LOST = "The database has not answered for too long: the agents that ran here are stopped, others may go on."
 ENDED = (
     "Not everything that ran here could be stopped in time, so this worker ends as a whole (status 70): "
     "others go on with its tasks. Start it again."
 )
 FOUND = "The database is there again, and tasks are taken as before."
+
+
+def add_command(commands: Commands, does: str) -> None:
+    """`gen worker`."""
+    parser = add(
+        commands,
+        "worker",
+        run,
+        does,
+        ("gen worker --concurrency 4", "gen worker --agents Explore,Plan --drain-seconds 120"),
+    )
+    parser.add_argument(
+        "--concurrency", type=count, metavar="N", help="run up to N tasks at once (default 8)"
+    )
+    parser.add_argument(
+        "--agents", metavar="NAMES", help="only tasks of these agents, separated by commas (default: all)"
+    )
+    parser.add_argument(
+        "--workspace", metavar="DIR", help="only tasks of folders in this one (default: the current one)"
+    )
+    parser.add_argument(
+        "--folders",
+        choices=("auto", "shared", "away"),
+        help="use a task's own folder if it is really shared (auto), always (shared), or never (away); "
+        "otherwise the task gets a copy made with git",
+    )
+    parser.add_argument(
+        "--lease-seconds",
+        type=seconds,
+        metavar="S",
+        help="let other workers take over after S seconds without a heartbeat (default 15); the same for all "
+        "workers",
+    )
+    parser.add_argument(
+        "--drain-seconds",
+        type=seconds,
+        metavar="S",
+        help="on shutdown, give running tasks S seconds before other workers take over (default 60)",
+    )
+    parser.add_argument(
+        "--health-port", type=port, metavar="N", help="serve /health on this port (default: any free one)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,7 +103,6 @@ def run(args: argparse.Namespace) -> int:
 
 async def _work(args: argparse.Namespace, told: Settings, workspace: Path) -> int:
     from gencode.fleet.worker import Worker, open_postgres
-    from gencode.interfaces.cli.worker_schedule import appointments
 
     shape = _shape(args, told, workspace)
     store = await open_postgres(told.database_url, shape.lease_seconds)
@@ -159,3 +212,107 @@ async def _until_told(worker: "Worker", planned: "Appointments", drain_seconds: 
     watching.cancel()
     await working
     return 0
+
+
+Look = Callable[[], tuple[bool, dict[str, Any]]]
+"""Whether all is well, and what is to be told."""
+
+
+class Health:
+    """Listens from `start` to `close`."""
+
+    def __init__(self, look: Look) -> None:
+        self._look = look
+        self._server: asyncio.Server | None = None
+
+    async def start(self, port: int = 0) -> str:
+        """Listen on a port (0: any that is free); the address."""
+        try:
+            self._server = await asyncio.start_server(self._answer, HOST, port, limit=LONGEST_REQUEST)
+        except OSError as error:
+            raise UserMistake(
+                f"Port {port} cannot be listened on ({error.strerror}); name another one."
+            ) from None
+        return f"http://{HOST}:{self._server.sockets[0].getsockname()[1]}{PATH}"
+
+    def close(self) -> None:
+        """Listen no more."""
+        if self._server is not None:
+            self._server.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer.write(self._reply(head.split(b"\r\n", 1)[0].split()))
+                await writer.drain()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            writer.close()
+
+    def _reply(self, line: list[bytes]) -> bytes:
+        if line[:2] != [b"GET", PATH.encode()]:
+            return _response("404 Not Found", {"error": f"there is only {PATH}"})
+        well, told = self._look()
+        return _response("200 OK" if well else "503 Service Unavailable", {"healthy": well, **told})
+
+
+def _response(status: str, told: dict[str, Any]) -> bytes:
+    body = as_json(told).encode() + b"\n"
+    head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    return f"{head}Connection: close\r\n\r\n".encode() + body
+
+
+class Appointments:
+    """Runs a scheduler for as long as all is `well`; what runs is stopped when it is not."""
+
+    def __init__(self, scheduler: Scheduler, well: Callable[[], bool]) -> None:
+        self._scheduler = scheduler
+        self._well = well
+        self._drained = False
+        self.life = asyncio.get_running_loop().create_task(self._kept())
+
+    def drain(self) -> None:
+        """Begin nothing more; `life` is over when what runs has ended."""
+        self._drained = True
+        self._scheduler.drain()
+
+    async def close(self) -> None:
+        """Stop what runs."""
+        self.life.cancel()
+        await asyncio.wait([self.life])
+
+    async def _kept(self) -> None:
+        while not self._drained:
+            if self._well():
+                await self._ran()
+            else:
+                await asyncio.sleep(SCHEDULE_SECONDS)
+
+    async def _ran(self) -> None:
+        running = asyncio.get_running_loop().create_task(self._scheduler.run())
+        try:
+            while not running.done() and (self._drained or self._well()):
+                await asyncio.wait([running], timeout=SCHEDULE_SECONDS)
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
+
+
+@asynccontextmanager
+async def appointments(
+    store: Store, workspace: Path, well: Callable[[], bool]
+) -> AsyncGenerator[Appointments, None]:
+    """What is planned for folders inside `workspace`, which many workers may share: each time once."""
+
+    def mine(job: ScheduledJob) -> bool:
+        folder = Path(job.cwd).resolve()
+        return folder.is_dir() and folder.is_relative_to(workspace.resolve())
+
+    async with GenCode.open(workspace, store=store) as gen:
+        kept = Appointments(scheduler_of(gen, note, store=store, mine=mine), well)
+        try:
+            yield kept
+        finally:
+            await kept.close()

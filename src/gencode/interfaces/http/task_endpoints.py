@@ -191,7 +191,7 @@ async def get_events(site: Site, task: Task, asked: Asked[Window, Nothing]) -> F
 async def replay_task(site: Site, task: Task, asked: Asked[Replaying, Nothing]) -> Replay:
     wish = asked.query
     family, _ = await below(site, task)
-    played = await site.gen.history.played(family)
+    played = await site.gen.history.replayed(family)
     parents = {each.id: each.parent for each in family}
     part = played.events[wish.start : wish.start + wish.limit]
     return Replay(

@@ -4,9 +4,10 @@ Whether it fits is found out in git's store only, and in a part of it that is go
 as a whole or not at all, to the files as they are, committed or not.
 """
 
+import logging
 import os
 import shlex
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
@@ -14,9 +15,21 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.core.changes import ChangedFile
-from gencode.core.errors import UserMistake
-from gencode.journal.folder_snapshot import ReturnedChanges, SnapshotStore, checked
+from gencode.core import changes
+from gencode.core.changes import ChangedFile, LostChanges, MergedChanges, Superseded
+from gencode.core.errors import Fenced, UserMistake
+from gencode.core.events import ChangesMoved
+from gencode.core.task import Task
+from gencode.journal.folder_snapshot import (
+    ReturnedChanges,
+    SnapshotStore,
+    as_reason,
+    begins_behind,
+    checked,
+    mark_of,
+)
+from gencode.journal.owner import new_owner
+from gencode.journal.store import Journal
 from gencode.workspaces.transfer.checkout import (
     Checkout,
     apart,
@@ -27,11 +40,12 @@ from gencode.workspaces.transfer.checkout import (
     tree_of,
     unpacked,
 )
-from gencode.workspaces.worktrees.commit_differences import changed_files, diff_text
-from gencode.workspaces.worktrees.create import locked, shown
+from gencode.workspaces.worktrees.compare_commits import Preview, changed_files, diff_text, preview
+from gencode.workspaces.worktrees.create import shown
 from gencode.workspaces.worktrees.git import Git, trouble, unbroken
-from gencode.workspaces.worktrees.merge_preview import Preview, preview
-from gencode.workspaces.worktrees.worktree import BRANCHES, Worktree, checked_name
+from gencode.workspaces.worktrees.worktree import BRANCHES, Worktree, checked_name, locked
+
+log = logging.getLogger(__name__)
 
 MOST_PATCH = 256 << 20
 APPLY_SECONDS = 120.0
@@ -44,6 +58,8 @@ _WHOLLY = (
     *("--ignore-submodules=none", "--submodule=short", "--end-of-options"),
 )
 NOW = "What is in the checkout now"
+TAKEN = frozenset({"applied", "there"})
+"""The states of work that nobody has to take over any more."""
 
 Allowed = Callable[[Path], bool]
 """Whether a file may be written without asking anybody."""
@@ -261,3 +277,54 @@ def _how(checkout: Checkout, work: ReturnedChanges, branch: str) -> tuple[str, .
     patch = f"git -C {there} diff --binary {parcel.tip[:12]} {branch}"
     by_patch = f"{patch} | git -C {there} apply --3way"
     return (f"git -C {there} merge {branch}", by_patch) if parcel.tip == parcel.head else (by_patch,)
+
+
+def told(arrival: Arrival) -> Iterator[str]:
+    """Where the changes are now, and what to do about those that could not be applied."""
+    match arrival.state:
+        case "applied" | "there" | "offered":
+            yield from changes.told(_moved(arrival)).splitlines()
+        case "fits":
+            yield f"Its changes can be applied in {arrival.checkout} as things are."
+        case _:
+            known = f"A merge would conflict in: {', '.join(arrival.conflicts)}."
+            unknown = "Whether it can be merged could not be found out."
+            yield known if arrival.state == "conflicts" else unknown
+            for command in arrival.how:
+                yield f"To have it on the branch {arrival.branch}, with the commands that merge it: {command}"
+
+
+def _moved(arrival: Arrival) -> MergedChanges:
+    where, why = arrival.checkout, as_reason(arrival.why)
+    match arrival.state:
+        case "applied" | "there":
+            return MergedChanges(arrival.state, where)
+        case _:
+            return MergedChanges("offered", where, arrival.branch, why, arrival.how)
+
+
+async def begins_behind_of(parcels: SnapshotStore, task: Task) -> str:
+    """What a person should know before a task is woken here; mostly nothing."""
+    found = await parcels.returned(task.id) if task.status.ended else None
+    behind = begins_behind(found[0], mark_of(task.cwd)) if found else None
+    return behind.told() if behind is not None else ""
+
+
+async def noted(journal: Journal, task: str, arrival: Arrival) -> None:
+    """Write down what became of the changes of a task; what was taken over is offered no more."""
+    await _record(journal, task, _moved(arrival), "offers" if arrival.state in TAKEN else "")
+
+
+async def not_brought(journal: Journal, task: str, why: str) -> None:
+    """Write down why the changes of a task did not come; they are offered as before."""
+    await _record(journal, task, LostChanges(task, as_reason(why)), "")
+
+
+async def _record(
+    journal: Journal, task: str, change: MergedChanges | LostChanges, supersedes: Superseded
+) -> None:
+    try:
+        lease = await journal.take(task, new_owner())
+        await journal.append(lease, [ChangesMoved(change, supersedes)], last=True)
+    except (UserMistake, Fenced) as busy:
+        log.info("what became of the changes of task %s was not noted: %s", task, busy)

@@ -17,7 +17,7 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.sandbox.standins import ITSELF
+from gencode.sandbox.placeholder_files import ITSELF
 from gencode.workspaces.transfer.checkout import quoted
 from gencode.workspaces.worktrees.git import Git, trouble
 from gencode.workspaces.worktrees.worktree import Worktree

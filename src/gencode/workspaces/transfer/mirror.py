@@ -14,10 +14,9 @@ from gencode.journal.dispatch import MissingPart
 from gencode.journal.folder_snapshot import FolderSnapshot, InvalidSnapshot, SnapshotStore
 from gencode.permissions.agent_folders import worktrees_folder
 from gencode.workspaces.transfer.checkout import FSCK, has, is_whole, unpacked
-from gencode.workspaces.worktrees.cleanup import sweep
-from gencode.workspaces.worktrees.create import turn
+from gencode.workspaces.worktrees.create import sweep
 from gencode.workspaces.worktrees.git import Git, quiet_git, trouble
-from gencode.workspaces.worktrees.worktree import MIRRORS, made_folder, repository_folder
+from gencode.workspaces.worktrees.worktree import MIRRORS, made_folder, repository_folder, turn
 
 FETCH_SECONDS = 600.0
 MOST_PACKS = 100
@@ -120,7 +119,7 @@ class Mirror:
 
 
 async def take_in(git: Git, parcel: FolderSnapshot, parcels: SnapshotStore) -> None:
-    """Take in all that was sent of a folder; Unfit when some of it is gone."""
+    """Take in all that was sent of a folder; InvalidSnapshot when some of it is gone."""
     for name in parcel.packs:
         body = await parcels.pack(name)
         if body is None:

@@ -30,8 +30,7 @@ from gencode.workspaces.transfer.checkout import (
     tree_at,
     tree_of,
 )
-from gencode.workspaces.transfer.held_back_secrets import brought_keys
-from gencode.workspaces.transfer.large_files import heaviest
+from gencode.workspaces.transfer.excluded_files import brought_keys, heaviest
 from gencode.workspaces.worktrees.create import shown
 from gencode.workspaces.worktrees.git import Git, trouble
 from gencode.workspaces.worktrees.worktree import recorded

@@ -19,10 +19,15 @@ from gencode.core.errors import UserMistake
 from gencode.journal.folder_snapshot import MOST_PACK, as_reason
 from gencode.workspaces.transfer.checkout import is_whole, packed, quoted, unpacked
 from gencode.workspaces.transfer.copy_repository import Taken, give_back, take
-from gencode.workspaces.transfer.held_back_secrets import brought_keys, withhold
-from gencode.workspaces.transfer.large_files import heaviest, leave_out, leaving_out
+from gencode.workspaces.transfer.excluded_files import (
+    brought_keys,
+    heaviest,
+    leave_out,
+    leaving_out,
+    withhold,
+)
 from gencode.workspaces.worktrees.agent_work import Work, add_all, ignored_files, remove_unused, some
-from gencode.workspaces.worktrees.commit_differences import changed_files, diff_text
+from gencode.workspaces.worktrees.compare_commits import changed_files, diff_text
 from gencode.workspaces.worktrees.git import Git, quiet_git, trouble
 from gencode.workspaces.worktrees.worktree import Worktree
 

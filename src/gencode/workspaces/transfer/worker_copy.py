@@ -29,8 +29,7 @@ from gencode.workspaces.transfer.copy_repository import furnish, give_back, is_o
 from gencode.workspaces.transfer.mirror import Mirror, Unreachable, take_in
 from gencode.workspaces.transfer.work_commit import summed
 from gencode.workspaces.worktrees.agent_work import Work
-from gencode.workspaces.worktrees.cleanup import sweep
-from gencode.workspaces.worktrees.create import Source, make_of, turn
+from gencode.workspaces.worktrees.create import Source, make_of, sweep
 from gencode.workspaces.worktrees.git import Git
 from gencode.workspaces.worktrees.worktree import (
     BRANCHES,
@@ -39,6 +38,7 @@ from gencode.workspaces.worktrees.worktree import (
     recorded,
     remove_record,
     repository_folder,
+    turn,
     write_record,
 )
 
@@ -179,7 +179,7 @@ class Lodging:
 async def lodge(guest: Guest, parcels: SnapshotStore, home: Path) -> Lodging:
     """A worktree for a task: the one it had here, or one that begins where the task is known to be.
 
-    Unreachable when that is not possible here and now, Unfit when it never will be.
+    Unreachable when that is not possible here and now, InvalidSnapshot when it never will be.
     """
     guest = replace(guest, parcel=checked(guest.parcel))
     try:

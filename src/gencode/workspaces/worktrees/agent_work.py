@@ -16,12 +16,10 @@ from msgspec.structs import replace
 
 from gencode.core.changes import ChangedFile
 from gencode.core.errors import UserMistake
-from gencode.workspaces.worktrees.cleanup import sweep
-from gencode.workspaces.worktrees.commit_differences import changed_files, diff_text
-from gencode.workspaces.worktrees.create import GITLINK, MOST_ENTRIES, shown, turn
-from gencode.workspaces.worktrees.git import Git, quiet_git, trouble
-from gencode.workspaces.worktrees.merge_preview import (
+from gencode.workspaces.worktrees.compare_commits import (
     Preview,
+    changed_files,
+    diff_text,
     dirty_files,
     in_the_way,
     is_merged,
@@ -30,7 +28,9 @@ from gencode.workspaces.worktrees.merge_preview import (
     under_way,
     with_open_changes,
 )
-from gencode.workspaces.worktrees.worktree import Worktree, made_from, retire_record
+from gencode.workspaces.worktrees.create import GITLINK, MOST_ENTRIES, shown, sweep
+from gencode.workspaces.worktrees.git import Git, quiet_git, trouble
+from gencode.workspaces.worktrees.worktree import Worktree, made_from, retire_record, turn
 
 ADD_SECONDS = 300.0
 IN_WORKTREE = "in the worktree only"

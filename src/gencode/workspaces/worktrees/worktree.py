@@ -1,13 +1,16 @@
 """worktrees: where they are, and what is written down about each so that it is found again."""
 
+import asyncio
+import fcntl
 import hashlib
 import os
 import re
 import socket
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 from msgspec import Struct
@@ -227,3 +230,63 @@ def _plain(value: object) -> str:
 
 def _typed(kind: type, value: Any) -> Any:
     return Path(value) if kind is Path else value
+
+
+LOCK_SECONDS = 120.0
+
+
+@asynccontextmanager
+async def turn(folder: Path) -> AsyncGenerator[tuple[int, ...]]:
+    """One after the other, also between processes: git itself stumbles over worktrees that are half made.
+
+    Gives what holds the turn, for a git that may outlive its process; nothing where there are no locks.
+    """
+    with (folder / ".lock").open("ab") as file:
+        yield await locked(file.fileno(), f"making a worktree in {folder}")
+
+
+async def locked(handle: int, what: str, seconds: float = LOCK_SECONDS) -> tuple[int, ...]:
+    """Wait until a file is ours alone; what holds it. UserMistake when others are at it for too long."""
+    end = time.monotonic() + seconds
+    while (held := _locked(handle)) is None:
+        if time.monotonic() > end:
+            raise UserMistake(f"Somebody else has been {what} for too long. Try again.")
+        await asyncio.sleep(0.02)
+    return held
+
+
+def _locked(handle: int) -> tuple[int, ...] | None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return ()  # a file system without locks: git's own must do
+    return (handle,)
+
+
+@asynccontextmanager
+async def alone(path: Path) -> AsyncGenerator[Worktree | None]:
+    """The worktree at a path while nobody else begins or ends in it; None where there is none any more."""
+    while file := _opened(path):
+        with file:
+            await locked(file.fileno(), f"beginning or ending in {path}")
+            if _is_current(file, path):  # it may have been removed, and made anew, meanwhile
+                yield recorded(path)
+                return
+    yield None
+
+
+def _opened(path: Path) -> IO[bytes] | None:
+    """What is noted of a worktree is also its lock: it comes and goes with it, and nobody replaces it."""
+    try:
+        return record_file(path).open("r+b")
+    except OSError:
+        return None
+
+
+def _is_current(file: IO[bytes], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), record_file(path).stat())
+    except OSError:
+        return False

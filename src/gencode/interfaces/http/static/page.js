@@ -1,22 +1,26 @@
-// The page: it says who it is, reads the lists, follows the stream, and shows the view of its address.
+// The page: it reads what there is, follows the stream, and shows the view of its address.
 
-import { introduce, may, me } from "./js/api.js";
-import { tell, tried, untell } from "./js/dialogs.js";
-import { el, put } from "./js/dom.js";
+import { AgentTree } from "./js/agent-tree.js";
+import { AgentsView } from "./js/agents.js";
+import { folderName, introduce, may, me, reason } from "./js/api.js";
+import { dismiss, notify, tried } from "./js/dialogs.js";
+import { byId, el, fill, put } from "./js/dom.js";
+import { stream } from "./js/event-stream.js";
 import { listen, showKeys } from "./js/keys.js";
-import { live } from "./js/live.js";
-import { questions } from "./js/questions-store.js";
-import { go, here, places } from "./js/router.js";
-import { tasks } from "./js/store.js";
-import "./js/agents.js";
-import "./js/asking.js";
-import "./js/spending.js";
-import "./js/start.js";
-import "./js/task.js";
-import "./js/timeline.js";
-import "./js/tree.js";
+import { questions } from "./js/question-store.js";
+import { QuestionsView } from "./js/questions.js";
+import { go, here, moved } from "./js/router.js";
+import { SpendingView } from "./js/spending.js";
+import { StartView } from "./js/start-view.js";
+import { tasks } from "./js/task-store.js";
+import { TaskView } from "./js/task-view.js";
+import { Timeline } from "./js/timeline.js";
 
-const VIEWS = {
+/** @typedef {import("./js/event-stream.js").Connection} Connection */
+/** @typedef {import("./js/event-stream.js").Notice} Notice */
+
+/** @type {Record<string, "work" | "timeline" | "questions" | "agents" | "spending">} */
+const PLACES = {
   start: "work",
   tasks: "work",
   task: "work",
@@ -25,128 +29,156 @@ const VIEWS = {
   agents: "agents",
   spending: "spending",
 };
-const STATES = {
-  live: "live",
-  lost: "The line to the server broke. Trying again…",
-  refused: "This token does not count any more. Open the address that gen serve prints.",
+/** @type {Record<Connection, string>} */
+const TROUBLE = {
+  connecting: "",
+  live: "",
+  paused: "",
+  lost: "Disconnected. Reconnecting…",
+  refused: "This token is no longer valid. Open the address that gen serve prints.",
 };
-const QUIET = new Set(["live", "rests"]);
-const main = document.getElementById("main");
-const tree = el("gen-tree", { class: "treepane", "aria-label": "Agents" });
+const main = byId("main");
+const tree = fill(new AgentTree(), { class: "treepane", "aria-label": "Agents" });
 const side = el("div", { class: "detail" });
+/** @type {HTMLElement | null} */
 let shown = null;
 
 function show() {
-  for (const each of document.querySelectorAll("dialog[open]")) each.close();
+  for (const each of document.querySelectorAll("dialog")) if (each.open) each.close();
   const { view, rest } = here();
-  const place = VIEWS[view] ?? "work";
-  document.body.dataset.view = view in VIEWS ? view : "start";
-  for (const link of document.querySelectorAll("nav a[data-place]")) {
-    if (link.dataset.place === place) link.setAttribute("aria-current", "page");
+  const place = PLACES[view] ?? "work";
+  document.body.dataset.view = view in PLACES ? view : "start";
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link instanceof HTMLElement && link.dataset.place === place) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  if (place === "work") work(view, rest);
-  else if (place === "agents" && shown?.localName === "gen-agents") shown.open(rest[0]);
+  if (place === "work") showWork(view, rest);
+  else if (place === "agents") showAgents(rest[0]);
   else {
-    shown = el(`gen-${place}`);
+    const View = { timeline: Timeline, questions: QuestionsView, spending: SpendingView }[place];
+    shown = new View();
     main.replaceChildren(shown);
-    if (place === "agents") shown.open(rest[0]);
   }
-  title();
-  elsewhere();
+  showTitle();
+  hiddenQuestions();
 }
 
-function work(view, rest) {
+/** @param {string | undefined} name */
+function showAgents(name) {
+  const view = shown instanceof AgentsView ? shown : new AgentsView();
+  if (view !== shown) main.replaceChildren(view);
+  shown = view;
+  view.open(name);
+}
+
+/**
+ * @param {string} view
+ * @param {string[]} rest
+ */
+function showWork(view, rest) {
   if (!tree.isConnected) main.replaceChildren(tree, side);
   if (view === "task" && rest[0]) {
-    shown = el("gen-task");
-    side.replaceChildren(shown);
-    shown.open(rest[0]);
+    const task = new TaskView();
+    shown = task;
+    side.replaceChildren(task);
+    task.open(rest[0]);
     tree.mark(rest[0]);
   } else {
-    shown = el("gen-start");
+    shown = new StartView();
     side.replaceChildren(shown);
     tree.mark(null);
   }
 }
 
-function title() {
+function showTitle() {
   const open = questions.open.length;
-  const name = me.health.workspace.split("/").filter(Boolean).at(-1) ?? "/";
-  document.title = `${open ? `(${open}) ` : ""}${name} – GenCode`;
-  const badge = document.getElementById("asked");
+  document.title = `${open ? `(${open}) ` : ""}${folderName()} – GenCode`;
+  const badge = byId("asked");
   put(badge, open ? String(open) : "");
   badge.hidden = open === 0;
 }
 
-function connection() {
-  document.body.dataset.live = live.state;
-  const line = document.getElementById("line");
-  put(line, QUIET.has(live.state) ? "" : (STATES[live.state] ?? ""));
-  line.hidden = QUIET.has(live.state);
-  if (live.state === "live") untell("line");
-  put(document.getElementById("live"), live.state === "live" ? "live" : "away");
+/** @param {Connection} connection */
+function showConnection(connection) {
+  document.body.dataset.live = connection;
+  const line = byId("line");
+  put(line, TROUBLE[connection]);
+  line.hidden = !TROUBLE[connection];
+  if (connection === "live") dismiss("connection");
+  put(byId("live"), connection === "live" ? "live" : "offline");
 }
 
-async function again() {
+async function startOver() {
   await tried(async () => {
     const cursor = await tasks.load();
     await questions.relearn();
-    live.moveTo(cursor);
-    live.dispatchEvent(new Event("again"));
+    stream.moveTo(cursor);
+    stream.caughtUp.send();
   });
 }
 
+/** @param {Notice} notice */
+function hear(notice) {
+  if (notice.type === "QuestionsChanged") questions.load().catch(() => {});
+  else if (notice.type === "ChatMessage") notify(notice.text, false, { seconds: 30 });
+  else startOver();
+}
+
+/** @param {string} cursor */
 function follow(cursor) {
-  live.addEventListener("facts", (event) => {
-    for (const fact of event.detail) tasks.apply(fact);
+  stream.states.subscribe((states) => tasks.hear(states));
+  stream.notices.subscribe(hear);
+  stream.connected.subscribe((connection) => {
+    showConnection(connection);
+    if (connection !== "live") questions.forget();
   });
-  live.addEventListener("QuestionsChanged", () => questions.load().catch(() => {}));
-  live.addEventListener("ChatMessage", (event) => tell(event.detail.text, false, { seconds: 30 }));
-  live.addEventListener("StreamReset", again);
-  live.addEventListener("state", (event) => {
-    connection();
-    if (event.detail.state !== "live") questions.forget();
-    else if (event.detail.before !== "begins") {
-      questions.relearn();
-      live.dispatchEvent(new Event("again"));
-    }
+  stream.caughtUp.subscribe(() => {
+    questions.relearn();
   });
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden && live.state === "rests") questions.forget();
+    if (!document.hidden && stream.connection === "paused") questions.forget();
   });
-  questions.addEventListener("change", asked);
-  live.open(cursor);
+  questions.changed.subscribe((fresh) => {
+    showTitle();
+    if (hiddenQuestions().length && fresh.length && may("answer")) announce();
+  });
+  stream.open(cursor);
 }
 
 // The questions that are not in sight.
-function elsewhere() {
-  const found = questions.open.filter((each) => !shown?.shows?.(each));
-  if (!found.length) untell("asked");
+function hiddenQuestions() {
+  const view = shown;
+  const found = questions.open.filter((each) => {
+    if (view instanceof QuestionsView) return false;
+    return !(view instanceof TaskView && view.shows(each));
+  });
+  if (!found.length) dismiss("questions");
   return found;
 }
 
-// Says that somebody asks, where that is not in sight, until nobody does.
-function asked(event) {
-  title();
-  const away = elsewhere();
-  if (away.length && event.detail.length && may("answer"))
-    tell(
-      away.length === 1 ? `${away[0].agent} asks something.` : `${away.length} agents ask something.`,
-      false,
-      { about: "asked" },
-    );
+// Says that an agent has a question, where that is not in sight, until it is answered.
+function announce() {
+  const hidden = hiddenQuestions();
+  const who = hidden.length === 1 ? `${hidden[0].agent} has a question.` : `${hidden.length} agents have questions.`;
+  notify(who, false, { about: "questions" });
 }
 
-function keys() {
-  const focusing = (path) => () => {
-    go(path);
-    shown?.focusWords?.();
-  };
-  const toTree = (act) => () => {
-    if (!tree.isConnected) go("/tasks");
-    act();
-  };
+function focusComposer() {
+  if (shown instanceof StartView || shown instanceof TaskView) shown.focusComposer();
+}
+
+/** @param {string} verb */
+function press(verb) {
+  if (shown instanceof TaskView) shown.press(verb);
+}
+
+/** @param {() => void} act */
+function inTree(act) {
+  if (!tree.isConnected) go("/tasks");
+  act();
+}
+
+function listenToKeys() {
   listen({
     1: () => go("/"),
     2: () => go("/timeline"),
@@ -155,30 +187,33 @@ function keys() {
     5: () => go("/spending"),
     q: () => {
       go("/questions");
-      shown?.focusQuestion?.();
+      if (shown instanceof QuestionsView) shown.focusQuestion();
     },
-    n: focusing("/"),
-    "/": toTree(() => tree.find()),
-    t: toTree(() => tree.enter()),
-    s: () => shown?.focusWords?.(),
+    n: () => {
+      go("/");
+      focusComposer();
+    },
+    "/": () => inTree(() => tree.find()),
+    t: () => inTree(() => tree.enter()),
+    s: focusComposer,
     "?": showKeys,
-    i: () => shown?.press?.("interrupt"),
-    k: () => shown?.press?.("keep"),
-    x: () => shown?.press?.("stop"),
-    f: () => shown?.press?.("fork"),
+    i: () => press("interrupt"),
+    k: () => press("keep"),
+    x: () => press("stop"),
+    f: () => press("fork"),
   });
-  document.getElementById("keys").addEventListener("click", showKeys);
+  byId("keys").addEventListener("click", showKeys);
 }
 
 async function begin() {
-  const health = await introduce();
-  const folder = document.getElementById("folder");
-  put(folder, health.workspace.split("/").filter(Boolean).slice(-2).join("/"));
-  folder.title = health.workspace;
+  await introduce();
+  const folder = byId("folder");
+  put(folder, me.health.workspace.split("/").filter(Boolean).slice(-2).join("/"));
+  folder.title = me.health.workspace;
   const cursor = await tasks.load();
   await questions.load();
-  places.addEventListener("change", show);
-  keys();
+  moved.subscribe(show);
+  listenToKeys();
   follow(cursor);
   show();
   document.body.dataset.ready = "yes";
@@ -189,9 +224,9 @@ begin().catch((error) => {
     el(
       "div",
       { class: "empty" },
-      el("h1", {}, "This page cannot begin"),
-      el("p", {}, error.message),
-      el("p", { class: "soft" }, "gen serve prints an address with a token; open that one."),
+      el("h1", {}, "The page could not be loaded"),
+      el("p", {}, reason(error)),
+      el("p", { class: "soft" }, "gen serve prints an address with a token. Open that address."),
     ),
   );
 });

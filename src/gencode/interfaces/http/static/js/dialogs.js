@@ -1,36 +1,61 @@
-// Dialogs: something is said before anything is done, and a refusal stays in sight.
+// Dialogs that say what will happen before it does, and notifications.
 
-import { el, button } from "./dom.js";
-
-const aloud = () => document.getElementById("aloud");
+import { reason, Refusal } from "./api.js";
+import { button, byId, el } from "./dom.js";
 
 const MOST = 2;
 
-// A line for everybody, also for those who hear the page. A newer one about the same takes its place.
-export function tell(text, bad = false, { seconds = bad ? 9 : 5, about = text } = {}) {
-  untell(about);
+/**
+ * A notification, also for those who hear the page. A newer one about the same takes its place.
+ * @param {string} text
+ * @param {boolean} [bad]
+ * @param {{ seconds?: number, about?: string }} [options]
+ */
+export function notify(text, bad = false, { seconds = bad ? 9 : 5, about = text } = {}) {
+  dismiss(about);
+  const place = byId("aloud");
   const shown = el("p", { class: bad ? "toast bad" : "toast", data: { about } }, text);
-  aloud().append(shown);
-  while (aloud().children.length > MOST) aloud().firstChild.remove();
+  place.append(shown);
+  while (place.children.length > MOST) place.firstChild?.remove();
   setTimeout(() => shown.remove(), 1000 * seconds);
 }
 
-// Takes a line back whose reason is gone.
-export function untell(about) {
-  for (const each of [...aloud().children]) if (each.dataset.about === about) each.remove();
+/**
+ * Takes a notification back whose reason is gone.
+ * @param {string} about
+ */
+export function dismiss(about) {
+  for (const each of byId("aloud").querySelectorAll("p")) if (each.dataset.about === about) each.remove();
 }
 
-export async function tried(act) {
+/**
+ * What an action gives; undefined where it failed, which is shown.
+ * @template T
+ * @param {() => Promise<T>} action
+ * @returns {Promise<T | undefined>}
+ */
+export async function tried(action) {
   try {
-    return await act();
+    return await action();
   } catch (error) {
-    tell(error.message, true, error.status === 0 ? { about: "line" } : {});
+    const lost = error instanceof Refusal && error.status === 0;
+    notify(reason(error), true, lost ? { about: "connection" } : {});
     return undefined;
   }
 }
 
-// Asks before `act`; `body` says what will happen. `danger` colours the button.
-export function dialog({ title, body = [], confirm, act, danger = false, ready = null }) {
+/**
+ * @typedef {object} DialogOptions
+ * @property {string} title
+ * @property {string} confirm The label of the button that acts.
+ * @property {(form: HTMLFormElement) => unknown} act
+ * @property {import("./dom.js").Child[]} [body] Says what will happen.
+ * @property {boolean} [danger]
+ * @property {(yes: HTMLButtonElement) => void} [ready]
+ */
+
+/** @param {DialogOptions} options */
+export function dialog({ title, confirm, act, body = [], danger = false, ready }) {
   const trouble = el("p", { class: "bad", role: "alert", hidden: true });
   const yes = el("button", { type: "submit", class: danger ? "primary danger" : "primary" }, confirm);
   const form = el(
@@ -55,7 +80,7 @@ export function dialog({ title, body = [], confirm, act, danger = false, ready =
       shown.close();
     } catch (error) {
       trouble.hidden = false;
-      trouble.textContent = error.message;
+      trouble.textContent = reason(error);
       yes.disabled = false;
     }
   });

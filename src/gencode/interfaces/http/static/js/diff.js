@@ -5,14 +5,19 @@ import { el } from "./dom.js";
 const MOST = 2000;
 const COMPARED = 250_000;
 
+/** @param {string} text */
 export function isDiff(text) {
   return /^@@ .* @@/m.test(text);
 }
 
-// A unified difference, line by line, with the numbers of the new text.
+/**
+ * A unified difference, line by line, with the numbers of the new text.
+ * @param {string} text
+ */
 export function diff(text) {
-  const made = el("div", { class: "diff", role: "group", "aria-label": "what changes", tabindex: "0" });
+  const made = el("div", { class: "diff", role: "group", "aria-label": "Changes", tabindex: "0" });
   const lines = text.split("\n");
+  /** @type {number | null} */
   let number = null;
   for (const each of lines.slice(0, MOST)) {
     const hunk = /^@@ -\S+ \+(\d+)/.exec(each);
@@ -35,6 +40,11 @@ export function diff(text) {
   return made;
 }
 
+/**
+ * @param {string} kind
+ * @param {string | number | null} number
+ * @param {string} text
+ */
 function row(kind, number, text) {
   return el(
     "div",
@@ -44,7 +54,10 @@ function row(kind, number, text) {
   );
 }
 
-// What a call would change, as far as its arguments tell.
+/**
+ * What a call would change, as far as its arguments tell.
+ * @param {import("./api.js").Call} call
+ */
 export function ofCall(call) {
   const given = call.input ?? {};
   const edits = Array.isArray(given.edits) ? given.edits : [given];
@@ -58,7 +71,11 @@ export function ofCall(call) {
   return null;
 }
 
-// Two texts line by line; long ones are shown as a whole, since comparing them would take too long.
+/**
+ * Two texts line by line; long ones are shown as a whole, since comparing them would take too long.
+ * @param {string} before
+ * @param {string} after
+ */
 function replaced(before, after) {
   const old = before.split("\n");
   const fresh = after.split("\n");
@@ -95,6 +112,10 @@ function replaced(before, after) {
   return lines.join("\n");
 }
 
+/**
+ * @param {string} mark
+ * @param {string} text
+ */
 function marked(mark, text) {
   const lines = text.split("\n");
   if (lines.at(-1) === "") lines.pop();

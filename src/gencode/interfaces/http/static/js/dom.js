@@ -35,28 +35,43 @@ const STRAY =
   raw`(?!(?<=[${EMOJI}][\ufe0f\u{1f3fb}-\u{1f3ff}]\u200d)[${EMOJI}]))` +
   raw`|[${FORMS}](?<![${WITH_FORMS}][${FORMS}])` +
   raw`|[${MONGOLIAN_FORMS}](?<![\u1820-\u18aa][${MONGOLIAN_FORMS}])`;
+// eslint-disable-next-line no-misleading-character-class -- the ranges are of single characters
 const ACTING = new RegExp(raw`(${FLAGS})|[${ALWAYS}]|${STRAY_SIGN}|${STRAY}`, "gu");
+// eslint-disable-next-line no-misleading-character-class -- the ranges are of single characters
 const UNSEEN = new RegExp(raw`[${ALWAYS}${JOINERS}${FORMS}${MONGOLIAN_FORMS}]|${STRAY_SIGN}`, "gu");
 
+/**
+ * @typedef {Record<string, any> & { on?: Record<string, (event: any) => void>, data?: Record<string, string> }} Attributes
+ * @typedef {Node | string | number | null | undefined | false | Child[]} Child
+ */
+
+/** @param {string} found */
 function spelled(found) {
-  const code = found.codePointAt(0).toString(16);
+  const code = (found.codePointAt(0) ?? 0).toString(16);
   return code.length > 2 ? `\\u{${code}}` : `\\x${code.padStart(2, "0")}`;
 }
 
-// Text to read: what acts is spelled, joiners and signs stay where they have an effect.
+/**
+ * Text to read: control characters are escaped, joiners and signs stay where they have an effect.
+ * @param {unknown} text
+ */
 export function visible(text) {
   return String(text ?? "")
     .replaceAll("\r\n", "\n")
     .replace(ACTING, (found, flag) => flag ?? spelled(found));
 }
 
-// Text by which somebody decides: everything that cannot be seen is spelled.
+/**
+ * Text by which somebody decides: everything that cannot be seen is escaped.
+ * @param {unknown} text
+ */
 export function exact(text) {
   return String(text ?? "")
     .replaceAll("\r\n", "\n")
     .replace(UNSEEN, spelled);
 }
 
+/** @param {unknown} text */
 export function line(text, most = 200) {
   const shown = visible(
     String(text ?? "")
@@ -67,37 +82,64 @@ export function line(text, most = 200) {
   return shown.length > most ? `${shown.slice(0, most - 1)}…` : shown;
 }
 
-function fill(made, given, children) {
+/**
+ * Sets the attributes of an element and adds children to it.
+ * @template {Element} Made
+ * @param {Made} made
+ * @param {Attributes} given
+ * @param {Child[]} children
+ * @returns {Made}
+ */
+export function fill(made, given, children = []) {
   for (const [name, value] of Object.entries(given)) {
     if (value === undefined || value === null || value === false) continue;
     if (name === "on") for (const [event, call] of Object.entries(value)) made.addEventListener(event, call);
-    else if (name === "data") Object.assign(made.dataset, value);
-    else if (name === "text") made.textContent = visible(value);
-    else if (name === "value") made.value = value;
+    else if (name === "data") Object.assign(/** @type {any} */ (made).dataset, value);
+    else if (name === "value") /** @type {any} */ (made).value = value;
     else if (ACTS.test(name)) throw new TypeError(`${name} is never set`);
     else made.setAttribute(name, value === true ? "" : value);
   }
+  const flat = /** @type {unknown[]} */ (/** @type {any[]} */ (children).flat(Infinity));
   made.append(
-    ...children
-      .flat(Infinity)
+    ...flat
       .filter((each) => each !== null && each !== undefined && each !== false)
       .map((each) => (each instanceof Node ? each : visible(each))),
   );
   return made;
 }
 
+/**
+ * @template {keyof HTMLElementTagNameMap} Name
+ * @param {Name} name
+ * @param {Attributes} [given]
+ * @param {Child[]} children
+ * @returns {HTMLElementTagNameMap[Name]}
+ */
 export function el(name, given = {}, ...children) {
   return fill(document.createElement(name), given, children);
 }
 
+/**
+ * @template {keyof SVGElementTagNameMap} Name
+ * @param {Name} name
+ * @param {Attributes} [given]
+ * @param {Child[]} children
+ * @returns {SVGElementTagNameMap[Name]}
+ */
 export function svg(name, given = {}, ...children) {
   return fill(document.createElementNS(SVG, name), given, children);
 }
 
-// A picture of 16 by 16, drawn with one path.
-export function icon(path, label = "") {
-  const named = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
-  return svg("svg", { class: "icon", viewBox: "0 0 16 16", ...named }, svg("path", { d: path }));
+/**
+ * A picture of 16 by 16, drawn with one path.
+ * @param {string} path
+ */
+export function icon(path) {
+  return svg(
+    "svg",
+    { class: "icon", viewBox: "0 0 16 16", "aria-hidden": "true" },
+    svg("path", { d: path }),
+  );
 }
 
 export const ICONS = {
@@ -108,16 +150,38 @@ export const ICONS = {
   back: "M10 3.5 5.5 8l4.5 4.5",
 };
 
-export function put(element, text) {
-  const shown = visible(text);
-  if (element.textContent !== shown) element.textContent = shown;
+/**
+ * An element of the page as it was loaded.
+ * @param {string} id
+ */
+export function byId(id) {
+  const found = document.getElementById(id);
+  if (!found) throw new Error(`The page has no element ${id}.`);
+  return found;
 }
 
+/**
+ * @param {Node | null} element
+ * @param {unknown} text
+ */
+export function put(element, text) {
+  const shown = visible(text);
+  if (element && element.textContent !== shown) element.textContent = shown;
+}
+
+/**
+ * @param {string} text
+ * @param {() => void} press
+ * @param {Attributes} [given]
+ */
 export function button(text, press, given = {}) {
   return el("button", { type: "button", on: { click: press }, ...given }, text);
 }
 
-// One call per frame, however often it is asked for; a page that nobody sees is drawn now and then.
+/**
+ * One call per frame, however often it is asked for; a page that nobody sees is drawn now and then.
+ * @param {() => void} call
+ */
 export function framed(call) {
   let waiting = false;
   return () => {

@@ -2,39 +2,41 @@
 
 import { button, el } from "./dom.js";
 
-export const KEYS = [
-  ["1 … 5", "work, timeline, questions, agents, spending"],
-  ["n", "something new"],
-  ["/", "find an agent"],
-  ["t", "to the tree (arrows move and fold, Enter opens)"],
-  ["s", "steer or resume the open agent"],
-  ["i", "interrupt it"],
-  ["k", "stop it and keep what it found"],
-  ["x", "abort it"],
-  ["f", "fork it"],
-  ["q", "to the questions"],
-  ["?", "these keys"],
-  ["Esc", "close, or leave a field"],
+const KEYS = [
+  ["1 … 5", "Work, timeline, questions, agents, spending"],
+  ["n", "New conversation"],
+  ["/", "Find an agent"],
+  ["t", "Agent tree (arrows move and fold, Enter opens)"],
+  ["s", "Message the open agent"],
+  ["i", "Interrupt it"],
+  ["k", "Stop it and keep its findings"],
+  ["x", "Stop it"],
+  ["f", "Fork it"],
+  ["q", "Next question"],
+  ["?", "Keyboard shortcuts"],
+  ["Esc", "Close a dialog, or leave a field"],
 ];
 
-export function listen(acts) {
+/** @param {Record<string, () => void>} actions */
+export function listen(actions) {
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    const writes = event.target.closest?.("input, textarea, select, [contenteditable]");
-    if (event.key === "Escape" && writes && !document.querySelector("dialog[open]")) writes.blur();
-    if (writes || document.querySelector("dialog[open]")) return;
-    const act = acts[event.key];
-    if (!act) return;
+    const target = event.target instanceof Element ? event.target : null;
+    const field = target?.closest("input, textarea, select, [contenteditable]");
+    const isOpen = document.querySelector("dialog[open]") !== null;
+    if (event.key === "Escape" && field instanceof HTMLElement && !isOpen) field.blur();
+    const action = actions[event.key];
+    if (field || isOpen || !action) return;
     event.preventDefault();
-    act();
+    action();
   });
 }
 
 export function showKeys() {
   const shown = el(
     "dialog",
-    { "aria-label": "Keys", class: "keys" },
-    el("h2", {}, "Keys"),
+    { "aria-label": "Keyboard shortcuts", class: "keys" },
+    el("h2", {}, "Keyboard shortcuts"),
     el(
       "dl",
       {},

@@ -10,8 +10,9 @@ const UNDER = /^\s*\|(\s*:?-+:?\s*\|)+\s*$/;
 const INLINE = /(`+)([^`]+?)\1|\*\*([^*\n]+?)\*\*/g;
 const LONGEST = 100_000;
 
+/** @param {string} text */
 export function prose(text) {
-  const shown = String(text ?? "");
+  const shown = text;
   const made = el("div", { class: "prose", dir: "auto" });
   const lines = shown.slice(0, LONGEST).split("\n");
   for (let place = 0; place < lines.length;) place = block(made, lines, place);
@@ -22,6 +23,11 @@ export function prose(text) {
   return made;
 }
 
+/**
+ * @param {HTMLElement} made
+ * @param {string[]} lines
+ * @param {number} place
+ */
 function block(made, lines, place) {
   const text = lines[place];
   const fence = FENCE.exec(text);
@@ -40,11 +46,19 @@ function block(made, lines, place) {
   if (ITEM.test(text)) return list(made, lines, place);
   if (ROW.test(text)) return taken(made, lines, place, (each) => ROW.test(each), table);
   if (!text.trim()) return place + 1;
+  /** @param {string} each */
   const plain = (each) =>
-    each.trim() && !FENCE.test(each) && !HEADING.test(each) && !ITEM.test(each) && !ROW.test(each);
+    Boolean(each.trim()) && !FENCE.test(each) && !HEADING.test(each) && !ITEM.test(each) && !ROW.test(each);
   return taken(made, lines, place, plain, (found) => el("p", {}, inline(found.join("\n"))));
 }
 
+/**
+ * @param {HTMLElement} made
+ * @param {string[]} lines
+ * @param {number} place
+ * @param {(line: string) => boolean} fits
+ * @param {(lines: string[]) => Node} drawn
+ */
 function taken(made, lines, place, fits, drawn) {
   let end = place;
   while (end < lines.length && fits(lines[end])) end += 1;
@@ -52,6 +66,7 @@ function taken(made, lines, place, fits, drawn) {
   return Math.max(end, place + 1);
 }
 
+/** @param {string} row */
 function cellsOf(row) {
   const cells = row
     .trim()
@@ -60,9 +75,13 @@ function cellsOf(row) {
   return cells.map((each) => each.trim().replaceAll("\\|", "|"));
 }
 
-// Rows with a line under the first one are a table; others stay as they were written.
+/**
+ * Rows with a line under the first one are a table; others stay as they were written.
+ * @param {string[]} rows
+ */
 function table(rows) {
   if (rows.length < 2 || !UNDER.test(rows[1])) return el("pre", { class: "rows" }, rows.join("\n"));
+  /** @type {(kind: "th" | "td") => (text: string) => Node} */
   const row = (kind) => (text) =>
     el(
       "tr",
@@ -76,6 +95,12 @@ function table(rows) {
   );
 }
 
+/**
+ * @param {HTMLElement} made
+ * @param {string[]} lines
+ * @param {number} place
+ * @param {string} mark
+ */
 function fenced(made, lines, place, mark) {
   let end = place;
   while (end < lines.length && !lines[end].trim().startsWith(mark)) end += 1;
@@ -85,16 +110,19 @@ function fenced(made, lines, place, mark) {
   return end + 1;
 }
 
+/**
+ * @param {HTMLElement} made
+ * @param {string[]} lines
+ * @param {number} place
+ */
 function list(made, lines, place) {
-  const numbered = /\d/.test(ITEM.exec(lines[place])[2]);
-  const items = el(
-    numbered ? "ol" : "ul",
-    numbered ? { start: parseInt(ITEM.exec(lines[place])[2], 10) } : {},
-  );
+  const mark = ITEM.exec(lines[place])?.[2] ?? "-";
+  const numbered = /\d/.test(mark);
+  const items = el(numbered ? "ol" : "ul", numbered ? { start: parseInt(mark, 10) } : {});
   let end = place;
   for (let found = ITEM.exec(lines[end]); found; found = ITEM.exec(lines[end] ?? "")) {
     const item = el("li", {}, inline(found[3]));
-    item.dataset.deep = Math.min(Math.floor(found[1].length / 2), 4);
+    item.dataset.deep = String(Math.min(Math.floor(found[1].length / 2), 4));
     items.append(item);
     end += 1;
     while (
@@ -111,7 +139,9 @@ function list(made, lines, place) {
   return end;
 }
 
+/** @param {string} text */
 function inline(text) {
+  /** @type {(string | Node)[]} */
   const parts = [];
   let place = 0;
   for (const found of text.matchAll(INLINE)) {

@@ -1,6 +1,9 @@
-// Where the page is: the part of the address after #. Moving there is a link like any other.
+// The view of the page is the part of its address after #. Going there is a link like any other.
 
-export const places = new EventTarget();
+import { Signal } from "./signal.js";
+
+/** @type {Signal<void>} */
+export const moved = new Signal();
 
 export function here() {
   const [view = "", ...rest] = location.hash.replace(/^#\/?/, "").split("/");
@@ -14,9 +17,10 @@ export function here() {
   return { view: view || "start", rest: decoded };
 }
 
+/** @param {string} path */
 export function go(path) {
   if (location.hash !== `#${path}`) history.pushState(null, "", `#${path}`);
-  places.dispatchEvent(new Event("change"));
+  moved.send();
 }
 
-addEventListener("hashchange", () => places.dispatchEvent(new Event("change")));
+addEventListener("hashchange", () => moved.send());

@@ -1,24 +1,26 @@
-// <gen-transcript>: everything one agent heard, said and did, as it grows.
+// <gen-transcript>: everything one agent read, said and did, as it grows.
 
 import { get, may, task as at } from "./api.js";
-import { asOf } from "./folding.js";
-import { button, el, framed, icon, ICONS, line } from "./dom.js";
+import { button, el, framed, icon, ICONS } from "./dom.js";
+import { stream } from "./event-stream.js";
 import { ACTIVE, plural } from "./format.js";
-import { live } from "./live.js";
+import { prose } from "./markdown.js";
+import { tasks } from "./task-store.js";
 import {
   assistantMessage,
-  decide,
-  ended,
-  finish,
-  follow,
+  CallEntry,
+  EndEntry,
   forkButton,
   marker,
+  pendingMessage,
   taskLink,
   userMessage,
-  waitingWords,
-} from "./messages.js";
-import { prose } from "./markdown.js";
-import { tasks } from "./store.js";
+} from "./transcript-entries.js";
+
+/** @typedef {import("./api.js").Fact} Fact */
+/** @typedef {import("./api.js").Message} Message */
+/** @typedef {import("./task-store.js").Task} Task */
+/** @typedef {Fact & { seq: number }} Durable */
 
 const PAGE = 150;
 const MOST = 600;
@@ -26,15 +28,23 @@ const NEAR = 80;
 const LAST = 2 ** 53;
 const FIRST = 4;
 
-class Transcript extends HTMLElement {
-  onfork = () => {};
+export class Transcript extends HTMLElement {
+  #fork;
   #id = "";
   #first = 0;
   #last = 0;
-  #began = 0;
+  #prompt = "";
+  /** @type {Map<string, CallEntry>} */
   #calls = new Map();
+  /**
+   * Results and decisions whose call is not in the page yet.
+   * @type {[call: string, add: (entry: CallEntry) => void][]}
+   */
   #loose = [];
+  /** @type {EndEntry[]} */
+  #ends = [];
   #opened = false;
+  /** @type {Promise<{ events: Durable[], last: number }> | null} */
   #opening = null;
   #reading = false;
   #again = false;
@@ -44,14 +54,22 @@ class Transcript extends HTMLElement {
   #speech = el("article", { class: "said assistant speaking", hidden: true });
   #doing = el("p", { class: "doing", role: "status", hidden: true });
   #letters = el("div", { class: "letters", hidden: true });
-  #jump = button("New below", () => this.#toEnd(), { class: "jump", hidden: true });
-  #speak = framed(() => this.#spoke());
+  #jump = button("New messages below", () => this.#toEnd(), { class: "jump", hidden: true });
+  #speak = framed(() => this.#drawSpeech());
   #follows = true;
   #size = new ResizeObserver(() => {
     if (this.#follows) this.#toEnd();
   });
 
+  /** @param {(seq: number) => void} fork */
+  constructor(fork) {
+    super();
+    this.#fork = fork;
+  }
+
   connectedCallback() {
+    stream.facts.subscribe(this.#heard);
+    tasks.changed.subscribe(this.#changed);
     if (this.firstChild) return;
     this.tabIndex = 0;
     this.setAttribute("aria-label", "Transcript");
@@ -60,15 +78,14 @@ class Transcript extends HTMLElement {
     this.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.#list.addEventListener("click", () => this.#stay());
     for (const each of [this, this.#list, this.#speech]) this.#size.observe(each);
-    live.addEventListener("facts", this.#heard);
-    tasks.addEventListener("change", this.#changed);
   }
 
   disconnectedCallback() {
-    live.removeEventListener("facts", this.#heard);
-    tasks.removeEventListener("change", this.#changed);
+    stream.facts.unsubscribe(this.#heard);
+    tasks.changed.unsubscribe(this.#changed);
   }
 
+  /** @param {string} id */
   async open(id) {
     this.#id = id;
     this.#opened = false;
@@ -76,11 +93,12 @@ class Transcript extends HTMLElement {
       this.#opening = null;
     });
     const page = await this.#opening;
-    if (this.#id !== id) return;
+    if (this.#id !== id || !page) return;
     this.#first = page.events[0]?.seq ?? 0;
     this.#list.replaceChildren();
     this.#calls.clear();
     this.#loose = [];
+    this.#ends = [];
     this.#add(page.events);
     this.#above.hidden = this.#first <= 1;
     this.#drawn();
@@ -92,39 +110,43 @@ class Transcript extends HTMLElement {
   // What belongs to the facts in the page and is told elsewhere.
   #drawn() {
     const task = tasks.byId.get(this.#id);
-    this.toggleAttribute("data-conversation", Boolean(task && tasks.isConversation(task)));
-    this.#sent();
-    this.#receipts(task);
-    this.#wait(task);
+    this.toggleAttribute("data-conversation", Boolean(task?.conversation));
+    this.#followAgents();
+    const read = (/** @type {number} */ seq) => get(at(this.#id), { at: seq });
+    for (const each of this.#ends) each.complete(read);
+    this.#drawLetters(task);
+    this.#drawStep(task);
   }
 
-  // Said, and not heard yet: the words that a task in line begins with, and those that were sent to it.
-  #wait(task) {
+  /**
+   * Sent, and not read yet: the prompt of a queued task, and messages to it.
+   * @param {Task | undefined} task
+   */
+  #drawLetters(task) {
     const letters = tasks.letters.get(this.#id) ?? [];
-    const begins = task?.status === "pending" && !task.turns && !this.#list.querySelector(".said");
-    const works = !task || ACTIVE.has(task.status) || tasks.isConversation(task);
-    const how = works ? "waits to be heard" : "was not heard; it hears this when it goes on";
-    const shape = JSON.stringify([begins, how, letters]);
+    const isNew = task?.status === "pending" && !task.turns && !this.#list.querySelector(".said");
+    const reads = !task || ACTIVE.has(task.status) || task.conversation;
+    const how = reads ? "waiting to be read" : "not read; the agent reads this when it is resumed";
+    const prompt = isNew ? this.#prompt : "";
+    const shape = JSON.stringify([prompt, how, letters]);
     if (this.#letters.dataset.shape === shape) return;
     this.#letters.dataset.shape = shape;
     this.#letters.replaceChildren(
-      ...(begins ? [waitingWords("What it will do", "once it begins", task.prompt)] : []),
-      ...letters.map((each) => waitingWords("You", how, each.text)),
+      ...(prompt ? [pendingMessage("Prompt", "queued", prompt)] : []),
+      ...letters.map((each) => pendingMessage("You", how, each.text)),
     );
     this.#letters.hidden = !this.#letters.firstChild;
     if (this.#follows) this.#toEnd();
   }
 
-  // A receipt is drawn once, with the figures of that end, however the task goes on.
-  #receipts(task) {
-    for (const end of this.#list.querySelectorAll(".end")) {
-      if (end.frozen) continue;
-      if (task?.toldEnd === end.fact.at) end.freeze(task);
-      else if (end.fact.seq < this.#began || (task && ACTIVE.has(task.status))) {
-        end.frozen = true;
-        asOf(this.#id, end.fact.seq).then(end.freeze, () => end.freeze(null));
-      }
-    }
+  /**
+   * What it does at this moment, where that is not the text it is writing.
+   * @param {Task | undefined} task
+   */
+  #drawStep(task) {
+    const step = task?.status === "running" && !this.#spoken ? task.step : "";
+    this.#doing.replaceChildren(task?.idle && step ? "Waiting for background tasks" : step);
+    this.#doing.hidden = !step;
   }
 
   async #earlier() {
@@ -138,27 +160,26 @@ class Transcript extends HTMLElement {
     this.#calls = new Map();
     this.#loose = [];
     this.#add(page.events);
-    for (const each of loose) this.#attach(...each);
+    for (const [call, add] of loose) this.#attach(call, add);
     this.#calls = new Map([...this.#calls, ...known]);
     this.#list.append(...later);
     this.#drawn();
     this.#first = page.events[0].seq;
     this.#above.hidden = this.#first <= 1;
-    this.scrollTop += this.scrollHeight - height;
+    this.scrollBy({ top: this.scrollHeight - height, behavior: "instant" });
   }
 
-  // The stream tells that there is more, and hands on what is just being said.
-  #heard = (event) => {
-    let more = false;
-    for (const fact of event.detail) {
+  // The stream hands on what is just being said; messages say that it is complete.
+  #heard = (/** @type {Fact[]} */ facts) => {
+    for (const fact of facts) {
       if (fact.task !== this.#id) continue;
-      if (fact.seq === null) this.#passing(fact);
-      else more ||= fact.seq > this.#last;
-      if (fact.type !== "MessageAdded") continue;
-      if (fact.message.role === "assistant") this.#spoken = "";
-      if (fact.message.role === "tool") this.#does("thinking", "");
+      if (fact.type === "MessageAdded") {
+        if (fact.message.role === "assistant") this.#spoken = "";
+        if ((fact.seq ?? 0) > this.#last) this.refresh();
+      } else if (fact.partType === "text") this.#spoken += fact.content;
+      else if (fact.partType === "restart") this.#spoken = "";
     }
-    if (more) this.refresh();
+    this.#speak();
   };
 
   async refresh() {
@@ -175,6 +196,7 @@ class Transcript extends HTMLElement {
       do {
         this.#again = false;
         const id = this.#id;
+        /** @type {{ events: Durable[], last: number }} */
         const page = await get(at(id, "/events"), { after: this.#last, limit: PAGE }).catch(() => ({
           events: [],
           last: 0,
@@ -193,58 +215,39 @@ class Transcript extends HTMLElement {
     }
   }
 
-  #passing({ partType, content }) {
-    if (partType === "text") this.#spoken += content;
-    else if (partType === "restart") this.#spoken = "";
-    else this.#does(partType, content);
-    if (partType === "text" || partType === "restart") this.#doing.hidden = true;
-    this.#speak();
-  }
-
-  // What it does at this moment. One tool that has ended says nothing about the others of the same reply.
-  #does(partType, content) {
-    if (partType === "result" || partType === "error") return;
-    const thinks = partType === "thinking";
-    this.#doing.replaceChildren(thinks ? "thinking…" : line(content, 200));
-    this.#doing.hidden = !thinks && !content;
-  }
-
-  #spoke() {
+  #drawSpeech() {
+    const task = tasks.byId.get(this.#id);
     this.#speech.hidden = !this.#spoken;
     if (this.#spoken)
-      this.#speech.replaceChildren(
-        el("div", { class: "who" }, tasks.byId.get(this.#id)?.agent ?? ""),
-        prose(this.#spoken),
-      );
+      this.#speech.replaceChildren(el("div", { class: "who" }, task?.agent ?? ""), prose(this.#spoken));
+    this.#drawStep(task);
     if (this.#follows) this.#toEnd();
   }
 
-  #changed = (event) => {
-    this.#sent();
-    if (!event.detail.has(this.#id)) return;
-    this.#drawn();
+  #changed = (/** @type {Set<string>} */ changed) => {
+    this.#followAgents();
+    if (!changed.has(this.#id)) return;
     const task = tasks.byId.get(this.#id);
-    if (!task || task.status === "running") return;
-    this.#spoken = "";
-    this.#speech.hidden = true;
-    this.#doing.hidden = true;
+    if (task && task.seq > this.#last && this.#opened) this.refresh();
+    if (task && task.status !== "running") {
+      this.#spoken = "";
+      this.#speech.hidden = true;
+    }
+    this.#drawn();
   };
 
-  // The agents that calls of this one sent. A result names its agent; before that, it is the first one that was
-  // sent after the call and that no other call has.
-  #sent() {
-    const sending = [...this.#calls.values()].filter((each) => each.call.name === "Task" || each.child);
-    const taken = new Set(sending.map((each) => each.child));
-    for (const shown of sending) {
-      if (!shown.child && !shown.result) {
-        shown.child = tasks.below(this.#id).find((each) => !taken.has(each.id) && fits(shown, each))?.id;
-        taken.add(shown.child);
-      }
-      const child = tasks.byId.get(shown.child);
-      if (child && !shown.result?.error) follow(shown, child);
+  // The agents that calls of this one have started or resumed.
+  #followAgents() {
+    const started = new Map(tasks.below(this.#id).map((each) => [each.call, each]));
+    for (const [id, entry] of this.#calls) {
+      const { result, call } = entry;
+      const known = result?.trace?.children?.[0] ?? call.input?.resume;
+      const child = tasks.byId.get(known ?? "") ?? started.get(id);
+      if (child) entry.follow(child);
     }
   }
 
+  /** @param {Durable[]} events */
   #add(events) {
     for (const event of events) {
       const made = this.#draw(event);
@@ -253,102 +256,121 @@ class Transcript extends HTMLElement {
     }
   }
 
+  /** @param {Durable} event */
   #draw(event) {
     switch (event.type) {
       case "SubSessionCreated":
-        return marker(
-          event.at,
-          event.parentSessionId ? "Asked for by " : "Asked for by a person or a program",
-          event.parentSessionId ? taskLink(event.parentSessionId) : "",
-        );
+        this.#prompt = event.prompt;
+        return event.parentSessionId
+          ? marker(event.at, "Started by ", taskLink(event.parentSessionId))
+          : marker(event.at, "Started by a person or a program");
       case "SubSessionStatusChanged":
-        this.#began = Math.max(this.#began, event.seq);
         return marker(
           event.at,
-          event.oldStatus === "Pending" ? "Began" : "Went on",
+          event.oldStatus === "Pending" ? "Started" : "Resumed",
           event.model ? ` with ${event.model}` : "",
         );
       case "MessageAdded":
-        return this.#message(event);
+        return this.#message(event.message, event.at, event.seq);
       case "CallDecided":
-        this.#attach(event.call, decide, event);
+        this.#attach(event.call, (entry) => entry.decide(event.decision));
         return null;
       case "TaskForked":
         return this.#forked(event);
       case "TranscriptCompacted":
         return marker(
           event.at,
-          `The first ${plural(event.upto, "message")} became a summary${event.why ? `: ${event.why}` : ""}`,
+          `Context compacted: a summary replaces the first ${plural(event.upto, "message")}${event.why ? ` (${event.why})` : ""}`,
         );
       case "TaskQueued":
-        return marker(event.at, "Waits for its turn to go on");
+        return marker(event.at, "Queued");
       case "TaskBackgrounded":
-        return marker(event.at, "Goes on in the background");
+        return marker(event.at, "Moved to the background");
       case "TaskStalled":
-        return marker(event.at, `No sign of life for ${Math.round(event.seconds)} s`);
+        return marker(event.at, `No response for ${Math.round(event.seconds)} s`);
       case "TaskImported":
-        return marker(event.at, "Came from a file");
+        return marker(event.at, "Imported from a file");
       case "SubSessionCompleted":
       case "SubSessionFailed":
       case "SubSessionCancelled":
-        return ended(event);
+        return this.#ended(event);
       default:
         return null;
     }
   }
 
-  #message(event) {
-    const { message } = event;
+  /** @param {Durable} event */
+  #ended(event) {
+    const end = new EndEntry(event);
+    this.#ends.push(end);
+    return end.element;
+  }
+
+  /**
+   * @param {Message} message
+   * @param {string} time
+   * @param {number} seq
+   */
+  #message(message, time, seq) {
     if (message.role === "tool") {
-      for (const result of message.results) this.#attach(result.call, finish, result);
+      for (const result of message.results ?? []) this.#attach(result.call, (entry) => entry.finish(result));
       return null;
     }
-    const agent = tasks.byId.get(this.#id)?.agent ?? "agent";
     const made =
       message.role === "user"
-        ? userMessage(message, event.at, this.#sender(event))
-        : assistantMessage(message, event.at, agent);
-    if (message.role === "assistant")
-      for (const each of made.querySelectorAll(".call")) {
-        each.at = Date.parse(event.at);
-        this.#calls.set(each.call.id, each);
-      }
-    else tasks.heard(this.#id, message.text, event.seq);
-    if (may("act")) made.append(forkButton(() => this.onfork(event.seq)));
+        ? userMessage(message, time, this.#sender(time ? seq : 0))
+        : assistantMessage(message, time, tasks.byId.get(this.#id)?.agent ?? "agent", this.#entries(message));
+    if (message.role === "user") tasks.read(this.#id, message.text, seq);
+    if (may("act")) made.append(forkButton(() => this.#fork(seq)));
     return made;
   }
 
-  // The first words to an agent are those of whoever sent it.
-  #sender({ seq }) {
-    const parent = tasks.byId.get(this.#id)?.parent;
-    return parent && seq && seq <= FIRST ? (tasks.byId.get(parent)?.agent ?? "") : "";
+  /** @param {Message} message */
+  #entries(message) {
+    const entries = (message.calls ?? []).map((each) => new CallEntry(each));
+    for (const entry of entries) this.#calls.set(entry.call.id, entry);
+    return entries;
   }
 
-  // What belongs to a call; it waits where the call is not in the page yet.
-  #attach(call, add, what) {
-    if (this.#calls.has(call)) add(this.#calls.get(call), what);
-    else this.#loose.push([call, add, what]);
+  /**
+   * The first message to an agent is that of its parent.
+   * @param {number} seq
+   */
+  #sender(seq) {
+    const task = tasks.byId.get(this.#id);
+    const parent = task && seq && seq <= FIRST ? tasks.parentOf(task) : undefined;
+    return parent?.agent ?? "";
   }
 
+  /**
+   * @param {string} call
+   * @param {(entry: CallEntry) => void} add
+   */
+  #attach(call, add) {
+    const entry = this.#calls.get(call);
+    if (entry) add(entry);
+    else this.#loose.push([call, add]);
+  }
+
+  /** @param {Durable} event */
   #forked(event) {
-    const inside = event.messages
-      .map((message) => this.#message({ message, at: "", seq: event.seq }))
-      .filter(Boolean);
+    /** @type {Message[]} */
+    const messages = event.messages;
     return el(
       "details",
       { class: "earlierlife" },
       el(
         "summary",
         {},
-        "Began as a copy of ",
+        "Forked from ",
         taskLink(event.source),
-        ` after fact ${event.upto}: ${plural(event.messages.length, "message")}`,
+        ` after event ${event.upto}: ${plural(messages.length, "message")}`,
       ),
-      inside,
+      messages.map((each) => this.#message(each, "", event.seq)),
     );
   }
 
-  // What is far above leaves the page; it is shown again when somebody asks for it.
+  // What is far above leaves the page; "Show earlier" reads it again.
   #trim() {
     const over = this.#list.children.length - MOST;
     if (over < PAGE || !this.#follows) return;
@@ -371,16 +393,9 @@ class Transcript extends HTMLElement {
   }
 
   #toEnd() {
-    this.scrollTop = this.scrollHeight;
+    this.scrollTo({ top: this.scrollHeight, behavior: "instant" });
     this.#jump.hidden = true;
   }
-}
-
-function fits(shown, child) {
-  const { description, prompt, resume } = shown.call.input;
-  if (resume) return child.id === resume;
-  if (!(child.created >= shown.at)) return false;
-  return child.prompt === prompt || child.title === line(description, 160);
 }
 
 customElements.define("gen-transcript", Transcript);

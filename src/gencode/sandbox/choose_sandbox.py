@@ -1,0 +1,131 @@
+"""sandbox: which wall this machine can build, found once by really building it."""
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
+from pathlib import Path
+
+from msgspec import Struct
+
+from gencode.sandbox import bubblewrap, landlock, seatbelt
+from gencode.sandbox.profile import Enclosure
+from gencode.sandbox.trial import Enclose, Seen, kept_out, left_open, tried
+
+_PROGRAM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
+"""Not PATH: a repository or a command could have put something in front of it."""
+
+NOTHING = "nothing"
+_INSTALL = "install bubblewrap (apt install bubblewrap)"
+_BUBBLEWRAP = "bubblewrap"
+
+
+class Candidate(Struct, frozen=True):
+    """One way to build a wall."""
+
+    name: str
+    enclose: Enclose
+
+
+class Sandbox(Struct, frozen=True):
+    """The wall that was chosen, or none; `passed_over` says why better ones were not."""
+
+    name: str
+    seen: Seen
+    wall: Enclose | None = None
+    passed_over: tuple[str, ...] = ()
+
+    @property
+    def exists(self) -> bool:
+        """Whether commands are enclosed at all."""
+        return self.wall is not None
+
+    def enclose(self, argv: Sequence[str], plan: Enclosure) -> list[str]:
+        """The command line that runs another one enclosed; without a wall the very same one."""
+        return list(argv) if self.wall is None else self.wall(argv, plan)
+
+    @property
+    def needs_stand_ins(self) -> bool:
+        """Whether it keeps what is guarded from being changed, and not from being made."""
+        return self.exists and "missing" in self.seen.possible and "guarded" not in self.seen.possible
+
+    @property
+    def hides(self) -> bool:
+        """Whether it can keep a command from reading something."""
+        return self.exists and "hidden" not in self.seen.possible
+
+    @property
+    def has_own_names(self) -> bool:
+        """Whether a folder can be given another name in it."""
+        return self.name.startswith(_BUBBLEWRAP)
+
+    def enforced(self) -> list[str]:
+        """What commands cannot do, in sentences."""
+        return list(kept_out(self.seen.possible)) if self.exists else []
+
+    def not_enforced(self) -> list[str]:
+        """What commands can do although one might think otherwise, in sentences."""
+        if not self.exists:
+            return ["A command that is allowed can do whatever you can."]
+        return list(left_open(self.seen.possible))
+
+    def report(self) -> list[str]:
+        """All of it: by what, what is and what is not enforced, and why it is not more."""
+        by = f"Commands run in a sandbox: {self.name}." if self.exists else "There is no sandbox here."
+        return [by, *self.enforced(), *self.not_enforced(), *self.passed_over]
+
+    def advice(self) -> str:
+        """What would give more; empty when there is nothing."""
+        wanted = sys.platform == "linux" and not self.name.startswith(_BUBBLEWRAP)
+        return _INSTALL if wanted and _find("bwrap") is None else ""
+
+
+@cache
+def chosen() -> Sandbox:
+    """The best wall of this machine. Takes a moment the first time: it is really tried."""
+    return choose(candidates())
+
+
+def choose(ways: Iterable[Candidate], trial: Callable[[Enclose], Seen] = tried) -> Sandbox:
+    """The first way that holds."""
+    passed_over: list[str] = []
+    for way in ways:
+        seen = trial(way.enclose)
+        if seen.holds:
+            return Sandbox(way.name, seen, way.enclose, tuple(passed_over))
+        passed_over.append(f"{way.name} does not work here: {seen.trouble or _failing(seen)}.")
+    return Sandbox(NOTHING, Seen(), passed_over=tuple(passed_over))
+
+
+def _failing(seen: Seen) -> str:
+    settings = seen.possible.isdisjoint({"create", "overwrite"}) and "kernel" in seen.possible
+    return "commands in it can change settings of the kernel" if settings else "it keeps nothing out"
+
+
+def candidates() -> Iterator[Candidate]:
+    """Every way there could be here, the best one first."""
+    if sys.platform == "darwin":
+        yield Candidate("Seatbelt (sandbox-exec)", seatbelt.enclose)
+    if sys.platform != "linux":
+        return
+    program, patient = _find("bwrap"), _find("env")
+    if program and patient:
+        yield Candidate(_BUBBLEWRAP, partial(_bubblewrapped, program, patient))
+    if program:
+        yield Candidate(f"{_BUBBLEWRAP} without time to clean up", partial(_bubblewrapped, program, None))
+    yield Candidate("Landlock with namespaces", partial(landlock.enclose, namespaces=True))
+    yield Candidate("Landlock", partial(landlock.enclose, namespaces=False))
+
+
+def _bubblewrapped(program: str, patient: str | None, argv: Sequence[str], plan: Enclosure) -> list[str]:
+    return bubblewrap.enclose(program, argv, plan, patient=patient)
+
+
+def _find(name: str) -> str | None:
+    """A program of the system. Not one that needs to become root: commands run without that right."""
+    for folder in _PROGRAM_FOLDERS:
+        path = Path(folder, name)
+        if os.access(path, os.X_OK) and not path.stat().st_mode & stat.S_ISUID:
+            return str(path)
+    return None

@@ -1,0 +1,95 @@
+"""sandbox: names at which a command finds a folder that lies elsewhere, such as those of whoever sent it.
+
+The folder is mounted there, in the command's own file system only. What is at such a place outside is not
+seen by the command then, so no place is taken by which a command or this machine would be fooled.
+"""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gencode.permissions.secrets import KERNEL_ROOTS, SYSTEM_ROOTS, folded, is_under
+from gencode.sandbox.bubblewrap import MOST_ENTRIES, listed, nearest
+from gencode.sandbox.choose_sandbox import Sandbox
+from gencode.sandbox.guarded_paths import real
+from gencode.sandbox.profile import Alias, Enclosure, enclosure, programs
+
+_SYSTEM = SYSTEM_ROOTS | KERNEL_ROOTS | {"run", "libx32", "nix", "gnu"}
+_OF_MANY = frozenset(
+    {"home", "users", "root", "tmp", "var", "opt", "srv", "mnt", "media", "volumes", "snap", "private"}
+)
+"""Top folders that hold what belongs to many: they may have a name in them, and are none themselves."""
+_LONGEST = 4_000
+_SECONDS = 20.0
+_THE_SAME = 'test "$1" -ef "$2"'
+
+
+def found_at(folder: Path, names: Iterable[str], home: Path, sandbox: Sandbox) -> tuple[str, ...]:
+    """Those of the names at which commands find a folder, each really tried. `home` is GenCode's own."""
+    if not sandbox.has_own_names:
+        return ()
+    with tempfile.TemporaryDirectory(prefix="gen-names-") as temp:
+        plan = with_names(enclosure(folder, Path(temp), home), folder, names)
+        return tuple(str(alias.name) for alias in plan.aliases if _is_found(alias, plan, sandbox))
+
+
+def with_names(plan: Enclosure, folder: Path, names: Iterable[str]) -> Enclosure:
+    """The same enclosure, with a folder also at each of the names at which that can be."""
+    aliases: list[Alias] = []
+    for name in names:
+        alias = Alias(real(folder), Path(name))
+        taken = any(_overlap(alias.name, other.name) for other in aliases)
+        if not taken and _is_plain(name) and _hides_nothing(alias, plan) and _can_be_made(alias.name):
+            aliases.append(alias)
+    return replace(plan, aliases=tuple(aliases))
+
+
+def _is_found(alias: Alias, plan: Enclosure, sandbox: Sandbox) -> bool:
+    words = ["/bin/sh", "-c", _THE_SAME, "sh", str(alias.folder), str(alias.name)]
+    try:
+        tried = subprocess.run(
+            sandbox.enclose(words, replace(plan, aliases=(alias,))),
+            cwd=alias.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return tried.returncode == 0
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name is an absolute path in its only spelling, and none of a place of the system."""
+    if not name.startswith("/") or os.path.normpath(name) != name or len(name) > _LONGEST:
+        return False
+    parts = folded(name)
+    top = len(parts) == 1 and parts[0] in _OF_MANY
+    return name.isprintable() and bool(parts) and not top and not is_under(parts, _SYSTEM)
+
+
+def _hides_nothing(alias: Alias, plan: Enclosure) -> bool:
+    """Whether nothing lies below a name that commands need or must not see another form of."""
+    walled = [real(place) for place in (*plan.writable, plan.temp, *plan.hidden)]
+    needed = [alias.folder, Path.home(), real(Path.home()), *programs()]
+    other = [real(place) for place in (*plan.guarded, *plan.shown)]
+    below = any(place.is_relative_to(alias.name) for place in (*walled, *needed, *other))
+    return not below and not any(alias.name.is_relative_to(place) for place in walled)
+
+
+def _can_be_made(name: Path) -> bool:
+    """Whether a name leads through no link and can be made, or is a folder already."""
+    try:
+        near = nearest(name)
+        return real(near) == near and (near == name or len(listed(near)) <= MOST_ENTRIES)
+    except OSError:
+        return False
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)

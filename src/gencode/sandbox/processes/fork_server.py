@@ -1,0 +1,120 @@
+"""processes: one small process beside ours that forks a warden for every command.
+
+It is started once, because starting Python for every command would cost more than most commands. Our end of
+its socket closing, for whatever reason, is its order to leave; each warden watches a socket of its own, so
+nothing waits for the keeper. Should a command kill its warden, the orphans come here and are killed.
+"""
+
+import gc
+import os
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+
+from gencode.sandbox.processes import child_processes, process_tree
+from gencode.sandbox.processes.child_processes import Watch, reap
+from gencode.sandbox.processes.command_guard import guard
+from gencode.sandbox.processes.guard_protocol import CLEARED, RUN
+
+_MOST_FILES = 3
+_STRAY_SECONDS = 0.01
+_CLEARING_SECONDS = 1.0
+
+
+class Keeper:
+    """Forks wardens, buries them, and ends the strays of those that were killed."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._leaving = False
+        self._watch = Watch()
+        self._wardens: set[int] = set()
+        self._asking: list[tuple[socket.socket, int, float]] = []
+        self._strays = False
+
+    def run(self) -> None:
+        """Until our process is gone and everybody with it."""
+        while True:
+            ended, nobody = reap()
+            self._strays |= any(status or process not in self._wardens for process, status in ended.items())
+            self._wardens -= ended.keys()
+            if nobody and self._leaving:
+                return
+            if self._strays or self._asking:
+                self._answer(self._kill_strays())
+            files = () if self._leaving else (self._link.fileno(),)
+            if self._watch.wait(files, _STRAY_SECONDS if self._strays or self._asking else None):
+                self._serve()
+
+    def _kill_strays(self) -> int:
+        """How many processes are left that belong to no warden."""
+        everybody = process_tree.census()
+        mine = [process for process, (parent, _) in everybody.items() if parent == os.getpid()]
+        strays = {process: everybody[process][1] for process in mine if process not in self._wardens}
+        process_tree.send(strays | process_tree.below(strays, everybody), signal.SIGKILL)
+        self._strays = bool(strays)
+        return len(strays)
+
+    def _answer(self, strays: int) -> None:
+        """Tell those who wait when nobody is left, or after a while how many are.
+
+        A warden that is dying closes its files before its children become ours, so it must be buried first.
+        """
+        waiting = self._asking
+        self._asking = []
+        for asking, warden, until in waiting:
+            if (strays or warden in self._wardens) and time.monotonic() < until:
+                self._asking.append((asking, warden, until))
+                continue
+            with suppress(OSError):  # nobody waits for this answer any more
+                asking.sendall(f"{strays}\n".encode())
+            asking.close()
+
+    def _serve(self) -> None:
+        """One request, or the order to leave. Our end stays open: that it closes shows that we have left."""
+        try:
+            kind, files, _, _ = socket.recv_fds(self._link, 1, _MOST_FILES)
+        except OSError:
+            kind, files = b"", list[int]()
+        if not kind:
+            self._leaving = True
+        elif kind == CLEARED:
+            asking = socket.socket(fileno=files[0])
+            self._asking.append((asking, int(asking.recv(32)), time.monotonic() + _CLEARING_SECONDS))
+        elif kind == RUN:
+            self._fork(socket.socket(fileno=files[0]), files[1:])
+
+    def _fork(self, control: socket.socket, outputs: list[int]) -> None:
+        keeper = os.getpid()
+        try:
+            warden = os.fork()
+        except OSError as error:
+            control.sendall(f"failed fork {error.errno or 0}\n".encode())
+        else:
+            if warden == 0:
+                _live(self._link, control, outputs, keeper)
+            self._wardens.add(warden)
+        control.close()
+        for file in outputs:
+            os.close(file)
+
+
+def _live(link: socket.socket, control: socket.socket, outputs: list[int], keeper: int) -> None:
+    """In the fork: be a warden. Its status is 0 only when its command left nobody."""
+    status = 1
+    try:
+        link.close()
+        guard(control, outputs, keeper)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def main() -> None:
+    """The keeper's whole life; the last argument is the number of its end of the socket."""
+    child_processes.be_called("gen-keeper")
+    child_processes.adopt_orphans()
+    gc.freeze()
+    Keeper(socket.socket(fileno=int(sys.argv[-1]))).run()

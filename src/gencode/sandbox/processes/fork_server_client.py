@@ -1,0 +1,223 @@
+"""processes: after a crash, what it left running is ended.
+
+Normally nothing is left: every warden ends its command when our process is gone. What stays is what could not
+notice, because it was stopped or its warden was killed too. Such processes are known by a mark in the
+environment they were started with, and the mark says which process of ours started them.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
+from pathlib import Path
+
+from gencode.core.errors import ToolError
+from gencode.journal.owner import fate, new_owner
+from gencode.sandbox.processes import process_tree
+from gencode.sandbox.processes.environment import MARK
+from gencode.sandbox.processes.guard_protocol import CLEARED, RUN, encoded
+
+
+class Record:
+    """A note that a keeper runs: one file named by its mark's end, which holds the mark."""
+
+    def __init__(self, path: Path, mark: str) -> None:
+        self._path = path
+        self.mark = mark
+
+    @classmethod
+    def write(cls, state: Path, mark: str) -> "Record":
+        """Note a keeper before it starts."""
+        path = _folder(state) / mark.rpartition("|")[2]
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.write_text(mark)
+        except OSError as error:
+            raise ToolError(f"No command can be run: {path} cannot be written ({error.strerror}).") from None
+        return cls(path, mark)
+
+    def remove(self) -> None:
+        """The keeper and everything below it is gone."""
+        self._path.unlink(missing_ok=True)
+
+
+def sweep(state: Path) -> int:
+    """End what dead processes of ours left running; how many there were. Blocks; free without a crash."""
+    dead = [record for record in _records(state) if fate(record.mark) == "dead"]
+    ended = end_marked({record.mark for record in dead}) if dead else 0
+    for record in dead:
+        record.remove()
+    return ended
+
+
+def _folder(state: Path) -> Path:
+    return state / "keepers"
+
+
+def _records(state: Path) -> list[Record]:
+    try:
+        return [Record(path, path.read_text(errors="replace")) for path in _folder(state).iterdir()]
+    except OSError:
+        return []
+
+
+def end_marked(marks: Set[str]) -> int:
+    """Kill everybody who carries one of these marks, and everybody below them; how many there were."""
+    seen: set[int] = set()
+
+    def members() -> process_tree.Members:
+        everybody = process_tree.census()
+        marked = {process: group for process, (_, group) in everybody.items() if _mark(process) in marks}
+        found = {**marked, **process_tree.below(marked, everybody)}
+        seen.update(found)
+        return {process: 0 for process in found if process != os.getpid()}
+
+    def gone(seconds: float) -> bool:
+        limit = time.monotonic() + seconds
+        while members():
+            if time.monotonic() > limit:
+                return False
+            time.sleep(0.005)
+        return True
+
+    if sys.platform == "linux" and members():
+        process_tree.kill(members, gone)
+    return len(seen)
+
+
+def _mark(process: int) -> str | None:
+    """The mark a process was started with."""
+    try:
+        raw = Path(f"/proc/{process}/environ").read_bytes()
+    except OSError:
+        return None
+    start = f"{MARK}=".encode()
+    return next(
+        (os.fsdecode(pair[len(start) :]) for pair in raw.split(b"\0") if pair.startswith(start)), None
+    )
+
+
+_START = (
+    "import sys; sys.path.append(sys.argv[1]); from gencode.sandbox.processes.fork_server import main; main()"
+)
+_CLEARING_SECONDS = 1.5
+_LEAVING_SECONDS = 4.0
+
+
+class Link:
+    """A keeper that runs, and the mark by which everything below it is known."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", link: socket.socket, record: Record) -> None:
+        self._process = process
+        self._link = link
+        self._record = record
+
+    @classmethod
+    def start(cls, state: Path, environ: Mapping[str, str]) -> "Link":
+        """Start a keeper; `state` is where it is noted for the case that we crash."""
+        record = Record.write(state, new_owner())
+        try:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                process = _keeper(theirs, {**environ, MARK: record.mark})
+        except OSError as error:
+            record.remove()
+            raise ToolError(f"No command can be started now: {error.strerror}. Try again later.") from None
+        ours.setblocking(False)
+        return cls(process, ours, record)
+
+    @property
+    def mark(self) -> str:
+        """What the variable `MARK` holds in everything below this keeper."""
+        return self._record.mark
+
+    @property
+    def alive(self) -> bool:
+        """Whether the keeper still runs."""
+        return self._process.poll() is None
+
+    def fork(self, outputs: Sequence[int]) -> socket.socket:
+        """A warden for a command that writes to these files: our end of its socket; or OSError."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        try:
+            self._process.send_signal(signal.SIGCONT)
+            socket.send_fds(self._link, [RUN], [theirs.fileno(), *outputs])
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return ours
+
+    async def clear(self, warden: int) -> int:
+        """After a warden was killed: let the keeper end all it left, or do it from here; how many stay."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        said = b""
+        try:
+            self._process.send_signal(signal.SIGCONT)
+            ours.send(str(warden).encode())
+            socket.send_fds(self._link, [CLEARED], [theirs.fileno()])
+            theirs.close()
+            async with asyncio.timeout(_CLEARING_SECONDS):
+                said = await asyncio.get_running_loop().sock_recv(ours, 64)
+        except (OSError, TimeoutError):
+            pass  # the keeper is gone or does not answer: below we do it ourselves
+        finally:
+            theirs.close()
+            ours.close()
+        if said:
+            return int(said)
+        self.kill()
+        await asyncio.to_thread(end_marked, {self.mark})
+        return 0
+
+    def kill(self) -> None:
+        """End a keeper that does not answer; its wardens notice and end their commands."""
+        self._process.kill()
+
+    async def close(self) -> None:
+        """Let the keeper go, and wait until it has: it stays until nobody is left below it."""
+        with suppress(OSError):  # it has left already
+            self._link.shutdown(socket.SHUT_WR)
+        if not await self._left():
+            self.kill()
+            await asyncio.to_thread(end_marked, {self.mark})
+        self._process.wait()
+        self._link.close()
+        self._record.remove()
+
+    async def _left(self) -> bool:
+        """Whether the keeper closes its end in time, which it does by ending."""
+        try:
+            async with asyncio.timeout(_LEAVING_SECONDS):
+                return not await asyncio.get_running_loop().sock_recv(self._link, 1)
+        except ConnectionError:
+            return True
+        except TimeoutError:
+            return False
+
+
+def _keeper(end: socket.socket, environ: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    source = str(Path(__file__).resolve().parents[3])
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _START, source, str(end.fileno())],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env=environ,
+        pass_fds=(end.fileno(),),
+        start_new_session=True,
+    )
+
+
+def child_environment(environ: Mapping[str, str], mark: str) -> dict[bytes, bytes]:
+    """An environment as a warden gets it, with the mark."""
+    return {encoded(name): encoded(value) for name, value in {**environ, MARK: mark}.items()}

@@ -1,0 +1,244 @@
+"""sandbox: what an enclosed command may do, before anybody knows how the machine enforces it."""
+
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gencode.permissions.agent_folders import users_places, worktrees_folder
+from gencode.permissions.secrets import KERNEL_ROOTS, SYSTEM_ROOTS, folded, holds_own_settings, is_under
+from gencode.sandbox.guarded_paths import (
+    guarded_names,
+    inner_repositories,
+    is_of_linked,
+    kind,
+    only_told,
+    real,
+)
+
+_RUN = Path("/run")
+_SOCKET_FOLDERS = (_RUN, Path("/tmp/.X11-unix"), Path("/tmp/.ICE-unix"))  # noqa: S108  (they are hidden, not used)
+_SYSTEM_IN_RUN = ("current-system", "booted-system", "opengl-driver")
+"""Programs and libraries that some systems keep in /run."""
+_NAMES_OF_HOSTS = ("resolve/stub-resolv.conf", "resolve/resolv.conf")
+_OPEN_PARTS_OF_HOME = ("agents", "skills")
+_MASTER_SOCKETS = ("TMUX", "VSCODE_IPC_HOOK_CLI", "DOCKER_HOST", "DBUS_SESSION_BUS_ADDRESS")
+_AGENT_SOCKET = "SSH_AUTH_SOCK"
+_SYSTEM = SYSTEM_ROOTS | KERNEL_ROOTS
+_MOST_DENIED = 200
+"""Each is mounted by itself, and a repository may bring many rules."""
+_PACKAGE = str(Path(__file__).parents[1])
+"""Not below `sys.prefix` where it is installed from a folder that somebody works in."""
+
+
+class Access(StrEnum):
+    """What a place in the file system is to the command."""
+
+    WRITE = "write"
+    READ = "read"
+    HIDE = "hide"
+
+
+class Alias(Struct, frozen=True):
+    """That a command finds a folder at another name, too, whatever is there outside."""
+
+    folder: Path
+    name: Path
+
+
+class Enclosure(Struct, frozen=True):
+    """What one command may do. Whatever is not named can be read and not written."""
+
+    writable: tuple[Path, ...]
+    """The workspace, and whatever else a person gave."""
+    temp: Path
+    """A private folder; the command finds it in TMPDIR."""
+    guarded: tuple[Path, ...] = ()
+    """Never written, though they lie in a writable folder; those that do not exist must not appear."""
+    hidden: tuple[Path, ...] = ()
+    """Not even read."""
+    shown: tuple[Path, ...] = ()
+    """Read, though they lie in a hidden folder."""
+    veiled: tuple[Path, ...] = ()
+    """Not read either, because a rule says so, though nothing here depends on it."""
+    network: bool = False
+    aliases: tuple[Alias, ...] = ()
+    """Other names of folders. Not every wall can give them."""
+
+    def watched(self) -> tuple[Path, ...]:
+        """The guarded places to look at after a command; GenCode itself writes to the others."""
+        kept = (place for place in self.guarded if place not in self.hidden and not is_of_linked(place))
+        return (*kept, *only_told(self.writable, self.guarded))
+
+
+def enclosure(
+    workspace: Path,
+    temp: Path,
+    home: Path,
+    *,
+    network: bool = False,
+    also_writable: Iterable[Path] = (),
+    started: Iterable[str] = (),
+    environ: Mapping[str, str] | None = None,
+) -> Enclosure:
+    """The usual enclosure of a command in a workspace. `home` is the per-user folder of GenCode.
+
+    A workspace that is itself part of somebody's settings is not writable at all; worktrees are none, also
+    where they lie in that folder. A command in a part of such a worktree may use the repository it has.
+    `started` are files of the workspace that hooks and MCP servers start, some of them outside of any wall.
+    """
+    environ = os.environ if environ is None else environ
+    mine = real(home)
+    roots = dict.fromkeys(map(real, (workspace, *also_writable)))
+    users = [Path(each) for each in _users_places()]
+    given = [root for root in roots if not _holds_settings(root, mine, map(real, users))]
+    above = [git for root in given for git in _repository_above(root, worktrees_folder(mine))]
+    writable = (*given, *above)
+    inner = [folder for root in given for folder in inner_repositories(root)]
+    homes_of_git = [*given, *(git.parent for git in above), *inner]
+    ways_out, needed = _ways_out(environ, network=network)
+    trees = [folder for folder in (worktrees_folder(mine),) if folder.is_relative_to(mine)]
+    return Enclosure(
+        writable=writable,
+        temp=real(temp),
+        guarded=tuple(
+            dict.fromkeys(
+                [
+                    mine,
+                    *(name for top in homes_of_git for name in guarded_names(top)),
+                    *(place for each in users for place in _kept(each, given)),
+                    *(real(each) for path in started if kind(each := real(workspace) / path)),
+                ]
+            )
+        ),
+        hidden=(mine, *ways_out),
+        shown=(*(mine / name for name in _OPEN_PARTS_OF_HOME), *trees, *needed),
+        network=network,
+    )
+
+
+def veiled(plan: Enclosure, closed: Iterable[str], cwd: Path) -> Enclosure:
+    """The same enclosure, with these places hidden as well, as far as they can be."""
+    needed = [*plan.writable, plan.temp, *map(real, (cwd, Path.home(), *plan.shown)), *programs()]
+    more = [
+        place
+        for place in map(Path, closed)
+        if not any(each.is_relative_to(place) for each in needed)
+        and not any(place.is_relative_to(each) for each in map(real, plan.hidden))
+        and not is_under(folded(str(place)), _SYSTEM)
+    ]
+    outer = [place for place in more if not any(each in place.parents for each in more)]
+    return replace(plan, veiled=tuple(outer[:_MOST_DENIED]))
+
+
+def programs() -> Iterator[Path]:
+    """Where programs and our own modules lie: what a copy brings must not be taken for this machine's."""
+    places = (*os.environ.get("PATH", os.defpath).split(os.pathsep), sys.prefix, sys.base_prefix)
+    for text in (*places, *sys.path, _PACKAGE):
+        if text.startswith("/"):
+            yield Path(text)
+            yield real(Path(text))
+
+
+def layers(plan: Enclosure, *, missing: bool = False) -> list[tuple[Path, Access]]:
+    """The places that differ from "read", the outer ones first: an inner place wins over an outer one.
+
+    Only those that exist, unless `missing`. Links are resolved.
+    """
+    found = dict.fromkeys((*plan.writable, plan.temp), Access.WRITE)
+    for place in pins(plan):
+        found.setdefault(place, Access.WRITE)
+    for place, _ in _guarded(plan):
+        if missing or kind(place):
+            found[place] = Access.READ
+    for place in map(real, plan.shown):
+        if missing or kind(place):
+            found.setdefault(place, Access.READ)
+    for place in map(real, (*plan.hidden, *plan.veiled)):
+        if (missing or kind(place)) and found.get(place) is not Access.WRITE:
+            found[place] = Access.HIDE
+    return sorted(found.items(), key=lambda item: len(item[0].parts))
+
+
+def pins(plan: Enclosure) -> list[Path]:
+    """Folders between a writable one and something guarded in it.
+
+    They can be written, but not renamed: otherwise `mv .git x` would be a way around a guarded `.git/hooks`.
+    """
+    return [
+        folder
+        for place, root in _guarded(plan)
+        for folder in place.parents[: len(place.parts) - len(root.parts) - 1]
+        if kind(folder)
+    ]
+
+
+def _guarded(plan: Enclosure) -> Iterator[tuple[Path, Path]]:
+    """What is guarded in a writable folder, with that folder."""
+    for place in map(real, plan.guarded):
+        for root in (*plan.writable, plan.temp):
+            if place != root and place.is_relative_to(root):
+                yield place, root
+
+
+def _users_places() -> tuple[str, ...]:
+    """Where the user's own agents and skills are read from; nothing where nobody knows their home."""
+    try:
+        return users_places(str(Path.home()))
+    except RuntimeError:
+        return ()
+
+
+def _kept(place: Path, writable: Iterable[Path]) -> list[Path]:
+    """A place of the user's that a command could write to.
+
+    Where it is missing or a link, the folder around it as well: it could be made there, or made anew.
+    """
+    around = [] if kind(place) and not place.is_symlink() else [place.parent]
+    found = [real(each) for each in (place, *around) if each == place or kind(each)]
+    return [each for each in found for root in writable if each != root and each.is_relative_to(root)]
+
+
+def _holds_settings(root: Path, home: Path, users: Iterable[Path]) -> bool:
+    inside = root.is_relative_to(home) and worktrees_folder(home) not in root.parents
+    inside = inside or any(root.is_relative_to(place) for place in users)
+    return inside or holds_own_settings(folded(str(root)))
+
+
+def _repository_above(root: Path, trees: Path) -> list[Path]:
+    """Git's folder in the copy of ours that a folder is a part of, if it has one. Not one of the person's."""
+    for folder in (root, *root.parents):
+        if trees not in folder.parents:
+            return []
+        if os.path.lexists(git := folder / ".git"):
+            return [git] if folder != root and stat.S_ISDIR(git.lstat().st_mode) else []
+    return []
+
+
+def _ways_out(environ: Mapping[str, str], *, network: bool) -> tuple[list[Path], list[Path]]:
+    """Sockets behind which somebody runs commands for whoever asks, and what must be seen beside them.
+
+    A read-only file system does not keep anybody from speaking to a socket in it.
+    """
+    hidden = [*_SOCKET_FOLDERS, Path(f"/tmp/tmux-{os.getuid()}")]  # noqa: S108
+    hidden += [socket for name in _MASTER_SOCKETS for socket in _sockets(environ.get(name, ""))]
+    agents = _sockets(environ.get(_AGENT_SOCKET, ""))
+    shown = [_RUN / name for name in _SYSTEM_IN_RUN]
+    if network:
+        shown += [*(_RUN / "systemd" / name for name in _NAMES_OF_HOSTS), *agents]
+    else:
+        hidden += agents
+    return hidden, shown
+
+
+def _sockets(value: str) -> Sequence[Path]:
+    """The path in a variable such as `unix:path=/a,guid=1`, `unix:///a` or `/a,12,0`."""
+    for beginning in ("unix:path=", "unix://"):
+        value = value.removeprefix(beginning)
+    path = Path(value.partition(",")[0])
+    return [path] if path.is_absolute() and stat.S_ISSOCK(kind(path)) else []

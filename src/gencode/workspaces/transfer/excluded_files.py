@@ -1,0 +1,290 @@
+"""away: the files that two states differ in, with their contents before and after, and the way back."""
+
+import os
+import re
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from gencode.journal.folder_snapshot import MOST_PACK
+from gencode.permissions.secrets import folded, is_secret
+from gencode.workspaces.worktrees.agent_work import some
+from gencode.workspaces.worktrees.git import Git, trouble
+
+RAW = ("--raw", "-z", "--no-abbrev", "--no-renames", "--ignore-submodules=none")
+"""How git is asked for what `changes` reads."""
+NONE = "000000"
+_REPOSITORY = "160000"
+_LINK = "120000"
+
+
+class Change(Struct, frozen=True):
+    """A file that is new, changed or gone: its mode and contents, `old` and now. `NONE`: there is none."""
+
+    name: bytes
+    old_mode: str
+    old: str
+    mode: str
+    new: str
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there was nothing of that name before."""
+        return self.old_mode == NONE
+
+    @property
+    def has_contents(self) -> bool:
+        """Whether there is something now that would travel; a repository of its own does not."""
+        return self.mode not in {NONE, _REPOSITORY}
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a file now, and no link."""
+        return self.has_contents and self.mode != _LINK
+
+
+def changes(out: bytes) -> Iterator[Change]:
+    """What git said, whatever the names are."""
+    words = iter(out.split(b"\0"))
+    for word in words:
+        if word.startswith(b":"):
+            old_mode, mode, old, new, _ = word[1:].decode("ascii").split(" ")
+            yield Change(next(words), old_mode, old, mode, new)
+
+
+async def put_back(git: Git, changed: Iterable[Change], index: str) -> None:
+    """Let files be in an index as they were before."""
+    lines = [f"{_was(each)} {each.old}\t".encode() + each.name + b"\0" for each in changed]
+    said = await git.run("update-index", "-z", "--index-info", stdin=b"".join(lines), index=index)
+    if not said.ok:
+        raise trouble(said, "What does not travel cannot be left out")
+
+
+def _was(change: Change) -> str:
+    return "0" if change.is_new else change.old_mode
+
+
+_SIZE = "--batch-check=%(objectsize:disk)"
+MOST_TRIES = 20
+"""So often one more is left out than a guess says; then it is given up."""
+
+
+class Heavy(Struct, frozen=True):
+    """Contents that were made or changed, with what each file that has them was before."""
+
+    size: int
+    files: tuple[Change, ...]
+
+    @property
+    def names(self) -> list[bytes]:
+        """The names of the files."""
+        return [each.name for each in self.files]
+
+
+async def heaviest(git: Git, before: str, after: str) -> list[Heavy]:
+    """What two commits differ in, the heaviest contents first. Files that were removed weigh nothing."""
+    said = await git.run("diff-tree", "-r", *RAW, "--end-of-options", before, after)
+    if not said.ok:
+        raise trouble(said, "What was changed cannot be listed")
+    found: dict[str, list[Change]] = {}
+    for change in changes(said.out):
+        if change.has_contents:
+            found.setdefault(change.new, []).append(change)
+    sizes = await git.run("cat-file", _SIZE, stdin="".join(f"{each}\n" for each in found).encode())
+    told = [int(line) if line.isdigit() else 0 for line in sizes.out.decode("ascii").splitlines()]
+    heavy = [Heavy(size, tuple(files)) for size, files in zip(told, found.values(), strict=False)]
+    return sorted(heavy, key=lambda each: -each.size)
+
+
+def leaving_out(heavy: list[Heavy]) -> Iterator[list[Heavy]]:
+    """What to leave out, more each time: first as much as must be by its size, then one by one."""
+    weight, count = sum(each.size for each in heavy), 0
+    while count < len(heavy) and weight > MOST_PACK:
+        weight -= heavy[count].size
+        count += 1
+    for more in range(max(count, 1), min(len(heavy), count + MOST_TRIES) + 1):
+        yield heavy[:more]
+
+
+async def leave_out(git: Git, heavy: Iterable[Heavy], index: str) -> None:
+    """Let files be in an index as they were before."""
+    await put_back(git, (change for each in heavy for change in each.files), index)
+
+
+LARGEST_KEY = 128 << 10
+"""Larger files are not looked into."""
+_DATA = "(json|ya?ml|toml|ini|cfg|conf|xml|csv|txt|properties)"
+_NAMES = re.compile(
+    "|".join(
+        (
+            r"\.env[-_~].*|.+\.env|\.dev\.vars(\..+)?|local\.settings\.json",
+            rf"\.?(credentials?|secrets?|passwords?|passwd)(\.{_DATA})?|\.passwd-s3fs|\.smbcredentials",
+            r"application_default_credentials\.json|credentials\.tfrc\.json|gha-creds-.*\.json",
+            r"client[-_]?secrets?.*\.json|service[-_]?accounts?.*\.json|(auth|token)\.json|\.token",
+            r"id_(rsa|dsa|ecdsa|ed25519|xmss)([-_][^.]*)?|ssh_host_[a-z0-9]+_key",
+            r".+\.(jks|bks|keystore|truststore|keytab|p8|pkcs12|ppk|kdbx|ovpn|agekey|keychain(-db)?)",
+            r"\.?keystore|(key|keystore|signing)\.properties|secring\.(gpg|pgp|skr)",
+            r".+\.(tfstate|tfvars|tfvars\.json)|\.terraformrc|terraform\.rc",
+            r"\.?kubeconfig(\.(ya?ml|json|conf))?|.+\.kubeconfig",
+            r"\.dockercfg|\.dockerconfigjson|\.vault[-_](token|pass(word)?)(\..+)?|\.?htpasswd",
+            r"_netrc|pgpass\.conf|\.(my|mylogin)\.cnf|\.s3cfg|\.boto|\.databrickscfg|\.msmtprc|\.fetchmailrc",
+            r"\.[a-z0-9_]+_history",
+        )
+    )
+)
+_PLACES = frozenset(
+    {
+        (".docker", "config.json"),
+        (".m2", "settings.xml"),
+        (".m2", "settings-security.xml"),
+        (".oci", "config"),
+    }
+)
+_FOLDERS = frozenset({".password-store", ".terraform.d"})
+_SAMPLE = re.compile(r"(example|sample|template)[-_.].*|.*[-_.](example|sample|template|dist)(\.[a-z]+)?")
+_SPARE = re.compile(r"(.+?)(~|[._-](bak|backup|old|orig|save|copy|tmp|swp|swo))")
+_KEY = re.compile(
+    rb"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----(?:\\[rn]|\s)+"
+    rb"(?:[A-Za-z-]+: [^\n]*(?:\\[rn]|\s)+)*[A-Za-z0-9+/]{16}"
+    rb"|AGE-SECRET-KEY-1[0-9A-Z]{16}"
+)
+_PLAIN_KEY = re.compile(
+    rb"0(?:[\x00-\x7f]|\x81.|\x82..)\x02\x01(?:[\x00\x01]0[\x00-\x7f]\x06|\x00\x02[\x40-\xff]|\x01\x04[\x10-\x50])",
+    re.S,
+)
+"""How a private key begins that is written in DER: PKCS #8, RSA or elliptic curves."""
+
+
+def is_key(name: bytes) -> bool:
+    """Whether a file is called like one that holds keys or passwords, or like an old version of one."""
+    components = folded(os.fsdecode(name))
+    return any(_is_named(each) for each in _versions(components))
+
+
+def has_key(contents: bytes) -> bool:
+    """Whether a private key is in a file, whatever it is called."""
+    if _KEY.search(contents) or _PLAIN_KEY.match(contents):
+        return True
+    return b"\0" in contents and _KEY.search(contents.replace(b"\0", b"")) is not None  # letters of two bytes
+
+
+def _versions(components: Sequence[str]) -> Iterator[Sequence[str]]:
+    """A path, and the same without what editors and people put at the end of a file's name."""
+    yield components
+    if not components:
+        return
+    *above, last = components
+    bare = last.strip("#")
+    while spare := _SPARE.fullmatch(bare):
+        bare = spare[1]
+        yield (*above, bare)
+        yield (*above, bare.removeprefix("."))
+    if bare != last:
+        yield (*above, bare)
+
+
+def _is_named(components: Sequence[str]) -> bool:
+    if is_secret(components, absolute=False) or not _FOLDERS.isdisjoint(components):
+        return True
+    if tuple(components[-2:]) in _PLACES:
+        return True
+    return (
+        bool(components) and bool(_NAMES.fullmatch(components[-1])) and not _SAMPLE.fullmatch(components[-1])
+    )
+
+
+_SIZES = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
+_MOST_NAMED = 50_000
+_MOST_READ = 4 << 20
+_MOST_TOLD = 64 << 20
+_UNSEEN = "What looks like a key cannot be looked for"
+
+
+async def withhold(git: Git, since: str, index: str) -> list[str]:
+    """Let new keys be out of an index, and files with a new private key in it as they were; what that is.
+
+    Where a key is left out, one that is gone stays in: it may have been moved and changed.
+    """
+    said = await git.run("diff-index", "--cached", *RAW, since, index=index, most=_MOST_TOLD)
+    if not said.ok:
+        raise trouble(said, _UNSEEN)
+    found = [*changes(said.out)]
+    keys = await _keys(git, found, {each.old for each in found})  # what was only moved is nothing new
+    new = sorted(each.name for each in keys if each.is_new)
+    await put_back(git, [*keys, *(await _gone(git, found) if new else ())], index)
+    changed = sorted(each.name for each in keys if not each.is_new)
+    notes = [f"new files that may hold secrets: {some(new)}"] if new else []
+    told = "what was changed in files since a private key came into them"
+    return [*notes, f"{told}: {some(changed)}"] if changed else notes
+
+
+async def brought_keys(git: Git, first: str, head: str) -> bool:
+    """Whether what looks like a key was committed since a commit, also if it is gone again.
+
+    True as well where that cannot be told, because there is too much.
+    """
+    whole = await git.run("diff-tree", "-r", *RAW, first, head, most=_MOST_TOLD)
+    listed = await git.run("rev-list", f"{first}..{head}") if whole.ok else whole
+    words = ("diff-tree", "--stdin", "-r", "-m", "--root", "--no-commit-id", *RAW)
+    said = await git.run(*words, stdin=listed.out, most=_MOST_TOLD) if listed.ok else listed
+    known = {each.old for each in changes(whole.out)} if said.ok else set[str]()
+    return not said.ok or bool(await _keys(git, [*changes(said.out)], known))
+
+
+async def _keys(git: Git, found: Sequence[Change], known: Collection[str] = ()) -> list[Change]:
+    """Those that are new with a name like that of a key, and those into which a private key came.
+
+    Contents that are `known` are not looked at.
+    """
+    fresh = [each for each in found if each.has_contents and each.new not in known]
+    named = {each for each in fresh if each.is_new and is_key(each.name)}
+    files = [each for each in fresh if each.is_file and each not in named]
+    holding = {contents async for contents in _holding(git, {each.new for each in files})}
+    keys = [each for each in files if each.new in holding]
+    before = {contents async for contents in _holding(git, {each.old for each in keys if not each.is_new})}
+    return [*named, *(each for each in keys if each.old not in before)]
+
+
+async def _gone(git: Git, found: Sequence[Change]) -> list[Change]:
+    """The keys that are there no more, under no name."""
+    now = {each.new for each in found}
+    gone = [each for each in found if each.mode == NONE and each.old not in now]
+    holding = {contents async for contents in _holding(git, {each.old for each in gone})}
+    return [each for each in gone if is_key(each.name) or each.old in holding]
+
+
+async def _holding(git: Git, contents: Iterable[str]) -> AsyncGenerator[str]:
+    """Which contents have a private key in them; large ones are not looked into."""
+    wanted = sorted(contents)
+    for start in range(0, len(wanted), _MOST_NAMED):
+        sizes = await _asked(git, _SIZES, wanted[start : start + _MOST_NAMED])
+        small = [words for line in sizes.decode("ascii").splitlines() if len(words := line.split()) == 3]
+        blobs = [(words[0], int(words[2])) for words in small if words[1] == "blob"]
+        for some_of_them in _portions([each for each in blobs if each[1] <= LARGEST_KEY]):
+            out, at = await _asked(git, "--batch", [name for name, _ in some_of_them]), 0
+            for name, size in some_of_them:
+                at = out.index(b"\n", at) + 1
+                if has_key(out[at : at + size]):
+                    yield name
+                at += size + 1
+
+
+def _portions(blobs: Iterable[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
+    """As many at a time as fit into what is read at once."""
+    portion: list[tuple[str, int]] = []
+    weight = 0
+    for name, size in blobs:
+        if weight + size > _MOST_READ:
+            yield portion
+            portion, weight = [], 0
+        portion.append((name, size))
+        weight += size
+    if portion:
+        yield portion
+
+
+async def _asked(git: Git, how: str, names: Sequence[str]) -> bytes:
+    said = await git.run("cat-file", how, stdin="".join(f"{name}\n" for name in names).encode())
+    if not said.ok:
+        raise trouble(said, _UNSEEN)
+    return said.out
