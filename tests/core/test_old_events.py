@@ -22,7 +22,7 @@ from gencode.core.old_events import stored_fact
 from gencode.core.place import ClonePlace, FolderPlace, TaskPlace, WorkerCopy, WorktreePlace
 from gencode.core.status import EndReason, Status
 from gencode.core.task import replay
-from gencode.interfaces.http.resume_after_restart import GO_ON
+from gencode.interfaces.http.restart import GO_ON
 from gencode.tasks.service import COME_BACK
 from tests.core.test_task_fold import journal
 

@@ -52,7 +52,7 @@ FOREIGN = {
     "gencode.workspaces.worktrees.leftovers": ["gitdir: "],
     "gencode.workspaces.worktrees.agent_work": ["gitdir: "],
     "gencode.interfaces.acp.editor_files": ["no such file"],
-    "gencode.interfaces.http.validation_messages": [
+    "gencode.interfaces.http.validation": [
         "Object contains unknown",
         "Object missing required",
         "JSON is malformed",

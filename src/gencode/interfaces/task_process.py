@@ -24,7 +24,7 @@ from gencode.questions.question_desk import QuestionDesk
 FIRST_TO_GO = "800"
 
 
-class Caller:
+class CallerPipe:
     """The line to whoever started this process, away from stdin and stdout.
 
     Whatever else is printed goes to the log, and whoever reads stdin, a tool of a plugin say, finds it empty.
@@ -54,28 +54,28 @@ class Caller:
 
 def main() -> int:
     """Run the task of the order; 0 when it ended and that is written down."""
-    caller = Caller()
+    pipe = CallerPipe()
     start_log(verbose=False)
     _volunteer()
     try:
-        order = msgspec.json.decode(caller.order(), type=WorkOrder)
-        return run_to_end(_run(order, caller))
+        order = msgspec.json.decode(pipe.order(), type=WorkOrder)
+        return run_to_end(_run(order, pipe))
     except msgspec.MsgspecError as error:
-        caller.answer({"mistake": f"The order for a task cannot be read: {error}."})
+        pipe.answer({"mistake": f"The order for a task cannot be read: {error}."})
     except GenCodeError as trouble:
-        caller.answer({"mistake": str(trouble)})
+        pipe.answer({"mistake": str(trouble)})
     return 1
 
 
-async def _run(order: WorkOrder, caller: Caller) -> int:
+async def _run(order: WorkOrder, pipe: CallerPipe) -> int:
     # Whoever is there says whether they want to be asked by agents in the background.
     settings = {**order.flags, "background_questions": True}
     async with GenCode.open(order.cwd, settings=settings, asker=QuestionDesk(here=False)) as gen:
         job = await gen.take_on(order.handover)
         if order.handover.bound and not order.handover.background:
             job.background_signal()
-        _listen(gen, caller.line, bound=order.handover.bound)
-        caller.answer({"task": job.id})
+        _listen(gen, pipe.line, bound=order.handover.bound)
+        pipe.answer({"task": job.id})
         try:
             await job.ended()
         finally:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from gencode.channels.address import parse_address
 from gencode.channels.outbox import WebhookChannel, WebhookSettings
+from gencode.channels.address import parse_address
 from gencode.core.ids import stamp
-from gencode.interfaces.http.chat_addresses import Chats
+from gencode.interfaces.http.conversations import Chats
 from gencode.schedule.scheduled_jobs import ScheduledJob
 from gencode.testing import call, says
 from tests.interfaces.http.serving import Client, served, take

@@ -15,9 +15,8 @@ from gencode.core.text import visible, visible_line
 from gencode.interfaces.acp.tool_call_updates import clipped, fenced
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.slash_commands import COMMANDS, Confirm, Page, Show, Word, act, parse
-from gencode.interfaces.cli.task_transcript import transcript_text
-from gencode.interfaces.render.agent_tree import rows
-from gencode.interfaces.render.number_format import figures, name_of, state
+from gencode.interfaces.render.agent_view import figures, name_of, rows, state
+from gencode.interfaces.render.transcript import transcript_text
 from gencode.journal.store import TaskQuery
 
 BUILT_INTO_EDITOR = {

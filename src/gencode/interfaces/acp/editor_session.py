@@ -51,8 +51,8 @@ from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.info_pages import CYCLE, MODES
 from gencode.interfaces.chat.notices import Notice, guarded
 from gencode.interfaces.cli.open_session import check, flags
-from gencode.interfaces.http.chat_addresses import Chats
-from gencode.interfaces.render.agent_tree import busy
+from gencode.interfaces.http.conversations import Chats
+from gencode.interfaces.render.agent_view import busy
 from gencode.places import workspace_at
 from gencode.questions.question_desk import QuestionDesk
 from gencode.settings import gen_home, remember

@@ -35,9 +35,7 @@ from gencode.core.task import Task
 from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import Notice, ended_meanwhile, guarded, notice_of
 from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED, was_hit
-from gencode.interfaces.render.agent_tree import busy
-from gencode.interfaces.render.agent_view import AgentView, View, fold, seen
-from gencode.interfaces.render.number_format import name_of
+from gencode.interfaces.render.agent_view import AgentView, View, busy, fold, name_of, seen
 from gencode.interfaces.render.transcript import MOST_KEPT, Transcript, adopt, retold
 from gencode.journal.store import TaskQuery
 from gencode.tasks.crash_recovery import recover_folder

@@ -12,10 +12,9 @@ from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome, refusals, titled
 from gencode.core.rules import Mode
 from gencode.core.text import visible, visible_line
-from gencode.interfaces.render.agent_tree import rows, spent
-from gencode.interfaces.render.agent_view import View
-from gencode.interfaces.render.number_format import bar_text, bars, money, tokens
-from gencode.interfaces.render.plain_text import seconds, table, turns
+from gencode.interfaces.render.agent_view import View, rows, spent
+from gencode.interfaces.render.number_format import bar_text, bars, money, seconds, tokens, turns
+from gencode.interfaces.render.plain_text import table
 
 if TYPE_CHECKING:
     from gencode.app import GenCode

@@ -15,7 +15,7 @@ from gencode.core.messages import ToolMessage
 from gencode.core.questions import LEFT_EMPTY, Answer, Inquiry, Question, Reach
 from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.text import exact, exact_line, visible_line
-from gencode.interfaces.render.plain_text import seconds
+from gencode.interfaces.render.number_format import seconds
 from gencode.journal.store import Store
 
 MOST_LINES = 240

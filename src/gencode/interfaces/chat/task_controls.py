@@ -16,7 +16,7 @@ from gencode.core.status import EndReason, Status, StopCause, stop_cause
 from gencode.core.task import Task
 from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import named
-from gencode.interfaces.render.number_format import Bar, bar_text, bars
+from gencode.interfaces.render.number_format import BudgetBar, bar_text, bars
 from gencode.tasks.actions import StruckTask, TaskAction
 
 STOPPED = stop_cause("a person stopped it")
@@ -96,5 +96,5 @@ def bounds_page(budget: Budget, spent: Spent) -> str:
     """What a task may spend, and what of it is spent."""
     used = bars(budget, Usage(spent.tokens, usd=spent.usd), spent.turns, spent.spawns)
     if budget.seconds is not None:
-        used.append(Bar("seconds", spent.seconds, budget.seconds))
+        used.append(BudgetBar("seconds", spent.seconds, budget.seconds))
     return "\n".join(bar_text(bar, 20) for bar in used) or "It has no budget of its own."

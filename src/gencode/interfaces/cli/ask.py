@@ -17,18 +17,18 @@ from gencode.core.task import Task, said_to_the_person, whole_transcript
 from gencode.core.text import inert
 from gencode.interfaces.cli.claude_code_options import NOT_TOLD
 from gencode.interfaces.cli.command_input import piped_text
-from gencode.interfaces.cli.foreground_run import follow, painter_for, tell_ending, tell_refused
+from gencode.interfaces.cli.foreground_run import follow, renderer_for, tell_ending, tell_refused
 from gencode.interfaces.cli.open_session import check, opened
 from gencode.interfaces.cli.terminal_questions import asker_for
-from gencode.interfaces.cli.unsummarised_results import come_late, handed_back, in_words, tasks_of
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.agent_view import CUT_SHORT, AgentView, View, fold
 from gencode.interfaces.render.plain_text import answer, answer_json
+from gencode.interfaces.render.transcript import come_late, handed_back, in_words, tasks_of
 from gencode.journal.store import TaskQuery
 from gencode.tasks.running_task import RunningTask
 
 
-class Answer(Struct, frozen=True, rename="camel"):
+class PromptResult(Struct, frozen=True, rename="camel"):
     """What `gen -p --output-format json` prints."""
 
     result: str
@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
 
 async def _ask(args: argparse.Namespace, prompt: str) -> int:
     output: str = getattr(args, "output_format", "json" if "json" in args else "text")
-    painter = painter_for(output, verbose="verbose" in args)
-    async with opened(args, asker=asker_for(output, painter)) as gen:
+    renderer = renderer_for(output, verbose="verbose" in args)
+    async with opened(args, asker=asker_for(output, renderer)) as gen:
         told = check(gen, args)
         earlier = await _earlier(gen, args)
         told = "\n".join(filter(None, (told, _not_told(gen, earlier))))
@@ -69,16 +69,16 @@ async def _ask(args: argparse.Namespace, prompt: str) -> int:
             begun.append(await gen.start_turn(prompt, session, agent, waits=True))
             return begun[0]
 
-        outcome, code = await follow(gen, begin, painter, told)
+        outcome, code = await follow(gen, begin, renderer, told)
         turn = begun[0].task
         if outcome.output is None:  # what a schema asks for is read from what fits it on
             outcome = replace(outcome, result=await _said(gen, turn) or outcome.result)
         if output == "text":
-            rest = in_words(await _handed_back(gen, painter.view, turn))
+            rest = in_words(await _handed_back(gen, renderer.view, turn))
             if said := "\n\n".join(filter(None, (outcome.result, rest))):
                 answer(said)
         else:
-            answer_json(await _answer(gen, outcome, painter.view), line=output == "stream-json")
+            answer_json(await _answer(gen, outcome, renderer.view), line=output == "stream-json")
         if output == "text":
             tell_refused(outcome.refused or ())
         tell_ending(outcome)
@@ -158,8 +158,8 @@ async def _earlier(gen: GenCode, args: argparse.Namespace) -> Task | None:
     raise UserMistake("There is no earlier conversation in this folder; leave --continue out to begin one.")
 
 
-async def _answer(gen: GenCode, outcome: RunOutcome, view: View) -> Answer:
-    return Answer(
+async def _answer(gen: GenCode, outcome: RunOutcome, view: View) -> PromptResult:
+    return PromptResult(
         result=outcome.result,
         status=outcome.status,
         session_id=outcome.agent_id,

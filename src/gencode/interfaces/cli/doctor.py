@@ -29,10 +29,10 @@ from gencode.core.text import visible_line
 from gencode.interfaces.cli.models import main_model
 from gencode.interfaces.cli.open_session import CONNECT, opened, servers_tried, servers_untrusted
 from gencode.interfaces.cli.parser import Commands, add
-from gencode.interfaces.cli.stdout_guard import answers
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.log_file import log_file
 from gencode.interfaces.render.plain_text import answer, answer_json
+from gencode.interfaces.render.stdout_guard import answers
 from gencode.permissions.trust import FolderTrust
 from gencode.places import database
 from gencode.sandbox.choose_sandbox import Sandbox, chosen

@@ -48,7 +48,7 @@ SIGNALS = {
 }
 
 
-class Painter(Protocol):
+class RunRenderer(Protocol):
     """Shows events as they come, and keeps the view they add up to."""
 
     view: View
@@ -66,21 +66,21 @@ class Painter(Protocol):
         ...
 
 
-class Signals:
+class SignalStop:
     """What came from outside while a job ran. The first signal stops softly, the second at once."""
 
-    def __init__(self, gen: GenCode, painter: Painter) -> None:
+    def __init__(self, gen: GenCode, renderer: RunRenderer) -> None:
         self._gen = gen
-        self._painter = painter
+        self._renderer = renderer
         self._settling: asyncio.Task[None] | None = None
         self.code: int | None = None
-        self.stopping: Stopping | None = None
+        self.stopped_at_exit: StoppedAtExit | None = None
         """What is stopped, once that was said."""
 
     def come(self, number: signal.Signals) -> None:
         """Stop everything softly; when that was already asked for, end the process."""
         if self.code is not None:
-            self._painter.close()
+            self._renderer.close()
             _leave(number)
         self.code = 128 + number
         self.tell()
@@ -88,10 +88,10 @@ class Signals:
         self._gen.supervisor.stop.stop(SIGNALS[number])
         self._settling = asyncio.create_task(self._gen.supervisor.settle())
 
-    def tell(self, beside: str = "") -> "Stopping":
+    def tell(self, beside: str = "") -> "StoppedAtExit":
         """Say what is stopped, once."""
-        self.stopping = self.stopping or tell_stopped(self._gen, beside=beside)
-        return self.stopping
+        self.stopped_at_exit = self.stopped_at_exit or tell_stopped(self._gen, beside=beside)
+        return self.stopped_at_exit
 
     def heed_time(self, job: RunningTask) -> None:
         """Say what is stopped already when the time of a job is up: what it waits for ends before it does."""
@@ -103,13 +103,13 @@ class Signals:
 
 
 @contextmanager
-def signals(gen: GenCode, painter: Painter) -> Generator[Signals, None, None]:
+def signals(gen: GenCode, renderer: RunRenderer) -> Generator[SignalStop, None, None]:
     """Signals become stops inside this block; one that the parent process ignores stays ignored.
 
     After a signal the next one ends the process at once, also while it is closing.
     """
     loop = asyncio.get_running_loop()
-    heard = Signals(gen, painter)
+    heard = SignalStop(gen, renderer)
     ours = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     for number in ours:
         loop.add_signal_handler(number, heard.come, number)
@@ -129,7 +129,7 @@ def _leave(number: int, _: object = None) -> None:
 async def follow(
     gen: GenCode,
     start: Callable[[], Awaitable[RunningTask]],
-    painter: Painter,
+    renderer: RunRenderer,
     told: str = "",
     leave: Callable[[RunningTask], Awaitable[Outcome]] | None = None,
 ) -> tuple[RunOutcome, int]:
@@ -140,7 +140,7 @@ async def follow(
     """
     listener = gen.listen()
     try:
-        with signals(gen, painter) as heard:
+        with signals(gen, renderer) as heard:
             with telling_of_servers(gen):
                 job = await start()
             heard.heed_time(job)
@@ -155,22 +155,22 @@ async def follow(
             ending = asyncio.create_task(_ended(gen, job))
             ending.add_done_callback(lambda _: listener.close())
             async for event in listener:
-                painter.hear(event)
+                renderer.hear(event)
             ending.cancel()
             if leave and left and left.done():
                 return RunOutcome(**asdict(await leave(job))), 0
             outcome = await _outcome(gen, job)
             _tell_servers(gen, broken)
-            stopping = heard.tell()
+            stopped_at_exit = heard.tell()
             if heard.code is None:
                 gen.supervisor.stop.stop(CLOSING)
                 await gen.supervisor.settle()
-            if stopping.looking is not None:
-                await asyncio.wait([stopping.looking], timeout=LOOK_SECONDS)
+            if stopped_at_exit.looking is not None:
+                await asyncio.wait([stopped_at_exit.looking], timeout=LOOK_SECONDS)
     finally:
         listener.close()
-        painter.close()
-    refused, stopped = refused_in(painter.view) or UNSET, tuple(stopping.work) or UNSET
+        renderer.close()
+    refused, stopped = refused_in(renderer.view) or UNSET, tuple(stopped_at_exit.work) or UNSET
     ran = RunOutcome(**asdict(outcome), refused=refused, stopped=stopped)
     return ran, code_of(ran) if heard.code is None else heard.code
 
@@ -245,7 +245,7 @@ async def _ended(gen: GenCode, job: RunningTask) -> None:
         await asyncio.wait(behind)
 
 
-class Stopping(Struct):
+class StoppedAtExit(Struct):
     """What is stopped because a process ends.
 
     While `looking` goes on, what is below agents in other processes is still to be added.
@@ -255,7 +255,7 @@ class Stopping(Struct):
     looking: "asyncio.Task[None] | None" = None
 
 
-def tell_stopped(gen: GenCode, *, conversations: bool = False, beside: str = "") -> Stopping:
+def tell_stopped(gen: GenCode, *, conversations: bool = False, beside: str = "") -> StoppedAtExit:
     """Say what is stopped because this process ends, if anything is: tasks, and commands in the background.
 
     What was stopped before is not told, nor the task `beside` which they are. Those below an agent in a
@@ -266,13 +266,13 @@ def tell_stopped(gen: GenCode, *, conversations: bool = False, beside: str = "")
     running = [each for each in running if conversations or not each.conversation]
     commands = gen.session.shells.running()
     apart = [each.id for each in working if each.elsewhere]
-    stopping = Stopping(_work(running, commands))
+    stopped_at_exit = StoppedAtExit(_work(running, commands))
     if apart:
-        telling = _tell_all(gen.store, running, commands, apart, stopping)
-        stopping.looking = gen.supervisor.run_aside(telling)
+        telling = _tell_all(gen.store, running, commands, apart, stopped_at_exit)
+        stopped_at_exit.looking = gen.supervisor.run_aside(telling)
     elif running or commands:
         plain_text.note(STOPPING.format(names=all_named(running, commands)))
-    return stopping
+    return stopped_at_exit
 
 
 def _work(tasks: Iterable[Task], commands: Sequence["Shell"]) -> list[StoppedWork]:
@@ -285,7 +285,7 @@ async def _tell_all(
     running: Sequence[Task],
     commands: Sequence["Shell"],
     apart: Sequence[str],
-    stopping: Stopping,
+    stopped_at_exit: StoppedAtExit,
 ) -> None:
     """Say what is stopped, with all that is at work below the tasks that are `apart`, or was until now."""
     known, since = {each.id: each for each in running}, stamp()
@@ -297,7 +297,7 @@ async def _tell_all(
                 at_work = [each for each in found if (each.end.at or since) >= since]
                 above = tuple(each.id for each in found)
                 known.update((each.id, each) for each in at_work if each.id not in known)
-    stopping.work = _work(known.values(), commands)
+    stopped_at_exit.work = _work(known.values(), commands)
     plain_text.note(STOPPING.format(names=all_named([*known.values()], commands)))
 
 
@@ -310,15 +310,15 @@ async def _outcome(gen: GenCode, job: RunningTask) -> Outcome:
         return replace(so_far, success=False, status=Status.INTERRUPTED, error=str(trouble))
 
 
-def painter_for(output: str, *, verbose: bool, kept: bool = True) -> Painter:
+def renderer_for(output: str, *, verbose: bool, kept: bool = True) -> RunRenderer:
     """Who shows the run: lines of events, panels on a terminal, steps when asked for, or nobody."""
     if output == "stream-json":
-        return plain_text.Lines()
+        return plain_text.JsonLineRenderer()
     if output == "text" and plain_text.has_terminal():
-        from gencode.interfaces.render.rich_panels import Panels
+        from gencode.interfaces.render.rich_panels import RichRenderer
 
-        return Panels(kept=kept)
-    return plain_text.Steps() if verbose else plain_text.Notes()
+        return RichRenderer(kept=kept)
+    return plain_text.StepRenderer() if verbose else plain_text.NoteRenderer()
 
 
 def tell_ending(outcome: Outcome) -> None:

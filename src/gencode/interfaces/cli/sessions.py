@@ -15,9 +15,10 @@ from gencode.core.task import Task
 from gencode.core.text import visible_line
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.cli.parser import Commands, add, add_group, days
-from gencode.interfaces.cli.task_transcript import transcript_text
 from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.render.plain_text import answer, answer_json, note, table, turns
+from gencode.interfaces.render.number_format import turns
+from gencode.interfaces.render.plain_text import answer, answer_json, note, table
+from gencode.interfaces.render.transcript import transcript_text
 from gencode.journal.store import TaskQuery
 
 EXAMPLES = (

@@ -27,7 +27,7 @@ from gencode.interfaces.chat.notices import all_named
 from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED, bounded, bounds_page, with_ids
 from gencode.interfaces.cli.claude_code_options import add_agents
 from gencode.interfaces.cli.command_input import schema, whole_input
-from gencode.interfaces.cli.foreground_run import follow, painter_for, refused_of, tell_ending, tell_refused
+from gencode.interfaces.cli.foreground_run import follow, refused_of, renderer_for, tell_ending, tell_refused
 from gencode.interfaces.cli.open_session import check, not_trusted, opened
 from gencode.interfaces.cli.parser import (
     Body,
@@ -43,11 +43,12 @@ from gencode.interfaces.cli.parser import (
 from gencode.interfaces.cli.task_journal import exported, imported, replayed
 from gencode.interfaces.cli.task_merge import merge
 from gencode.interfaces.cli.task_questions import answered, asked
-from gencode.interfaces.cli.task_transcript import transcript_text
 from gencode.interfaces.cli.task_warnings import all_awaited, aloud, awaited, handing_over, ways_out
 from gencode.interfaces.cli.terminal_questions import asker_for
 from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.render.plain_text import answer, answer_json, answer_raw, note, seconds, table, turns
+from gencode.interfaces.render.number_format import seconds, turns
+from gencode.interfaces.render.plain_text import answer, answer_json, answer_raw, note, table
+from gencode.interfaces.render.transcript import transcript_text
 from gencode.journal.dispatch import SharedJournal
 from gencode.journal.store import Store, TaskQuery
 from gencode.tasks.actions import StruckTask
@@ -343,8 +344,8 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
     if request.resume:
         return await go_on(args, request)
     output = "json" if "json" in args else "text"
-    painter = painter_for(output, verbose="verbose" in args)
-    async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
+    renderer = renderer_for(output, verbose="verbose" in args)
+    async with opened(args, without=("max_turns",), asker=asker_for(output, renderer)) as gen:
         apart = request.background or request.isolation == "process"
         with elsewhere(far=apart and gen.processes.far):
             told = check(gen, args)
@@ -353,7 +354,7 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
             awaits = "" if output == "json" else await awaited(gen, outcome)
             return tell_begun(outcome, told, awaits, as_json=output == "json")
         start = partial(gen.start_task, request)
-        outcome, code = await follow(gen, start, painter, told, leaving(gen))
+        outcome, code = await follow(gen, start, renderer, told, leaving(gen))
         servers = gen.servers.reports()
     return tell_outcome(outcome, code, servers, as_json=output == "json")
 
@@ -586,11 +587,11 @@ def resume(args: argparse.Namespace) -> int:
 async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
     """Go on with the task that a request names, in its own folder; outcome and exit code as for a new one."""
     output = "json" if "json" in args else "text"
-    painter = painter_for(output, verbose="verbose" in args)
+    renderer = renderer_for(output, verbose="verbose" in args)
     task = await move(args, request.resume)
     if request.agent and request.agent.casefold() != task.agent.casefold():
         raise UserMistake(f"Task {task.id} belongs to the agent {task.agent}, not to {request.agent}.")
-    async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
+    async with opened(args, without=("max_turns",), asker=asker_for(output, renderer)) as gen:
         told = check(gen, args) if "no_offline" in args else not_trusted(gen)
         if request.background:
             outcome = await handing_over(gen, gen.detach(request))
@@ -598,7 +599,7 @@ async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
             return tell_begun(outcome, told, awaits, as_json="json" in args)
         told = "\n".join(filter(None, (told, in_clone(gen, task))))
         start = partial(with_news, partial(gen.start_resume, request.resume, request))
-        outcome, code = await follow(gen, start, painter, told, leaving(gen))
+        outcome, code = await follow(gen, start, renderer, told, leaving(gen))
         servers = gen.servers.reports()
     return tell_outcome(outcome, code, servers, as_json=output == "json")
 
@@ -818,7 +819,7 @@ def fork(args: argparse.Namespace) -> int:
 
 async def _fork(args: argparse.Namespace, prompt: str) -> int:
     output = "json" if "json" in args else "text"
-    painter = painter_for(output, verbose="verbose" in args)
+    renderer = renderer_for(output, verbose="verbose" in args)
     request = TaskRequest(
         agent="",
         prompt=prompt,
@@ -832,7 +833,7 @@ async def _fork(args: argparse.Namespace, prompt: str) -> int:
     source = await move(args, args.id)
     amounts: list[list[str]] = getattr(args, "budget", [])
     budget = bounded(source.terms.budget, [*chain.from_iterable(amounts)])
-    async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
+    async with opened(args, without=("max_turns",), asker=asker_for(output, renderer)) as gen:
         told = check(gen, args) if "no_offline" in args else ""
         point = Fork(getattr(args, "at", None), budget)
         if "background" in args:
@@ -843,7 +844,7 @@ async def _fork(args: argparse.Namespace, prompt: str) -> int:
             return tell_begun(outcome, told, awaits, as_json=output == "json")
         told = "\n".join(filter(None, (told, in_clone(gen, source))))
         start = partial(with_news, partial(gen.work.fork, args.id, point, request))
-        outcome, code = await follow(gen, start, painter, told, leaving(gen))
+        outcome, code = await follow(gen, start, renderer, told, leaving(gen))
         servers = gen.servers.reports()
     return tell_outcome(outcome, code, servers, as_json=output == "json")
 

@@ -16,7 +16,8 @@ from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.text import visible_line
-from gencode.interfaces.render.plain_text import Notes, note, seconds
+from gencode.interfaces.render.number_format import seconds
+from gencode.interfaces.render.plain_text import NoteRenderer, note
 from gencode.journal.dispatch import MissingWorker, NoWorkerReason, SharedJournal
 from gencode.journal.owner import process_of, suspended
 from gencode.tasks.crash_recovery import close_unclaimed
@@ -87,7 +88,7 @@ async def aloud(gen: GenCode, task: Task) -> AsyncGenerator[Tell, None]:
 
 async def handing_over(gen: GenCode, doing: Awaitable[T]) -> T:
     """Have a task handed over that nobody follows here; what the person should know meanwhile is said."""
-    listener, notes = gen.listen(), Notes()
+    listener, notes = gen.listen(), NoteRenderer()
 
     async def tell() -> None:
         async for event in listener:

@@ -11,20 +11,114 @@ import asyncio
 import logging
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any, cast
 
-from gencode.core.errors import GenCodeError, StoreTrouble
-from gencode.core.events import CommandEnded, Event, MessageAdded, TaskEnded
+import msgspec
+from msgspec import Struct
+
+from gencode.core.errors import CorruptFact, GenCodeError, StoreTrouble
+from gencode.core.events import CommandEnded, Event, MessageAdded, TaskCreated, TaskEnded
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
-from gencode.interfaces.http.event_frames import ALIVE, Cursor, Framed, frame, framed, notice
-from gencode.interfaces.http.protocol import Wire
-from gencode.interfaces.http.task_parents import Parents
+from gencode.core.subsession_events import wire
+from gencode.interfaces.http.listener import Framed, Wire, framed
 from gencode.interfaces.http.task_states import TaskState, TaskStates
 from gencode.journal.event_bus import EventBus
 from gencode.journal.global_log import LogPosition
-from gencode.journal.store import Store
+from gencode.journal.store import JournalReader, Store
+
+SHORT = 240
+"""So many characters of a text are told to who only wants to know what happens."""
+ALIVE = b":\n"
+"""A comment, without the empty line that ends an event: some readers take that for an event without data."""
+FIRST = b"retry: 1000\n"
+"""How soon to come back: a line of the first event, for the same reason."""
+ORIGIN = "0"
+"""The place before the first fact of all."""
+_encode = msgspec.json.Encoder().encode
+
+
+class Cursor(Struct, frozen=True):
+    """A place in a stream: after fact `seq` of `task`; before all facts when there is no task."""
+
+    task: str = ""
+    seq: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.task}:{self.seq}" if self.task else ORIGIN
+
+
+def read_cursor(text: str) -> Cursor | None:
+    """The place that an id speaks of; None when it is no id of ours."""
+    if text == ORIGIN:
+        return Cursor()
+    task, _, seq = text.partition(":")
+    if len(task) != 8 or not seq.isdecimal() or len(seq) > 15:
+        return None
+    return Cursor(task, int(seq))
+
+
+def frame(event: Event, parent: str | None, *, brief: bool) -> bytes:
+    """One event; a durable one has an id, so that a reader who comes back can say where it was."""
+    told = wire(event, parent)
+    if brief:
+        told = cast("dict[str, Any]", shortened(told))
+    kind = str(told["type"]).encode()
+    head = b"" if event.seq is None else b"id: " + f"{event.task}:{event.seq}".encode() + b"\n"
+    return b"".join((head, b"event: ", kind, b"\ndata: ", _encode(told), b"\n\n"))
+
+
+def notice(kind: str, told: Mapping[str, object], cursor: Cursor | None = None) -> bytes:
+    """A frame about the stream itself or the server, which is no fact of a task."""
+    head = b"" if cursor is None else f"id: {cursor}\n".encode()
+    return b"".join((head, b"event: ", kind.encode(), b"\ndata: ", _encode({"type": kind, **told}), b"\n\n"))
+
+
+def shortened(value: object) -> object:
+    """The same with long texts cut, and without pictures."""
+    match value:
+        case str() if len(value) > SHORT:
+            return f"{value[:SHORT]}…"
+        case dict():
+            entries = cast("dict[str, object]", value)
+            return {name: shortened(each) for name, each in entries.items() if name != "images"}
+        case list() | tuple():
+            return [shortened(each) for each in cast("list[object]", value)]
+        case _:
+            return value
+
+
+MOST_PARENTS = 20_000
+
+
+class Parents:
+    """Remembers what the first fact of a task said; what it has not heard it looks up once."""
+
+    def __init__(self, store: JournalReader) -> None:
+        self._store = store
+        self._known: dict[str, str | None] = {}
+
+    async def of(self, event: Event) -> str | None:
+        """The task that asked for the one of an event."""
+        task = event.task
+        if task in self._known:
+            return self._known[task]
+        if len(self._known) > MOST_PARENTS:
+            self._known.clear()
+        if isinstance(event.fact, TaskCreated):
+            self._known[task] = event.fact.parent
+            return event.fact.parent
+        try:
+            found = await self._store.task(task)
+        except CorruptFact:
+            return None
+        if found is None:
+            return None
+        self._known[task] = found.parent
+        return found.parent
+
 
 log = logging.getLogger(__name__)
 
@@ -380,7 +474,7 @@ class Hub:
             if kind not in made:
                 own = [*by_task.get(client.task, ()), *for_all] if client.task else pieces
                 wanted = own if client.states else [each for each in own if not each.is_state]
-                made[kind] = _framed(wanted, client.brief)
+                made[kind] = _together(wanted, client.brief)
             if (news := made[kind]) is not None:
                 client.offer(news)
         self._cost += time.thread_time() - began
@@ -396,5 +490,5 @@ def cursor_of(mark: LogPosition | None) -> Cursor:
     return Cursor() if mark is None else Cursor(mark.task, mark.seq)
 
 
-def _framed(pieces: Sequence[Piece], brief: bool) -> Framed | None:
+def _together(pieces: Sequence[Piece], brief: bool) -> Framed | None:
     return framed(b"".join([piece.frame(brief) for piece in pieces])) if pieces else None

@@ -13,16 +13,13 @@ from gencode.core.text import visible_line
 from gencode.interfaces.chat.schedule_runner import scheduler_of
 from gencode.interfaces.cli.foreground_run import tell_stopped
 from gencode.interfaces.http.application import web_app
-from gencode.interfaces.http.chat_addresses import Chats
-from gencode.interfaces.http.chat_inbox import Inbox
+from gencode.interfaces.http.conversations import WEB, Chats, Inbox, WebChannel, unreachable
+from gencode.interfaces.http.endpoints import Site
 from gencode.interfaces.http.guard import Guard
 from gencode.interfaces.http.hub import Hub
-from gencode.interfaces.http.leader_lock import lock_of
 from gencode.interfaces.http.listener import Wish, listening, server_of
-from gencode.interfaces.http.resume_after_restart import go_on, shut_down
-from gencode.interfaces.http.server_state import Site
-from gencode.interfaces.http.task_times import TimesReader
-from gencode.interfaces.http.web_channel import WEB, WebChannel, unreachable
+from gencode.interfaces.http.restart import go_on, lock_of, shut_down
+from gencode.interfaces.http.task_states import TimesReader
 from gencode.interfaces.render.plain_text import answer, answer_json, note
 from gencode.questions.question_desk import Audience, PendingQuestion, QuestionDesk
 from gencode.settings import gen_home, remember

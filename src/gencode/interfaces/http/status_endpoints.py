@@ -17,10 +17,9 @@ from gencode.core.ids import stamp
 from gencode.core.messages import Usage
 from gencode.core.status import Status
 from gencode.interfaces.cli.models import ModelLine, main_model
-from gencode.interfaces.http.endpoints import Asked, Name, Nothing, endpoint
-from gencode.interfaces.http.server_state import Site
+from gencode.interfaces.http.endpoints import Asked, Name, Nothing, Site, endpoint
+from gencode.interfaces.http.guard import RIGHTS, Right
 from gencode.interfaces.http.task_schemas import Bounds
-from gencode.interfaces.http.tokens import RIGHTS, Right
 from gencode.tasks.task_queries import spent_by
 
 

@@ -11,8 +11,7 @@ from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.interfaces.http.endpoints import Name, Text
-from gencode.interfaces.http.task_states import TaskState
-from gencode.interfaces.http.task_times import TaskTimes
+from gencode.interfaces.http.task_states import TaskState, TaskTimes
 from gencode.tasks.compare_runs import Comparison
 
 Number = Annotated[int, Meta(ge=0, le=2**53)]

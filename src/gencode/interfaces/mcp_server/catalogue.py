@@ -16,8 +16,8 @@ from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec
 from gencode.core.task import Task
 from gencode.core.text import visible_line
-from gencode.interfaces.cli.task_transcript import transcript_text
 from gencode.interfaces.mcp_server.client_delegate import own_tasks, visible_task
+from gencode.interfaces.render.transcript import transcript_text
 
 READ_ONLY_TASK = "TaskReadOnly"
 TOOLS = ("Task", READ_ONLY_TASK, "TaskOutput", "TaskStop", "SendMessage", "task_list")

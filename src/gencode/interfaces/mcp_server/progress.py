@@ -14,7 +14,7 @@ from gencode.app import GenCode
 from gencode.core.task import Task
 from gencode.core.text import visible_line
 from gencode.interfaces.render.agent_view import AgentView, View, fold, seen
-from gencode.interfaces.render.plain_text import seconds, turns
+from gencode.interfaces.render.number_format import seconds, turns
 
 PAUSE_SECONDS = 0.1
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from gencode.core.text import visible_line
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.chat.slash_commands import Confirm, Deed, Page, Show, Word
-from gencode.interfaces.render.number_format import name_of
-from gencode.interfaces.render.plain_text import turns
+from gencode.interfaces.render.agent_view import name_of
+from gencode.interfaces.render.number_format import turns
 from gencode.interfaces.tui.dialogs import ConfirmScreen, PageScreen, PickScreen
 from gencode.journal.store import TaskQuery
 from gencode.permissions.started_files import digests

@@ -1,22 +1,64 @@
-"""Work that a server had to stop because it was shut down goes on when one runs again (surfaces, server)."""
+"""What a server stopped when it was shut down is resumed once one runs again: by one server of a machine."""
 
+import fcntl
 import logging
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from gencode.app import GenCode
-from gencode.core.errors import GenCodeError
+from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.ids import stamp
 from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import EndReason, Status, StopCause
 from gencode.core.task import Task, transcript_of
-from gencode.interfaces.http.leader_lock import turn_at
 from gencode.journal.store import TaskQuery
+from gencode.settings import gen_home
 from gencode.tasks.queue_position import restart_order
 from gencode.tasks.resume_messages import trailing_notices
+
+_MODE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Turn:
+    """A file that at most one process holds; what a dead one held is free."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def taken(self) -> bool:
+        """Try to hold it; whether it is held here now."""
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def lock_of(work: str, folder: Path) -> Path:
+    """The file of some work that is done for one folder; servers of other folders do theirs."""
+    return gen_home() / f"{work}-{sha256(os.fsencode(folder)).hexdigest()[:16]}.lock"
+
+
+@contextmanager
+def turn_at(path: Path) -> Generator[Turn, None, None]:
+    """The file of some work, which is let go of at the end."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(path, _MODE, 0o600)
+    except OSError as error:
+        raise UserMistake(f"{path} cannot be written: {error.strerror}.") from None
+    try:
+        yield Turn(handle)
+    finally:
+        os.close(handle)
+
 
 log = logging.getLogger(__name__)
 

@@ -1,33 +1,147 @@
-"""Conversations with people who are somewhere else: what they say, and what comes back to them (server).
+"""Conversations that are held over HTTP: their addresses, messages to them, and what comes back.
 
-What was sent to the background ends when it ends. Its result reaches the chat that asked for it: a turn is
-begun in a conversation at rest, in which its agent tells what came. One server at a time looks after that,
-however many there are on a database. Replies go out through the channel of the chat where there is one.
+When a background task of a conversation ends, a turn begins in it, in which its agent tells the result. One
+server at a time does that for a folder, however many there are on a database. Replies also go out through the
+channel of the chat where there is one.
+
+The addresses are kept in a file that only grows, shared by all servers of the machine: the last line about an
+address counts. `session:ID` is the address of any conversation and needs no line.
 """
 
 import asyncio
+import fcntl
 import logging
+import os
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
 
 from gencode.app import GenCode
-from gencode.channels.address import Address, parse_address
 from gencode.channels.outbox import LONGEST, Outbox, OutgoingMessage
-from gencode.core.errors import GenCodeError, UnknownName, UserMistake
+from gencode.channels.address import Address, parse_address
+from gencode.core.errors import GenCodeError, ToolError, UnknownName, UserMistake
 from gencode.core.events import CommandEnded, Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage
+from gencode.core.status import StopCause
 from gencode.core.spec import AgentSpec
-from gencode.core.status import Status, StopCause
+from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.interfaces.http.chat_addresses import SESSION, Chats, Line
 from gencode.interfaces.http.hub import Hub
-from gencode.interfaces.http.leader_lock import turn_at
-from gencode.interfaces.http.web_channel import WEB
+from gencode.interfaces.http.restart import turn_at
 from gencode.journal.store import TaskQuery
+from gencode.permissions.urls import UrlRefused, judge_url
 from gencode.tasks.actions import StruckTask
 from gencode.tasks.control import STOP_SECONDS, StopResult
 from gencode.tasks.delivery import worth_a_turn
+
+SESSION = "session"
+MOST_BYTES = 50_000_000
+_MODE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Line(Struct, frozen=True, omit_defaults=True):
+    """One address of one folder, its conversation, and the last fact whose words were sent on."""
+
+    address: str
+    session: str
+    cwd: str
+    told: int = 0
+
+
+class Chats:
+    """The addresses of the conversations of one folder."""
+
+    def __init__(self, path: Path, cwd: Path) -> None:
+        self._path = path
+        self._cwd = str(cwd)
+        self._read = 0
+        self._lines: dict[str, Line] = {}
+
+    def find(self, to: Address) -> str | None:
+        """The conversation that an address leads to, if there is one."""
+        if to.channel == SESSION:
+            return to.chat
+        self._refresh()
+        line = self._lines.get(str(to))
+        return line.session if line else None
+
+    def of(self, session: str) -> Line | None:
+        """The address that leads to a conversation, the newest if there are several."""
+        self._refresh()
+        return next((line for line in reversed(self._lines.values()) if line.session == session), None)
+
+    def all(self) -> list[Line]:
+        """Every address that leads somewhere, the newest last."""
+        self._refresh()
+        return list(self._lines.values())
+
+    def bind(self, to: Address, session: str, told: int = 0) -> None:
+        """Let an address lead to a conversation whose words up to a fact were sent on."""
+        line = Line(str(to), session, self._cwd, told)
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with os.fdopen(os.open(self._path, _MODE, 0o600), "ab", buffering=0) as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                if os.fstat(file.fileno()).st_size > MOST_BYTES:
+                    raise UserMistake(f"{self._path} is too large; delete lines that nobody needs.")
+                file.write(msgspec.json.encode(line) + b"\n")
+        except OSError as error:
+            raise UserMistake(f"{self._path} cannot be written: {error.strerror}.") from None
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Read what was added since; half a line is read when it is whole."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                added = file.read(MOST_BYTES)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise UserMistake(f"{self._path} cannot be read: {error.strerror}.") from None
+        whole, newline, _ = added.rpartition(b"\n")
+        self._read += len(whole) + len(newline)
+        for text in whole.splitlines():
+            try:
+                line = msgspec.json.decode(text, type=Line)
+            except msgspec.MsgspecError:
+                continue  # a hand has been in the file; every other line counts
+            if line.cwd == self._cwd:
+                self._lines.pop(line.address, None)
+                self._lines[line.address] = line
+
+
+WEB = "web"
+
+
+class WebChannel:
+    """Tells everybody who hears of all tasks; what nobody would hear waits in the outbox."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    async def send(self, chat: str, text: str, mark: str) -> None:
+        """Say something in a chat of the page; the same mark is the same message."""
+        if not self._hub.watched:
+            raise ToolError("Nobody looks at the page; it is told when somebody does.")
+        self._hub.say("ChatMessage", {"address": f"{WEB}:{chat}", "text": text, "id": mark})
+
+
+def unreachable(channels: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The channels of the settings whose url leads to no public address, as far as its text tells; why."""
+    found: dict[str, str] = {}
+    for name, table in channels.items():
+        try:
+            judge_url(str(table.get("url", "")))
+        except UrlRefused as refused:
+            found[name] = refused.why
+    return found
+
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,7 @@
-"""Where answers go (surfaces): stdout, and for programs a copy of it that nobody else prints to."""
+"""The stream for answers: stdout, and for programs a copy of it that nothing else is printed to.
+
+A module of its own, since `gen --help` needs it and nothing else of this folder.
+"""
 
 import os
 import sys
