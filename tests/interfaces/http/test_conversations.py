@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gencode.channels.outbox import WebhookChannel, WebhookSettings
 from gencode.channels.address import parse_address
+from gencode.channels.outbox import WebhookChannel, WebhookSettings
 from gencode.core.ids import stamp
 from gencode.interfaces.http.conversations import Chats
 from gencode.schedule.scheduled_jobs import ScheduledJob

@@ -22,14 +22,13 @@ import msgspec
 from msgspec import Struct
 
 from gencode.app import GenCode
-from gencode.channels.outbox import LONGEST, Outbox, OutgoingMessage
 from gencode.channels.address import Address, parse_address
+from gencode.channels.outbox import LONGEST, Outbox, OutgoingMessage
 from gencode.core.errors import GenCodeError, ToolError, UnknownName, UserMistake
 from gencode.core.events import CommandEnded, Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage
-from gencode.core.status import StopCause
 from gencode.core.spec import AgentSpec
-from gencode.core.status import Status
+from gencode.core.status import Status, StopCause
 from gencode.core.task import Task
 from gencode.interfaces.http.hub import Hub
 from gencode.interfaces.http.restart import turn_at
