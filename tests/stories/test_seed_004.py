@@ -16,8 +16,8 @@ from gencode.core.messages import UserMessage
 from gencode.core.status import Status
 from gencode.journal.store import TaskQuery
 from gencode.schedule.scheduled_jobs import ScheduledJob
+from gencode.tasks.delivery import TELL_THE_USER
 from gencode.tasks.scheduler import Scheduler
-from gencode.tasks.spawned_agents import TELL_THE_USER
 from gencode.testing import call, says, scripted
 
 FREE = {"permission_mode": "dontAsk", "tools": ["spawn", "message", "cron"]}

@@ -374,7 +374,7 @@ async def test_no_result_is_lost_because_nobody_can_say_what_it_rests_on(
     async def away(*_: object) -> None:
         raise StoreUnavailable("the database cannot be reached")
 
-    monkeypatch.setattr(cache, "facts_of", away)
+    monkeypatch.setattr(cache, "readable_events", away)
     async with scripted(folder, settings=ON, Explore=READS) as gen:
         outcome = await gen.task("Explore", "what?")
         assert (outcome.status, outcome.result) == (Status.COMPLETED, "it says one")

@@ -25,7 +25,7 @@ from gencode.journal.store import Store, TaskQuery
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
 from gencode.stores.sqlite import SqliteStore
-from gencode.tasks.task_queries import spent_by
+from gencode.tasks.queries import spent_by
 from gencode.testing import Turns, call, says, scripted
 from tests.interfaces.cli.running import SECONDS, gen, script, start
 from tests.stories.test_detached_story import worker_of

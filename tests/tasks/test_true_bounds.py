@@ -16,7 +16,7 @@ from gencode.app import GenCode
 from gencode.core.budget import Budget, Price
 from gencode.core.messages import AssistantMessage, CallPart, EndPart, Part, TextPart, ToolCall, Usage
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.task_queries import spent_by
+from gencode.tasks.queries import spent_by
 from tests.tasks.test_shared_budgets import woken
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "6"))

@@ -18,8 +18,7 @@ from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.actions import StruckTask, TaskAction
-from gencode.tasks.handle import Handle
+from gencode.tasks.handle import Handle, StruckTask, TaskAction
 from gencode.testing import call, says, scripted
 from tests.interfaces.cli.running import script
 from tests.tasks.test_queue_story import write_agent

@@ -14,7 +14,7 @@ from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.core.text import unquoted
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.spawned_agents import TELL_THE_USER
+from gencode.tasks.delivery import TELL_THE_USER
 from gencode.testing import call, says, scripted
 
 HOST = """---

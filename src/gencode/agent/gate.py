@@ -176,6 +176,10 @@ class Approvals(Struct, kw_only=True, eq=False):
         """Whether the agent works in the background and its questions reach nobody."""
         return self.background and not self.disturbs
 
+    def move_to_background(self) -> None:
+        """From now on the agent works in the background."""
+        self.background = True
+
 
 class Gate(Struct, kw_only=True, eq=False):
     """Decides about the calls of one agent. `chain` is read at every call, the root first, its own last."""

@@ -1,4 +1,4 @@
-"""Who asks for work, a person or an agent: what bounds it, and what it is stopped with."""
+"""The caller: a person or an agent that asks for work, with the rights, model and folder it passes on."""
 
 from typing import TYPE_CHECKING
 

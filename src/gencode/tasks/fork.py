@@ -1,4 +1,4 @@
-"""Forks: a new task that begins with what an earlier one had said and heard up to one of its facts."""
+"""Forks: a new task that begins with the transcript of an earlier one up to one of its events."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ from gencode.journal.dispatch import Handover
 from gencode.journal.store import Store
 from gencode.permissions.chain import narrowed, narrower
 from gencode.sessions.caller import Caller
-from gencode.tasks.resume_messages import place_notice
+from gencode.tasks.task_folders import place_notice
 
 AFTERWARDS = "this is a copy that begins before they were answered"
 LATER = (

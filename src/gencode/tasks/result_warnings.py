@@ -1,4 +1,4 @@
-"""What a receipt warns of: computed by the harness when a task ends, from what it saw, never from prose."""
+"""Warnings of a result: computed when a task ends, from what it did, never from what it says."""
 
 import os
 import re

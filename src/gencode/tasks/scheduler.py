@@ -1,9 +1,9 @@
-"""Runs what is planned: each time once, in whichever process is there, and with nobody to ask.
+"""Runs scheduled jobs: each time once, in whichever process is there, with nobody to ask.
 
-A run is claimed in one transaction that also moves the appointment to its next time, so that of several
-processes exactly one has it. What was due while nobody was there is not run late: it is counted and reported,
-once. A process that is killed between claiming a run and starting it loses that run, and whoever looks next
-reports it; a run is never started twice.
+A run is claimed in one transaction that also moves the job to its next time, so that of several processes
+exactly one has it. What was due while nobody was there is not run late: it is counted and reported, once. A
+process that is killed between claiming a run and starting it loses that run, and whoever looks next reports
+it; a run is never started twice.
 """
 
 import asyncio

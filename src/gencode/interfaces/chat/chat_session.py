@@ -40,7 +40,7 @@ from gencode.interfaces.render.transcript import MOST_KEPT, Transcript, adopt, r
 from gencode.journal.store import TaskQuery
 from gencode.tasks.crash_recovery import recover_folder
 from gencode.tasks.liveness import FolderLiveness
-from gencode.tasks.watch import readable_events
+from gencode.tasks.queries import readable_events
 
 if TYPE_CHECKING:
     from gencode.agent.models import Model

@@ -17,7 +17,7 @@ from gencode.core.task import Task
 from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import named
 from gencode.interfaces.render.number_format import BudgetBar, bar_text, bars
-from gencode.tasks.actions import StruckTask, TaskAction
+from gencode.tasks.handle import StruckTask, TaskAction
 
 STOPPED = stop_cause("a person stopped it")
 INTERRUPTED = StopCause(EndReason.INTERRUPTED, "a person interrupted it")

@@ -99,7 +99,7 @@ class SignalStop:
         def late() -> None:
             self.tell(job.id)
 
-        job.deadline.on_passed = late
+        job.deadline.when_passed(late)
 
 
 @contextmanager

@@ -51,15 +51,15 @@ from gencode.interfaces.render.plain_text import answer, answer_json, answer_raw
 from gencode.interfaces.render.transcript import transcript_text
 from gencode.journal.dispatch import SharedJournal
 from gencode.journal.store import Store, TaskQuery
-from gencode.tasks.actions import StruckTask
 from gencode.tasks.control import SENT_BACK, STOP_SECONDS
 from gencode.tasks.fork import Fork
-from gencode.tasks.resume_messages import is_here
+from gencode.tasks.handle import StruckTask
+from gencode.tasks.queries import spent_by
+from gencode.tasks.resume import is_here
 from gencode.tasks.running_task import RunningTask
 from gencode.tasks.service import MessageKept
 from gencode.tasks.supervisor import REPORT_SECONDS
 from gencode.tasks.task_folders import current_result
-from gencode.tasks.task_queries import spent_by
 
 RECENT = timedelta(hours=24)
 USUAL_MS = 30_000

@@ -24,7 +24,7 @@ from gencode.interfaces.render.plain_text import (
     has_terminal,
     note,
 )
-from gencode.tasks.compare_runs import Comparison, Pair
+from gencode.tasks.history import Comparison, Pair
 
 LARGEST_FILE = 200_000_000
 

@@ -21,7 +21,7 @@ from gencode.interfaces.render.plain_text import NoteRenderer, note
 from gencode.journal.dispatch import MissingWorker, NoWorkerReason, SharedJournal
 from gencode.journal.owner import process_of, suspended
 from gencode.tasks.crash_recovery import close_unclaimed
-from gencode.tasks.one_task_process import runs_one_task
+from gencode.tasks.process_engine import runs_one_task
 from gencode.tasks.watch import Tell, WorkerWait, tell_nobody
 
 T = TypeVar("T")

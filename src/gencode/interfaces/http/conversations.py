@@ -34,9 +34,9 @@ from gencode.interfaces.http.hub import Hub
 from gencode.interfaces.http.restart import turn_at
 from gencode.journal.store import TaskQuery
 from gencode.permissions.urls import UrlRefused, judge_url
-from gencode.tasks.actions import StruckTask
 from gencode.tasks.control import STOP_SECONDS, StopResult
 from gencode.tasks.delivery import worth_a_turn
+from gencode.tasks.handle import StruckTask
 
 SESSION = "session"
 MOST_BYTES = 50_000_000

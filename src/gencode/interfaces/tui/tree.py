@@ -15,7 +15,7 @@ from gencode.interfaces.render.number_format import bar_text, money, seconds, to
 from gencode.interfaces.tui.agent_panels import terse
 from gencode.interfaces.tui.error_boundary import ActionBorder
 from gencode.interfaces.tui.rich_renderer import Paper
-from gencode.tasks.actions import TaskAction
+from gencode.tasks.handle import TaskAction
 
 BACKGROUND = "b"
 _MOVES = {"up": -1, "down": 1, "home": -1_000_000, "end": 1_000_000}
