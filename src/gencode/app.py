@@ -30,13 +30,12 @@ from gencode.core.events import Event
 from gencode.core.messages import UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Asker, QuestionStore
-from gencode.core.status import EndReason, StopCause
 from gencode.core.rules import Mode, Policy
 from gencode.core.spec import AgentSpec, TaskRequest, Workspace
+from gencode.core.status import EndReason, StopCause
 from gencode.core.task import Task
-from gencode.journal.dispatch import SharedJournal
+from gencode.journal.dispatch import Handover, SharedJournal
 from gencode.journal.event_bus import EventListener
-from gencode.journal.dispatch import Handover
 from gencode.journal.store import Store, TaskQuery
 from gencode.mcp.session_servers import SCREEN_WAIT as SCREEN_WAIT
 from gencode.mcp.session_servers import Change as Change

@@ -30,8 +30,7 @@ from gencode.core.messages import (
     unanswered,
 )
 from gencode.core.outcome import output_file
-from gencode.core.status import DIED, LOST, EndReason, StopCause
-from gencode.core.status import Status
+from gencode.core.status import DIED, LOST, EndReason, Status, StopCause
 from gencode.core.task import Task, replay, transcript_of
 from gencode.journal.dispatch import SharedJournal
 from gencode.journal.owner import fate, new_owner

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agent.run_setup import RunLimits
 from gencode.agent.models import elsewhere
+from gencode.agent.run_setup import RunLimits
 from gencode.budgets.ledger import BudgetSpent
 from gencode.budgets.limits import NO_BUDGET
 from gencode.core.budget import Budget

@@ -8,9 +8,9 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from gencode.agent.models import Model
-from gencode.agent.final_answer import told_form
 from gencode.agent.call_budget import CallBudget, CallQueue
+from gencode.agent.final_answer import told_form
+from gencode.agent.models import Model
 from gencode.agent.ports import Request
 from gencode.agent.recorder import Recorder
 from gencode.agent.request_images import as_shown
@@ -26,9 +26,8 @@ from gencode.core.messages import Message, UserMessage
 from gencode.core.status import DIED, TAKEN_OVER
 from gencode.core.task import Task, fold, transcript_of, whole_transcript
 from gencode.files.file_versions import last_known, recall
-from gencode.journal.dispatch import SharedJournal
+from gencode.journal.dispatch import Handover, SharedJournal
 from gencode.journal.event_bus import EventBus
-from gencode.journal.dispatch import Handover
 from gencode.journal.store import Lease
 from gencode.sessions.caller import Caller
 from gencode.tasks.crash_recovery import close_if_orphan, interruption
@@ -518,9 +517,9 @@ async def restore_known_files(seat: RunSetup, record: Recorder, transcript: Sequ
 
     What came from a file may claim to know anything, and knows nothing.
     """
-    from gencode.agent.output_files import files_in
+    from gencode.agent.output_files import result_files
 
-    for file in files_in(record.folder) if record.folder else ():
+    for file in result_files(record.folder) if record.folder else ():
         seat.gate.hand_out(file)
     if not record.task.imported:
         await recall_files(seat, transcript)
