@@ -16,7 +16,7 @@ import msgspec
 from gencode.app import GenCode, WorkOrder
 from gencode.core.errors import GenCodeError
 from gencode.core.outcome import as_json
-from gencode.core.reasons import PARENT_GONE, TOLD_TO_END
+from gencode.core.status import PARENT_GONE, TOLD_TO_END
 from gencode.interfaces.event_loop_runner import leave, run_to_end
 from gencode.interfaces.log_file import start_log
 from gencode.questions.question_desk import QuestionDesk

@@ -44,7 +44,7 @@ from gencode.app import GenCode
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.ids import new_id
 from gencode.core.task import Task
-from gencode.core.visible import visible, visible_line
+from gencode.core.text import visible, visible_line
 from gencode.interfaces.acp.editor_client import EditorClient
 from gencode.interfaces.acp.editor_session import (
     MODE,

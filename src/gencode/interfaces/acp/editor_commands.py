@@ -11,7 +11,7 @@ from acp.schema import (
 
 from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
-from gencode.core.visible import visible, visible_line
+from gencode.core.text import visible, visible_line
 from gencode.interfaces.acp.tool_call_updates import clipped, fenced
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.slash_commands import COMMANDS, Confirm, Page, Show, Word, act, parse

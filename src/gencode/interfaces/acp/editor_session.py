@@ -27,12 +27,12 @@ from msgspec import Struct
 
 from gencode.agent.models import TIERS
 from gencode.app import SCREEN_WAIT, TOOLS, GenCode
-from gencode.core.address import Address
+from gencode.channels.address import Address
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.events import Event
 from gencode.core.ids import stamp
 from gencode.core.rules import Mode, parse_mode
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.acp import editor_commands
 from gencode.interfaces.acp.editor_client import EditorClient, UpdateQueue
 from gencode.interfaces.acp.editor_files import EditorFiles

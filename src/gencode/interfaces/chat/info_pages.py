@@ -11,7 +11,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome, refusals, titled
 from gencode.core.rules import Mode
-from gencode.core.visible import visible, visible_line
+from gencode.core.text import visible, visible_line
 from gencode.interfaces.render.agent_view import View, rows, spent
 from gencode.interfaces.render.number_format import bar_text, bars, money, seconds, tokens, turns
 from gencode.interfaces.render.plain_text import table

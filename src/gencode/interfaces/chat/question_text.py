@@ -15,7 +15,7 @@ from gencode.core.events import CallDecided, Event, MessageAdded, TaskEnded
 from gencode.core.messages import ToolMessage
 from gencode.core.questions import LEFT_EMPTY, Answer, Inquiry, Question, Reach
 from gencode.core.rules import Action, DecidedBy, Decision
-from gencode.core.visible import exact, exact_line, visible_line
+from gencode.core.text import exact, exact_line, visible_line
 from gencode.interfaces.render.number_format import seconds
 
 if TYPE_CHECKING:

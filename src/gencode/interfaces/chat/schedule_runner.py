@@ -8,7 +8,7 @@ from typing import Any
 from gencode.app import GenCode
 from gencode.channels.outbox import TerminalChannel
 from gencode.journal.store import Store
-from gencode.schedule.appointments import ScheduledJob
+from gencode.schedule.scheduled_jobs import ScheduledJob
 from gencode.tasks.scheduler import Scheduler, any_folder
 
 

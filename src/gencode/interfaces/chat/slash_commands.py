@@ -14,7 +14,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.rules import RuleSource, parse_mode
 from gencode.core.spec import TaskRequest
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.info_pages import (
     budget_page,
@@ -28,6 +28,7 @@ from gencode.interfaces.chat.info_pages import (
 from gencode.interfaces.chat.task_controls import bounded, bounds_page, would_hit
 from gencode.interfaces.render.agent_view import View, seen
 from gencode.tasks.fork import Fork
+from gencode.tasks.queries import below, spent_by
 
 NEAR = 0.6
 """So much alike a name must be to be offered for another."""

@@ -12,14 +12,12 @@ from gencode.budgets.limits import Spent, no_budget
 from gencode.core.budget import Budget, amount_of
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
-from gencode.core.outcome import Outcome
-from gencode.core.reasons import EndReason, StopCause, stop_cause
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status, StopCause, stop_cause
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import named
 from gencode.interfaces.render.number_format import BudgetBar, bar_text, bars
-from gencode.tasks.actions import StruckTask, TaskAction
+from gencode.tasks.handle import StruckTask, TaskAction
 
 STOPPED = stop_cause("a person stopped it")
 INTERRUPTED = StopCause(EndReason.INTERRUPTED, "a person interrupted it")

@@ -8,13 +8,12 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from gencode.app import GenCode, ServerReport
-from gencode.core.answers import said_to_the_person
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
 from gencode.core.messages import Message, UserMessage
 from gencode.core.outcome import Outcome, RefusedCall, RunOutcome, StoppedWork, TreeUsage
 from gencode.core.status import Status
-from gencode.core.task import Task, whole_transcript
+from gencode.core.task import Task, said_to_the_person, whole_transcript
 from gencode.core.text import inert
 from gencode.interfaces.cli.claude_code_options import NOT_TOLD
 from gencode.interfaces.cli.command_input import piped_text

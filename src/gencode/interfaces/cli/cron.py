@@ -7,14 +7,14 @@ from typing import Any
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
-from gencode.core.visible import visible
+from gencode.core.text import visible
 from gencode.interfaces.chat.schedule_runner import scheduler_of
 from gencode.interfaces.cli.command_input import whole_input
 from gencode.interfaces.cli.open_session import flags, opened
 from gencode.interfaces.cli.parser import Commands, add, add_group, add_policy
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note, table
-from gencode.schedule.appointments import JobRequest, ScheduledJob
+from gencode.schedule.scheduled_jobs import JobRequest, ScheduledJob
 
 EXAMPLES = (
     'gen cron add "0 9 * * 1-5" "Which tests failed last night, and why?" --to file:mornings',

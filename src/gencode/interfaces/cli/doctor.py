@@ -25,7 +25,7 @@ from gencode.core.errors import GenCodeError
 from gencode.core.extras import installing
 from gencode.core.spec import Workspace
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.cli.models import main_model
 from gencode.interfaces.cli.open_session import CONNECT, opened, servers_tried, servers_untrusted
 from gencode.interfaces.cli.parser import Commands, add

@@ -15,10 +15,9 @@ from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import Event
 from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome, RefusedCall, RunOutcome, StoppedWork
-from gencode.core.reasons import TOLD_TO_END, EndReason, StopCause, stop_cause
-from gencode.core.status import Status
+from gencode.core.status import TOLD_TO_END, EndReason, Status, StopCause, stop_cause
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import all_named, named
 from gencode.interfaces.cli.open_session import telling_of_servers
 from gencode.interfaces.render import plain_text
@@ -100,7 +99,7 @@ class SignalStop:
         def late() -> None:
             self.tell(job.id)
 
-        job.deadline.on_passed = late
+        job.deadline.when_passed(late)
 
 
 @contextmanager

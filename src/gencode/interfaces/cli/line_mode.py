@@ -16,7 +16,7 @@ from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
 from gencode.core.questions import Answer, Question
 from gencode.core.status import Status
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.notices import Notice, all_named, guarded
 from gencode.interfaces.chat.question_text import REACHES, WITH_NETWORK

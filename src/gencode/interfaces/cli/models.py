@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from gencode.agent.models import ALIASES, TIERS
 from gencode.app import GenCode, forgetful
+from gencode.core.budget import Price
 from gencode.core.errors import UserMistake
-from gencode.core.prices import Price
 from gencode.interfaces.cli.open_session import opened, why_usual
 from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.event_loop_runner import run_to_end

@@ -12,7 +12,7 @@ from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.questions import Asker
 from gencode.core.spec import AgentSpec
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.render.plain_text import note
 from gencode.journal.store import Store
 from gencode.permissions.project_files import SERVERS

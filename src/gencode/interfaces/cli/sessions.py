@@ -12,7 +12,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome, refusals
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.cli.parser import Commands, add, add_group, days
 from gencode.interfaces.event_loop_runner import run_to_end

@@ -20,9 +20,9 @@ from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome, RunOutcome, page_of, refusals, titled
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
+from gencode.core.subsession_events import wire, wire_line
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
-from gencode.core.wire import wire, wire_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import all_named
 from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED, bounded, bounds_page, with_ids
 from gencode.interfaces.cli.claude_code_options import add_agents
@@ -49,14 +49,17 @@ from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.number_format import seconds, turns
 from gencode.interfaces.render.plain_text import answer, answer_json, answer_raw, note, table
 from gencode.interfaces.render.transcript import transcript_text
-from gencode.journal.store import TaskQuery
-from gencode.tasks.actions import StruckTask
+from gencode.journal.dispatch import SharedJournal
+from gencode.journal.store import Store, TaskQuery
 from gencode.tasks.control import SENT_BACK, STOP_SECONDS
 from gencode.tasks.fork import Fork
-from gencode.tasks.resume_messages import is_here
+from gencode.tasks.handle import StruckTask
+from gencode.tasks.queries import spent_by
+from gencode.tasks.resume import is_here
 from gencode.tasks.running_task import RunningTask
 from gencode.tasks.service import MessageKept
 from gencode.tasks.supervisor import REPORT_SECONDS
+from gencode.tasks.task_folders import current_result
 
 RECENT = timedelta(hours=24)
 USUAL_MS = 30_000

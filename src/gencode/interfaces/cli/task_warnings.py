@@ -15,12 +15,13 @@ from gencode.core.events import PassingFact, ProgressMade
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.render.number_format import seconds
 from gencode.interfaces.render.plain_text import NoteRenderer, note
 from gencode.journal.dispatch import MissingWorker, NoWorkerReason
 from gencode.journal.owner import process_of, suspended
-from gencode.tasks.one_task_process import runs_one_task
+from gencode.tasks.crash_recovery import close_unclaimed
+from gencode.tasks.process_engine import runs_one_task
 from gencode.tasks.watch import Tell, WorkerWait, tell_nobody
 
 T = TypeVar("T")

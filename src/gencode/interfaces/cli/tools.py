@@ -4,7 +4,7 @@ import argparse
 
 from gencode.agent.toolbox import Tool
 from gencode.app import forgetful
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.cli.open_session import opened, servers_tried, servers_untrusted
 from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.event_loop_runner import run_to_end

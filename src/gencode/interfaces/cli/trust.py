@@ -17,7 +17,7 @@ from gencode.app import Change as ToolChange
 from gencode.app import ServerState, agents_if_trusted, describe_servers, forgetful, started_if_trusted
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, same_name
-from gencode.core.visible import exact, exact_line
+from gencode.core.text import exact, exact_line
 from gencode.interfaces.cli.open_session import opened, servers_tried
 from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.cli.terminal_questions import somebody_is_there

@@ -23,21 +23,21 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from gencode.app import GenCode
+from gencode.channels.address import Address, parse_address
 from gencode.channels.outbox import LONGEST, Outbox, OutgoingMessage
-from gencode.core.address import Address, parse_address
 from gencode.core.errors import GenCodeError, ToolError, UnknownName, UserMistake
 from gencode.core.events import CommandEnded, Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage
-from gencode.core.reasons import StopCause
 from gencode.core.spec import AgentSpec
-from gencode.core.status import Status
+from gencode.core.status import Status, StopCause
 from gencode.core.task import Task
 from gencode.interfaces.http.hub import Hub
 from gencode.interfaces.http.restart import turn_at
 from gencode.journal.store import TaskQuery
 from gencode.permissions.urls import UrlRefused, judge_url
-from gencode.tasks.actions import StruckTask
-from gencode.tasks.control import STOP_SECONDS
+from gencode.tasks.control import STOP_SECONDS, StopResult
+from gencode.tasks.delivery import worth_a_turn
+from gencode.tasks.handle import StruckTask
 
 SESSION = "session"
 MOST_BYTES = 50_000_000

@@ -23,7 +23,7 @@ from gencode.core.errors import CorruptFact, GenCodeError, StoreTrouble
 from gencode.core.events import CommandEnded, Event, MessageAdded, TaskCreated, TaskEnded
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
-from gencode.core.wire import wire
+from gencode.core.subsession_events import wire
 from gencode.interfaces.http.listener import Framed, Wire, framed
 from gencode.interfaces.http.task_states import TaskState, TaskStates
 from gencode.journal.global_log import LogPosition

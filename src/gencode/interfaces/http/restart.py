@@ -15,14 +15,13 @@ from gencode.app import GenCode
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.ids import stamp
 from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
-from gencode.core.reasons import EndReason, StopCause
 from gencode.core.spec import TaskRequest
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status, StopCause
 from gencode.core.task import Task, transcript_of
 from gencode.journal.store import TaskQuery
 from gencode.settings import gen_home
-from gencode.tasks.queue_position import restart_order
-from gencode.tasks.resume_messages import trailing_notices
+from gencode.tasks.queries import restart_order
+from gencode.tasks.resume import trailing_notices
 
 _MODE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 

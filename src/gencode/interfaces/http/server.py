@@ -9,7 +9,7 @@ from typing import Any
 
 from gencode.app import GenCode
 from gencode.core.questions import ALL
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.schedule_runner import scheduler_of
 from gencode.interfaces.cli.foreground_run import tell_stopped
 from gencode.interfaces.http.application import web_app

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.core.outcome import PAGE, Outcome
+from gencode.core.subsession_events import wire
 from gencode.core.task import Task, replay
-from gencode.core.wire import wire
 from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED
 from gencode.interfaces.http.endpoints import Asked, B, Endpoint, Nothing, Q, Site, endpoint
 from gencode.interfaces.http.event_stream import EventStream
@@ -58,6 +58,7 @@ from gencode.interfaces.http.task_states import as_others_see
 from gencode.journal.global_log import LogEntry
 from gencode.journal.store import TaskQuery
 from gencode.tasks.fork import Fork
+from gencode.tasks.queries import spent_by
 
 MOST_IN_TREE = 1000
 

@@ -15,7 +15,7 @@ from gencode.core.outcome import page_of, title_of
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.mcp_server.client_delegate import own_tasks, visible_task
 from gencode.interfaces.render.transcript import transcript_text
 

@@ -8,8 +8,8 @@ from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Hearing, Inquiry, InquiryResult
-from gencode.core.reasons import EndReason, StopCause, stop_cause
 from gencode.core.spec import TaskRequest
+from gencode.core.status import EndReason, StopCause, stop_cause
 from gencode.core.task import Task
 from gencode.journal.store import TaskQuery
 

@@ -12,7 +12,7 @@ from mcp.server.session import ServerSession
 
 from gencode.app import GenCode
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.render.agent_view import AgentView, View, fold, seen
 from gencode.interfaces.render.number_format import seconds, turns
 

@@ -19,8 +19,8 @@ from gencode.core.budget import Budget
 from gencode.core.errors import GenCodeError, ToolError, UnknownName, UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
-from gencode.core.reasons import EndReason, StopCause
 from gencode.core.spec import TaskRequest
+from gencode.core.status import EndReason, StopCause
 from gencode.core.task import Task
 from gencode.interfaces.mcp_server.catalogue import OWN_NAMES, READ_ONLY_TASK, check_read_only, valid_unicode
 from gencode.interfaces.mcp_server.client_delegate import (

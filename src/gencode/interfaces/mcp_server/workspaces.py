@@ -9,9 +9,9 @@ from urllib.parse import unquote, urlsplit
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
-from gencode.core.reasons import EndReason, StopCause
 from gencode.core.rules import Action, Mode, Policy, Rule, parse_mode
-from gencode.core.visible import exact_line
+from gencode.core.status import EndReason, StopCause
+from gencode.core.text import exact_line
 from gencode.permissions.paths import PATH_TOOLS
 from gencode.settings import load
 

@@ -26,7 +26,7 @@ from gencode.agent.ports import StopAction
 from gencode.core.events import Event
 from gencode.core.questions import Asker
 from gencode.core.rules import Mode
-from gencode.core.visible import visible, visible_line
+from gencode.core.text import visible, visible_line
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.info_pages import MODES, next_mode
 from gencode.interfaces.chat.input_completion import Offer, Words, files_below, offers

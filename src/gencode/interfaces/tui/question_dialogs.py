@@ -18,7 +18,7 @@ from textual.widgets.option_list import Option
 
 from gencode.core.errors import GenCodeError
 from gencode.core.questions import NOBODY, Answer, Inquiry, Question
-from gencode.core.visible import visible
+from gencode.core.text import visible
 from gencode.interfaces.chat import question_text
 from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.chat.question_text import ended_question, told, unanswered

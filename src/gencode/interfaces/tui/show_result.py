@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual.app import SuspendNotSupported
 
 from gencode.core.errors import UserMistake
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.chat.slash_commands import Confirm, Deed, Page, Show, Word
