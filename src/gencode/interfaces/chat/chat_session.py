@@ -39,9 +39,6 @@ from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED, was_hit
 from gencode.interfaces.render.agent_view import AgentView, View, busy, fold, name_of, seen
 from gencode.interfaces.render.transcript import MOST_KEPT, Transcript, adopt, retold
 from gencode.journal.store import TaskQuery
-from gencode.tasks.crash_recovery import recover_folder
-from gencode.tasks.liveness import FolderLiveness
-from gencode.tasks.queries import readable_events
 
 if TYPE_CHECKING:
     from gencode.agent.models import Model

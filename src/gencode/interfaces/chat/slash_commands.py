@@ -28,7 +28,6 @@ from gencode.interfaces.chat.info_pages import (
 from gencode.interfaces.chat.task_controls import bounded, bounds_page, would_hit
 from gencode.interfaces.render.agent_view import View, seen
 from gencode.tasks.fork import Fork
-from gencode.tasks.queries import below, spent_by
 
 NEAR = 0.6
 """So much alike a name must be to be offered for another."""

@@ -12,6 +12,7 @@ from gencode.budgets.limits import Spent, no_budget
 from gencode.core.budget import Budget, amount_of
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
+from gencode.core.outcome import Outcome
 from gencode.core.status import EndReason, Status, StopCause, stop_cause
 from gencode.core.task import Task
 from gencode.core.text import visible_line

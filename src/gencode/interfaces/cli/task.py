@@ -49,17 +49,14 @@ from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.number_format import seconds, turns
 from gencode.interfaces.render.plain_text import answer, answer_json, answer_raw, note, table
 from gencode.interfaces.render.transcript import transcript_text
-from gencode.journal.dispatch import SharedJournal
-from gencode.journal.store import Store, TaskQuery
+from gencode.journal.store import TaskQuery
 from gencode.tasks.control import SENT_BACK, STOP_SECONDS
 from gencode.tasks.fork import Fork
 from gencode.tasks.handle import StruckTask
-from gencode.tasks.queries import spent_by
 from gencode.tasks.resume import is_here
 from gencode.tasks.running_task import RunningTask
 from gencode.tasks.service import MessageKept
 from gencode.tasks.supervisor import REPORT_SECONDS
-from gencode.tasks.task_folders import current_result
 
 RECENT = timedelta(hours=24)
 USUAL_MS = 30_000

@@ -12,9 +12,9 @@ from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note
 from gencode.journal.folder_snapshot import ReturnedChanges, SnapshotStore, repository_around
-from gencode.tasks.leave_worktree import at_work, named_tasks
+from gencode.tasks.leave_worktree import named_tasks
 from gencode.tasks.resume import is_here
-from gencode.workspaces.transfer.apply_changes import TAKEN, Arrival, Homecoming, noted, told
+from gencode.workspaces.transfer.apply_changes import TAKEN, Arrival, Homecoming, told
 from gencode.workspaces.transfer.checkout import NoClone, checkout_at, must_fit
 from gencode.workspaces.worktrees.leftovers import looked_at
 from gencode.workspaces.worktrees.worktree import recorded

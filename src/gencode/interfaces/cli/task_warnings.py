@@ -20,7 +20,6 @@ from gencode.interfaces.render.number_format import seconds
 from gencode.interfaces.render.plain_text import NoteRenderer, note
 from gencode.journal.dispatch import MissingWorker, NoWorkerReason
 from gencode.journal.owner import process_of, suspended
-from gencode.tasks.crash_recovery import close_unclaimed
 from gencode.tasks.process_engine import runs_one_task
 from gencode.tasks.watch import Tell, WorkerWait, tell_nobody
 

@@ -35,8 +35,7 @@ from gencode.interfaces.http.hub import Hub
 from gencode.interfaces.http.restart import turn_at
 from gencode.journal.store import TaskQuery
 from gencode.permissions.urls import UrlRefused, judge_url
-from gencode.tasks.control import STOP_SECONDS, StopResult
-from gencode.tasks.delivery import worth_a_turn
+from gencode.tasks.control import STOP_SECONDS
 from gencode.tasks.handle import StruckTask
 
 SESSION = "session"

@@ -20,7 +20,6 @@ from gencode.interfaces.cli.models import ModelLine, main_model
 from gencode.interfaces.http.endpoints import Asked, Name, Nothing, Site, endpoint
 from gencode.interfaces.http.guard import RIGHTS, Right
 from gencode.interfaces.http.task_schemas import Bounds
-from gencode.tasks.queries import spent_by
 
 
 class Health(Struct, frozen=True, rename="camel"):

@@ -58,7 +58,6 @@ from gencode.interfaces.http.task_states import as_others_see
 from gencode.journal.global_log import LogEntry
 from gencode.journal.store import TaskQuery
 from gencode.tasks.fork import Fork
-from gencode.tasks.queries import spent_by
 
 MOST_IN_TREE = 1000
 
