@@ -28,9 +28,7 @@ from gencode.core.events import ProgressMade
 from gencode.core.ids import stamp
 from gencode.core.messages import CommandRun, ToolCall, ToolResult, Trace, UserMessage
 from gencode.core.outcome import how_ended, outcome_of, output_file, report_lines
-from gencode.core.quoting import code_span, disarmed_line
-from gencode.core.reasons import EndReason, WaitFor
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status, WaitFor
 from gencode.core.task import (
     Task,
     TaskReport,
@@ -42,7 +40,7 @@ from gencode.core.task import (
     untold_commands,
     was_given,
 )
-from gencode.core.text import one_line
+from gencode.core.text import code_span, disarmed_line, one_line
 from gencode.files.file_versions import changed_under
 from gencode.journal.store import PostedMessage, Store, TaskQuery
 from gencode.tasks.running_task import LocalTask, RunningTask
@@ -430,11 +428,11 @@ class Delivery:
 
 
 def _has_sent(job: LocalTask) -> bool:
-    return isinstance(job.seat.inbox, AgentInbox) and job.seat.inbox.has_sent
+    return isinstance(job.setup.inbox, AgentInbox) and job.setup.inbox.has_sent
 
 
 def _deliver(parent: LocalTask, task: Task) -> None:
     """Let an agent have an end that it was not told, if that is told by itself."""
-    [known], inbox = as_sent(parent.task, [task]), parent.seat.inbox
+    [known], inbox = as_sent(parent.task, [task]), parent.setup.inbox
     if isinstance(inbox, AgentInbox) and undelivered(parent.task, known):
         inbox.arrived(known)

@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agent.call_budget import NO_PRICE
+from gencode.agent.final_answer import Form
 from gencode.agent.gate import Approvals, CallingAgent, Gate, RelatedTasks
 from gencode.agent.instructions import no_instructions
-from gencode.agent.limits import RunLimits
 from gencode.agent.models import Model, ModelRegistry
-from gencode.agent.output_schema_notice import Form
-from gencode.agent.payer import NO_PRICE
 from gencode.agent.ports import AgentSource
 from gencode.agent.prompt import system_prompt
-from gencode.agent.seat import RunSetup
+from gencode.agent.run_setup import RunLimits, RunSetup
 from gencode.agent.toolbox import GrowingToolbox, MissingTool, Tool, Toolbox
-from gencode.core.budget import Budget
+from gencode.core.budget import Budget, Price
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated, TaskQueued, TaskStarted
 from gencode.core.messages import ToolCall, Usage
-from gencode.core.prices import Price
 from gencode.core.rules import SERVERS, Mode, Policy
 from gencode.core.spec import (
     DEEPEST,
@@ -79,7 +77,7 @@ class AgentSkills(Protocol):
         """The text of those that an agent's file wants to have from the start."""
         ...
 
-    def amounts_to(self, call: ToolCall) -> ToolCall | None:
+    def equivalent_call(self, call: ToolCall) -> ToolCall | None:
         """The call of Task that the use of a skill amounts to; None when it sends nobody."""
         ...
 
@@ -169,9 +167,9 @@ class SeatBuilder:
         spec = self._known(name)
         return spec.mode if spec else None
 
-    def amounts_to(self, call: ToolCall) -> ToolCall | None:
+    def equivalent_call(self, call: ToolCall) -> ToolCall | None:
         """The call that another one leads to: a skill may start an agent."""
-        return self._customs.skills.amounts_to(call) if self._customs.skills else None
+        return self._customs.skills.equivalent_call(call) if self._customs.skills else None
 
     def model(self, asked: str, spec: AgentSpec, parent: Model) -> Model:
         """The model of an agent: that of the call, else that of its file."""
@@ -274,7 +272,7 @@ class SeatBuilder:
             now=datetime.now().astimezone(),
         )
 
-    def seat(
+    def setup(
         self,
         spec: AgentSpec,
         task: Task,

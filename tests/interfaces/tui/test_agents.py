@@ -67,7 +67,7 @@ async def test_an_agent_that_has_ended_is_woken_by_typing(tmp_path: Path) -> Non
         await setup.rests()
         task = next(each.id for each in setup.chat.view.agents.values() if each.parent)
         await setup.type(f"/open {task}")
-        await setup.assert_sees("wakes Explore, which has ended")
+        await setup.assert_sees("Finished · Enter resumes it")
         await setup.type("and now?")
         await setup.assert_sees("second")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from gencode.core.rules import Policy
 from gencode.interfaces.chat.chat_session import ChatSession
 from gencode.interfaces.tui.app import run_schedule
-from gencode.schedule.appointments import ScheduledJob
+from gencode.schedule.scheduled_jobs import ScheduledJob
 from gencode.stores.memory import MemoryStore
 from gencode.testing import says
 from tests.interfaces.tui.driving import seated, turns
@@ -18,7 +18,7 @@ async def test_runs_that_were_missed_are_told_when_the_app_is_opened(tmp_path: P
     job = ScheduledJob(
         "at 2026-03-10T09:00:00+00:00", "look", "UTC", str(tmp_path), Policy(), LONG_AGO, LONG_AGO
     )
-    made = await store.agenda.plan(job, 10)
+    made = await store.schedule.add(job, 10)
 
     script = turns(main=[says("hello")])
     async with seated(
@@ -33,7 +33,7 @@ async def test_runs_that_were_missed_are_told_when_the_app_is_opened(tmp_path: P
         await setup.type("go")
         await setup.rests()
         await setup.assert_sees("hello")
-    assert [each.last_status for each in await store.agenda.appointments()] == ["missed"]
+    assert [each.last_status for each in await store.schedule.jobs()] == ["missed"]
 
 
 async def test_a_fault_beside_the_conversation_is_told_and_does_not_end_it(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ async def test_a_foreground_agent_goes_to_the_background_and_its_result_is_told(
         await setup.until(lambda: len(setup.chat.foreground_agents()) == 1)
         await setup.press("ctrl+b")
         await setup.assert_sees("moved to the background")
-        await setup.assert_sees("waits for background work")
+        await setup.assert_sees("Background task running")
         await setup.until(gate.opened)
         await setup.assert_sees("It found a.py.")
         assert "It runs beside us." in setup.screen

@@ -29,6 +29,7 @@ from gencode.core.events import (
 )
 from gencode.core.ids import stamp
 from gencode.core.messages import Image, ToolMessage, UserMessage
+from gencode.core.outcome import Outcome
 from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -38,9 +39,6 @@ from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED, action_r
 from gencode.interfaces.render.agent_view import AgentView, View, busy, fold, name_of, seen
 from gencode.interfaces.render.transcript import MOST_KEPT, Transcript, adopt, retold
 from gencode.journal.store import TaskQuery
-from gencode.tasks.crash_recovery import recover_folder
-from gencode.tasks.liveness import FolderLiveness
-from gencode.tasks.queries import readable_events
 
 if TYPE_CHECKING:
     from gencode.agent.models import Model
@@ -104,7 +102,6 @@ class ChatSession:
         self._relays_questions = relays_questions
         self.remote_questions = RemoteQuestions()
         self._remote_tasks = RemoteTaskWatcher(self)
-        self._liveness = FolderLiveness(gen.store, gen.workspace.root, gen.supervisor.timing)
         self._background_ended = False
         """Whether a background task has ended since the main agent was last given all results."""
 
@@ -131,7 +128,7 @@ class ChatSession:
     async def listen(self) -> None:
         """Follow all events until cancelled."""
         listener = self.gen.listen()
-        beside = (self._remote_tasks.run(), recover_folder(self.gen.store, self._liveness))
+        beside = (self._remote_tasks.run(), self.gen.recover())
         looking = [asyncio.create_task(report_errors(each, self.notify)) for each in beside]
         try:
             async for event in listener:
@@ -190,42 +187,47 @@ class ChatSession:
             await self.send(text)
             return
         # Here, so that it stands in line with the others, and nobody who leaves leaves it behind.
-        now, woken = await self.gen.work.send(found.id, text, here=not self.gen.processes.far)
-        who = f"{visible_line(now.agent)} {now.id}"
-        if woken:
-            self._remote_tasks.woken.add(now.id)
+        sent = await self.gen.send(found.id, text, here=not self.gen.uses_workers)
+        now = sent.outcome
+        who = f"{visible_line(now.agent)} {now.agent_id}"
+        if sent.resumed:
+            self._remote_tasks.woken.add(now.agent_id)
             way = "its questions appear here" if self.woken_can_ask else CANNOT_ASK
-            self.notify(Notice(f"{who} had finished. It resumes in the background; {way}.", task=now.id))
+            self.notify(
+                Notice(f"{who} had finished. It resumes in the background; {way}.", task=now.agent_id)
+            )
         elif not now.status.ended:
-            self.notify(Notice(f"Message queued for {who}.", task=now.id))
+            self.notify(Notice(f"Message queued for {who}.", task=now.agent_id))
 
     @property
     def woken_can_ask(self) -> bool:
         """Whether a resumed agent can ask somebody here: it may run on another machine."""
-        here = not self.gen.processes.far or self._relays_questions
+        here = not self.gen.uses_workers or self._relays_questions
         return self.gen.settings.background_questions and here
 
-    async def affected_tasks(self, task: str, verb: StopAction) -> Sequence[Task]:
+    async def affected_tasks(self, task: str, verb: StopAction) -> Sequence[Outcome]:
         """The tasks that an action would affect at this moment."""
-        return await self.gen.reach.hits((await self.gen.find(task)).id, verb)
+        return await self.gen.hits(task, verb)
 
-    async def apply_action(self, task: str, verb: StopAction, message: str = "") -> Sequence[Task]:
+    async def apply_action(self, task: str, verb: StopAction, message: str = "") -> Sequence[Outcome]:
         """Interrupt or stop a task, and report what was stopped and what still runs."""
         found = await self.gen.find(task)
-        why = INTERRUPTED if verb == "interrupt" else STOPPED
-        stops = await self.gen.reach.strike(found.id, verb, why, message)
-        hit = {each.id for each in stops.hit}
+        if verb == "interrupt":
+            struck = await self.gen.interrupt(found.id, message, why=INTERRUPTED)
+        else:
+            struck = await self.gen.stop(found.id, keep=verb == "keep", tree=verb == "tree", why=STOPPED)
+        hit = {each.agent_id for each in struck.hit}
         behind = [
             f"{name_of(each)} ({each.id})"
             for each in busy(self.view, found.id)
             if each.background and each.id not in hit
         ]
-        self.notify(Notice(action_report(verb, found, stops.hit, behind), task=found.id))
-        return stops.hit
+        self.notify(Notice(action_report(verb, found, struck.hit, behind), task=found.id))
+        return struck.hit
 
     async def compact(self) -> bool:
         """Summarise the conversation, which must be idle; False when there is too little of it."""
-        return self.session is not None and await self.gen.work.compact(self._spec(), self.session)
+        return self.session is not None and await self.gen.compact(self.session, self._agent)
 
     async def interrupt(self) -> None:
         """Interrupt the turn and what it waits for; background tasks continue and are reported."""
@@ -238,7 +240,7 @@ class ChatSession:
         if not waited:
             raise UserMistake("No agent is running in the foreground.")
         for each in waited:
-            await self.gen.reach.move_to_background((await self.gen.find(each)).id)
+            await self.gen.send_to_background(each)
 
     def foreground_agents(self) -> list[AgentView]:
         """The agents that the conversation waits for at this moment."""
@@ -250,7 +252,7 @@ class ChatSession:
 
     async def open(self, session: str) -> None:
         """Resume an earlier conversation: read all of it, and report results that came meanwhile."""
-        found = await self.gen.records.find(session, conversation=True)
+        found = await self.gen.find(session, conversation=True)
         if not found.conversation:
             raise UserMistake(f"{found.id} is a subagent, not a conversation. Open it with /open {found.id}.")
         self.start_new()
@@ -258,14 +260,14 @@ class ChatSession:
         self._agent = "" if found.agent == "main" else found.agent
         await self._read_descendants(found)
         await self._read_questions()
-        self.queued = {each.number: each.text for each in await self.gen.store.waiting(found.id)}
-        children = await self.gen.store.tasks(TaskQuery(parent=found.id))
+        self.queued = {each.number: each.text for each in await self.gen.history.unread(found.id)}
+        children = await self.gen.history.tasks(TaskQuery(parent=found.id))
         for notice in results_while_closed(found, children):
             self.notify(notice)
 
     async def latest_session(self) -> str:
         """The conversation of this folder that was used last."""
-        found = await self.gen.store.tasks(TaskQuery(cwd=str(self.gen.workspace.cwd), conversations=True))
+        found = await self.gen.history.tasks(TaskQuery(cwd=str(self.gen.workspace.cwd), conversations=True))
         if not found:
             raise UserMistake("No earlier conversation in this folder. Start a new one without --continue.")
         return max(found, key=lambda task: task.touched_at).id
@@ -283,7 +285,7 @@ class ChatSession:
         """An agent's transcript up to now, with its partial reply."""
         events = (await self.gen.journal(task)).events
         found = retold(task, events, most)
-        for child in await self.gen.store.tasks(TaskQuery(parent=task)):
+        for child in await self.gen.history.tasks(TaskQuery(parent=task)):
             if child.created.call:
                 found = adopt(found, child.id, child.created.call)
         return self._partial_replies.added_to(found, self.last_seq(task))
@@ -293,7 +295,7 @@ class ChatSession:
         while self._job is not None and self.running:
             await self._job.wait(ENDING_SECONDS)
         if self._job is not None:  # what is written down and still on its way to us
-            for event in await self.gen.store.events(self._job.id, self.last_seq(self._job.id)):
+            for event in await self.gen.history.events(self._job.id, self.last_seq(self._job.id)):
                 self.receive(event)
 
     async def close(self) -> None:
@@ -315,18 +317,16 @@ class ChatSession:
 
     async def _queue_message(self, session: str, text: str) -> None:
         """Queue a message; if the turn ends without reading it, start one that does."""
-        sending = asyncio.ensure_future(self.gen.reach.send(session, text))
-        try:
-            await asyncio.wait([sending], timeout=0.05)
-            await self._read_queue(session)
-        finally:
-            now = await sending
+        sending = asyncio.ensure_future(self.gen.post(session, text))
+        await asyncio.wait([sending], timeout=0.05)
+        await self._read_queue(session)
+        now = await sending
         if now.status.ended:
-            await self._begin(self.gen.work.hear(self._spec(), session))
+            await self._begin(self.gen.start_follow_up(session, self._agent))
         await self._read_queue(session)
 
     async def _read_queue(self, session: str) -> None:
-        self.queued = {each.number: each.text for each in await self.gen.store.waiting(session)}
+        self.queued = {each.number: each.text for each in await self.gen.history.unread(session)}
 
     def _drop_delivered(self, event: Event) -> None:
         match event.fact:
@@ -336,7 +336,7 @@ class ChatSession:
                 pass
 
     def _note_question(self, event: Event) -> None:
-        if event.seq is not None and self.gen.supervisor.find(event.task) is None:
+        if event.seq is not None and self.gen.running.find(event.task) is None:
             self.remote_questions.receive(event)
 
     def report_questions(self) -> None:
@@ -349,7 +349,7 @@ class ChatSession:
     async def _read_questions(self) -> None:
         """Find the questions that were open already when the conversation was opened."""
         for agent in list(self.view.agents.values()):
-            if not agent.status.ended and self.gen.supervisor.find(agent.id) is None:
+            if not agent.status.ended and self.gen.running.find(agent.id) is None:
                 for event in (await self.gen.journal(agent.id)).events:
                     self.remote_questions.receive(event)
 
@@ -365,7 +365,7 @@ class ChatSession:
     async def _start_followup(self, session: str, *, only_messages: bool) -> None:
         if self._job is not None and self.main_agent is not None and self.main_agent.status.ended:
             await self._job.wait(ENDING_SECONDS)
-            if only_messages and not self._background_ended and not await self.gen.store.waiting(session):
+            if only_messages and not self._background_ended and not await self.gen.history.unread(session):
                 return
         if not await self._ran_last_turn():
             if not self._background_ended:
@@ -375,7 +375,7 @@ class ChatSession:
             if not self.running and session == self.session and await self._is_idle(session):
                 self._background_ended = False
                 try:
-                    await self._begin(self.gen.work.hear(self._spec(), session))
+                    await self._begin(self.gen.start_follow_up(session, self._agent))
                 except UserMistake:
                     if await self._is_idle(session):  # and nobody else has begun it at the same moment
                         raise
@@ -404,7 +404,7 @@ class ChatSession:
             fresh = {each.id: seen(each) for each in level}
             self.view = View({**self.view.agents, **fresh})
             self._seqs |= {each.id: each.seq for each in level}
-            found = [await self.gen.store.tasks(TaskQuery(parent=each.id)) for each in level]
+            found = [await self.gen.history.tasks(TaskQuery(parent=each.id)) for each in level]
             level = [each for several in found for each in several if each.id not in self.view.agents]
 
 
@@ -495,7 +495,7 @@ class RemoteTaskWatcher:
 
     async def run(self) -> None:
         """Check whenever something was stored, until cancelled."""
-        async for _ in self._chat.gen.store.changes.looks(LOOK_SECONDS):
+        async for _ in self._chat.gen.history.changes.looks(LOOK_SECONDS):
             await self._follow_running()
             await self._find_started()
             self._chat.report_questions()
@@ -506,10 +506,10 @@ class RemoteTaskWatcher:
         chat = self._chat
         for agent in list(chat.view.agents.values()):
             rests = agent.status.ended and agent.id != chat.session
-            if rests or chat.gen.supervisor.find(agent.id) is not None:
+            if rests or chat.gen.running.find(agent.id) is not None:
                 continue
             try:
-                await chat.gen.watch.task(agent.id)
+                await chat.gen.history.current(agent.id)
                 await self._catch_up(agent.id)
             except GenCodeError:
                 continue
@@ -522,8 +522,8 @@ class RemoteTaskWatcher:
         family = (chat.session, *chat.view.launched(chat.session))
         try:
             query = TaskQuery(parents=family, ended_after=stamp(self._since - CLOCK_TOLERANCE))
-            for task in await chat.gen.store.tasks(query):
-                if task.seq > chat.last_seq(task.id) and chat.gen.supervisor.find(task.id) is None:
+            for task in await chat.gen.history.tasks(query):
+                if task.seq > chat.last_seq(task.id) and chat.gen.running.find(task.id) is None:
                     await self._catch_up(task.id)
             self._since = now
         except GenCodeError:
@@ -533,7 +533,7 @@ class RemoteTaskWatcher:
         """Apply the new events of a task, and report that a finished one was resumed."""
         chat = self._chat
         await asyncio.sleep(0)  # what a turn that ended here has said is still queued, and is taken in first
-        written, _ = await readable_events(chat.gen.store, task, chat.last_seq(task))
+        written = (await chat.gen.journal(task, chat.last_seq(task))).events
         before = chat.view.agents.get(task)
         fresh = [each for each in written if (each.seq or 0) > chat.last_seq(task)]
         if before is not None and before.status.ended and task != chat.session and _has_start(fresh):

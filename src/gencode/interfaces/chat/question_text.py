@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -17,7 +18,9 @@ from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.text import exact, exact_line, visible_line
 from gencode.interfaces.chat.notices import report_errors
 from gencode.interfaces.render.number_format import seconds
-from gencode.journal.store import Store
+
+if TYPE_CHECKING:
+    from gencode.app import GenCode
 
 MAX_PREVIEW_LINES = 240
 RUNS_COMMANDS = frozenset({"Bash"})
@@ -215,11 +218,11 @@ def unanswered_text(question: Question) -> str:
     return f"Nobody answered in time. {then}"
 
 
-async def question_outcome(store: Store, question: Question) -> QuestionOutcome | None:
+async def question_outcome(gen: "GenCode", question: Question) -> QuestionOutcome | None:
     """The outcome of a question; None as long as the journal does not have it."""
-    task = await store.task(question.task)
-    facts = await store.events(question.task, max(task.seq - LAST_EVENTS, 0)) if task else []
-    by = await store.questions.who(question.task, question.call)
+    task = await gen.history.task(question.task)
+    facts = await gen.history.events(question.task, max(task.seq - LAST_EVENTS, 0)) if task else []
+    by = await gen.questions.who(question.task, question.call)
     if question.inquiries and by:
         return QuestionOutcome(QuestionEnd.ANSWERED, by)
     if found := [end for event in facts if (end := _outcome_from_event(event, question, by))]:
@@ -233,19 +236,19 @@ class WithdrawnQuestionNotice:
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
-        self._store: Store | None = None
+        self._gen: GenCode | None = None
         self._notice: asyncio.Task[None] | None = None
 
-    def open(self, store: Store) -> None:
+    def open(self, gen: "GenCode") -> None:
         """The store is open from now on."""
-        self._store = store
+        self._gen = gen
 
     async def close(self) -> None:
         """Show what is not shown yet: the store is about to be closed."""
         if self._notice is not None:
             self._notice.cancel()
             await self.wait_shown()
-        self._store = None
+        self._gen = None
 
     def show(self, question: Question) -> None:
         """A question was withdrawn; show its outcome as soon as the journal has it."""
@@ -260,22 +263,22 @@ class WithdrawnQuestionNotice:
     async def _show(self, question: Question) -> None:
         ended: QuestionOutcome | None = None
         try:
-            if self._store is not None:
+            if self._gen is not None:
                 with suppress(GenCodeError):
-                    ended = await _outcome_soon(self._store, question)
+                    ended = await _outcome_soon(self._gen, question)
         finally:
             known = f"{WITHDRAWN}. {outcome_text(ended, question)} {DISCARDED}" if ended else ""
             self._tell(known or WITHDRAWN_UNKNOWN)
 
 
-async def _outcome_soon(store: Store, question: Question) -> QuestionOutcome | None:
+async def _outcome_soon(gen: "GenCode", question: Question) -> QuestionOutcome | None:
     """The outcome of a question, if it is known soon: at least who answered it."""
     with suppress(TimeoutError):
         async with asyncio.timeout(OUTCOME_SECONDS):
-            async for _ in store.changes.looks():
-                if ended := await question_outcome(store, question):
+            async for _ in gen.history.changes.looks():
+                if ended := await question_outcome(gen, question):
                     return ended
-    by = await store.questions.who(question.task, question.call)
+    by = await gen.questions.who(question.task, question.call)
     return QuestionOutcome(QuestionEnd.ANSWERED, by) if by else None
 
 

@@ -28,7 +28,6 @@ from gencode.interfaces.chat.info_pages import (
 from gencode.interfaces.chat.task_controls import budget_usage_page, changed_budget, confirmation_text
 from gencode.interfaces.render.agent_view import View, seen
 from gencode.tasks.fork import Fork
-from gencode.tasks.queries import below, spent_by
 
 SIMILARITY = 0.6
 """How similar a name must be to be suggested for a mistyped one."""
@@ -283,7 +282,7 @@ async def _fork(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandRe
         raise UserMistake("Name an agent and a prompt: /fork ID TEXT (ID@12 forks at event 12)")
     request = TaskRequest("", text, background=True)
     fork = Fork(int(number) if at else None)
-    return ShowView("agent", (await chat.gen.work.fork_in_background(task, fork, request)).id)
+    return ShowView("agent", (await chat.gen.fork_in_background(task, fork, request)).agent_id)
 
 
 async def _sessions(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
@@ -330,16 +329,16 @@ def _editable_file(chat: ChatSession, name: str) -> str:
 async def _model(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     if not typed.rest:
         return Page("gen models", await printed(["models"], chat.gen.workspace.cwd))
-    chat.chosen_model = chat.gen.session.model.use(typed.rest)
+    chat.chosen_model = chat.gen.models.use(typed.rest)
     return StatusMessage(f"Model from the next turn on: {visible_line(chat.chosen_model.name)}")
 
 
 async def _mode(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
-    root = chat.gen.root
+    gen = chat.gen
     if not typed.rest:
-        return Page("Permission modes", modes_page(root.policy.mode))
-    root.switch(parse_mode(typed.rest))
-    return StatusMessage(f"All agents of this session now run in {root.policy.mode} mode.")
+        return Page("Permission modes", modes_page(gen.policy.mode))
+    gen.switch_mode(parse_mode(typed.rest))
+    return StatusMessage(f"All agents of this session are in the mode {gen.policy.mode} from now on.")
 
 
 async def _permissions(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
@@ -348,10 +347,10 @@ async def _permissions(chat: ChatSession, typed: ParsedCommand, here: str) -> Co
         return Page("Permissions", rules_page(chat.gen))
     words = typed.words()[1:]
     said = ["permissions", "explain", "--tool", tool, "--input", words[0] if len(words) == 1 else rest]
-    mode = ["--mode", str(chat.gen.root.policy.mode)]
+    mode = ["--mode", str(chat.gen.policy.mode)]
     rules = [
         part
-        for rule in chat.gen.root.policy.rules
+        for rule in chat.gen.policy.rules
         if rule.origin.source is RuleSource.FLAG
         for part in (f"--{rule.action}", rule.spelled)
     ]
@@ -363,22 +362,22 @@ async def _budget(chat: ChatSession, typed: ParsedCommand, here: str) -> Command
     if words and {*words[0].lower()} <= {*hexdigits}:
         return await _budget_of(chat, words[0], words[1:])
     if words == ["none"]:
-        await chat.gen.work.set_session_budget(Budget(), chat.session)
+        await chat.gen.budgets.set_all(Budget(), chat.session)
     elif len(words) == 2 and words[0] in _KINDS:
-        now = await chat.gen.work.budget_of(chat.session)
-        await chat.gen.work.set_session_budget(changed_budget(now, words), chat.session)
+        now = await chat.gen.budgets.of_conversation(chat.session)
+        await chat.gen.budgets.set_all(changed_budget(now, words), chat.session)
     elif words:
         raise UserMistake("Usage: /budget tokens 200000, /budget usd 2.5, /budget spawns 8 or /budget none")
-    budget = await chat.gen.work.budget_of(chat.session)
+    budget = await chat.gen.budgets.of_conversation(chat.session)
     return Page("Budget", budget_page(budget, await _stored_view(chat), chat.session))
 
 
 async def _budget_of(chat: ChatSession, task: str, words: Sequence[str]) -> CommandResult:
     """Show or set the budget of one agent and its subagents."""
     found = await chat.gen.find(task)
-    now = await chat.gen.work.current_budget(found)
+    now = await chat.gen.budgets.of_task(found)
     now = await chat.gen.set_budget(found.id, changed_budget(now, words)) if words else now
-    page = budget_usage_page(now, await spent_by(chat.gen.store, found.id))
+    page = budget_usage_page(now, await chat.gen.history.spent(found.id))
     return Page(f"Budget of {visible_line(found.agent)} {found.id}", page)
 
 
@@ -393,7 +392,7 @@ async def _stored_view(chat: ChatSession) -> View:
     if chat.session is None:
         return chat.view
     top = await chat.gen.find(chat.session)
-    return View({each.id: seen(each) for each in (top, *await below(chat.gen.store, top.id))})
+    return View({each.id: seen(each) for each in (top, *await chat.gen.history.below(top.id))})
 
 
 async def _compact(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:

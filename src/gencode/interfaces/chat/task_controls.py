@@ -12,8 +12,8 @@ from gencode.budgets.limits import Spent, no_budget
 from gencode.core.budget import Budget, amount_of
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
-from gencode.core.reasons import EndReason, StopCause, stop_cause
-from gencode.core.status import Status
+from gencode.core.outcome import Outcome
+from gencode.core.status import EndReason, Status, StopCause, stop_cause
 from gencode.core.task import Task
 from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import task_list
@@ -54,7 +54,7 @@ TASK_ACTIONS = (
 ACTIONS_BY_VERB = {each.verb: each for each in TASK_ACTIONS}
 
 
-def confirmation_text(verb: StopAction, task: Task, hit: Sequence[Task]) -> str:
+def confirmation_text(verb: StopAction, task: Task, hit: Sequence[Outcome]) -> str:
     """What an action will affect, for a confirmation."""
     effect = "interrupt" if verb == "interrupt" else "stop"
     if not hit:
@@ -64,7 +64,7 @@ def confirmation_text(verb: StopAction, task: Task, hit: Sequence[Task]) -> str:
     return f"This will {effect} {plural(len(hit), 'agent')}{report}: {task_list(hit)}."
 
 
-def action_report(verb: StopAction, task: Task, hit: Sequence[Task], behind: Sequence[str] = ()) -> str:
+def action_report(verb: StopAction, task: Task, hit: Sequence[Outcome], behind: Sequence[str] = ()) -> str:
     """What an action stopped, and what still runs in the background."""
     if not hit:
         why = "is still waiting in the queue" if task.status is Status.PENDING else "had already finished"

@@ -16,7 +16,7 @@ from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
 from gencode.core.questions import Answer, Question
 from gencode.core.status import Status
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.chat_session import ChatSession
 from gencode.interfaces.chat.notices import Notice, full_task_list, report_errors
 from gencode.interfaces.chat.question_text import REACHES, WITH_NETWORK
@@ -63,12 +63,12 @@ async def _run(args: argparse.Namespace) -> int:
     audience = Audience(follows=lambda: lines.session)
     desk = QuestionDesk(lines, audience=audience, always=remember, late=lambda why: lines.tell(Notice(why)))
     async with opened(args, asker=desk) as gen:
-        gen.servers.wait_at_most(SCREEN_WAIT)
+        gen.mcp_servers.wait_at_most(SCREEN_WAIT)
         for line in check(gen, args).splitlines():
             answer(line)
         chat = ChatSession(gen, agent=getattr(args, "agent", ""), on_event=lines.hear, on_notice=lines.tell)
         lines.chat = chat
-        lines.farewell.open(gen.store)
+        lines.farewell.open(gen)
         lasting = [asyncio.create_task(chat.listen()), asyncio.create_task(_run_due(chat))]
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lines.interrupted)
         try:
@@ -103,8 +103,8 @@ async def _begin(chat: ChatSession, args: argparse.Namespace) -> None:
 
 def _name_what_stops(chat: ChatSession) -> None:
     """Whatever still runs here ends with this process; that is said, away from the answers."""
-    running = [live.task for live in chat.gen.supervisor if not live.over]
-    commands = chat.gen.session.shells.running()
+    running = [live.task for live in chat.gen.running if not live.over]
+    commands = chat.gen.running.commands()
     if running or commands:
         note(f"Still running, stopped now: {full_task_list(running, commands)}. What they have said is kept.")
 

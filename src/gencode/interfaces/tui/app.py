@@ -291,7 +291,7 @@ class TerminalApp(GuardedInputApp):
     @property
     def mode(self) -> Mode:
         """The permission mode of the session."""
-        return self.chat.gen.root.policy.mode if self.chat else Mode.DEFAULT
+        return self.chat.gen.policy.mode if self.chat else Mode.DEFAULT
 
     @property
     def model_name(self) -> str:
@@ -372,7 +372,7 @@ class TerminalApp(GuardedInputApp):
         self.main.task_id = (self.chat.session if self.chat else None) or ""
         await self.main.load()
 
-    def request_action(self, task: str, verb: StopAction) -> None:
+    def apply_action(self, task: str, verb: StopAction) -> None:
         """Apply an action once the user has seen what it affects."""
         if self.chat is not None:
             self.start_action(self._request_action(self.chat, task, verb))
@@ -397,8 +397,8 @@ class TerminalApp(GuardedInputApp):
     async def quit(self) -> None:
         """End the app; what that would stop is listed first."""
         gen = self.chat.gen if self.chat else None
-        running = [live.task for live in gen.supervisor] if gen else []
-        commands = gen.session.shells.running() if gen else ()
+        running = [live.task for live in gen.running] if gen else []
+        commands = gen.running.commands() if gen else ()
         if running or commands:
             text = f"Still running: {task_list(running, commands)}. Results so far are kept."
             again = isinstance(self.screen, ConfirmScreen)
@@ -455,9 +455,9 @@ class TerminalApp(GuardedInputApp):
     def action_next_mode(self) -> None:
         """The next permission mode, for all agents at once."""
         if self.chat is not None:
-            root = self.chat.gen.root
-            root.switch(next_mode(root.policy.mode))
-            self.show_notice(Notice(f"Mode {root.policy.mode}: {MODES[root.policy.mode]}."))
+            gen = self.chat.gen
+            gen.switch_mode(next_mode(gen.policy.mode))
+            self.show_notice(Notice(f"Mode {gen.policy.mode}: {MODES[gen.policy.mode]}."))
 
 
 def short_path(folder: Path, most: int = 28) -> str:
@@ -515,7 +515,7 @@ async def _open(args: argparse.Namespace, asker: Asker) -> "AsyncGenerator[GenCo
     """GenCode, loaded only when the first frame is on the screen."""
     opening = await asyncio.to_thread(import_module, "gencode.interfaces.cli.open_session")
     async with opening.opened(args, asker=asker) as gen:
-        gen.servers.wait_at_most(opening.SCREEN_WAIT)
+        gen.mcp_servers.wait_at_most(opening.SCREEN_WAIT)
         yield gen
 
 

@@ -218,6 +218,7 @@ class InquiryScreen(QuestionScreen):
     no = Answer(False, why=question_text.NOT_ANSWERED)
     esc_effect = "Esc to skip"
     esc_effect = "Esc to skip"
+    esc_effect = "Esc to skip"
 
     def __init__(
         self, question: Question, renderer: RichRenderer, waiting: Callable[[], int] = no_others
@@ -407,8 +408,8 @@ class DialogAsker:
     async def _show_outcome(self, screen: ApprovalScreen | InquiryScreen) -> None:
         if (chat := self._app.chat) is None:
             return
-        async for _ in chat.gen.store.changes.looks():
+        async for _ in chat.gen.history.changes.looks():
             with suppress(GenCodeError):  # then it is not known yet
-                if ended := await question_outcome(chat.gen.store, screen.question):
+                if ended := await question_outcome(chat.gen, screen.question):
                     screen.show_outcome(outcome_text(ended, screen.question))
                     return

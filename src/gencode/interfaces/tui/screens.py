@@ -402,7 +402,7 @@ class ConversationScreen(TranscriptScreen):
         if event.verb == "steer":
             self.host.open_agent(event.task)
         else:
-            self.host.request_action(event.task, event.verb)
+            self.host.apply_action(event.task, event.verb)
 
     def on_tree_panel_background_chosen(self, event: TreePanel.BackgroundChosen) -> None:
         """An agent is to go to the background."""

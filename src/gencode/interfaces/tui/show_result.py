@@ -81,7 +81,7 @@ async def _show_view(app: "TerminalApp", chat: ChatSession, result: ShowView) ->
 
 async def _pick_session(app: "TerminalApp", chat: ChatSession) -> None:
     query = TaskQuery(cwd=str(chat.gen.workspace.cwd), conversations=True)
-    found = sorted(await chat.gen.store.tasks(query), key=lambda task: task.touched_at, reverse=True)
+    found = sorted(await chat.gen.history.tasks(query), key=lambda task: task.touched_at, reverse=True)
     if not found:
         raise UserMistake("No earlier conversation in this folder.")
     lines = [
