@@ -11,7 +11,7 @@ import pytest
 from gencode.channels.outbox import WebhookChannel, WebhookSettings
 from gencode.core.address import parse_address
 from gencode.core.ids import stamp
-from gencode.interfaces.http.conversations import Chats
+from gencode.interfaces.chat.chat_addresses import Chats
 from gencode.schedule.appointments import ScheduledJob
 from gencode.testing import call, says
 from tests.interfaces.http.serving import Client, served, take

@@ -1,25 +1,17 @@
-"""Conversations that are held over HTTP: their addresses, messages to them, and what comes back.
+"""Conversations that are held over HTTP: messages to them, and what comes back.
 
 When a background task of a conversation ends, a turn begins in it, in which its agent tells the result. One
 server at a time does that for a folder, however many there are on a database. Replies also go out through the
 channel of the chat where there is one.
-
-The addresses are kept in a file that only grows, shared by all servers of the machine: the last line about an
-address counts. `session:ID` is the address of any conversation and needs no line.
 """
 
 import asyncio
-import fcntl
 import logging
-import os
 import time
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import msgspec
-from msgspec import Struct
 
 from gencode.app import GenCode
 from gencode.channels.outbox import LONGEST, Outbox, OutgoingMessage
@@ -31,90 +23,14 @@ from gencode.core.reasons import StopCause
 from gencode.core.spec import AgentSpec
 from gencode.core.status import Status
 from gencode.core.task import Task
+from gencode.interfaces.chat.chat_addresses import SESSION, ChatAddress, ChatAddresses
 from gencode.interfaces.http.hub import Hub
-from gencode.interfaces.http.restart import turn_at
+from gencode.interfaces.http.restart import leader_lock
 from gencode.journal.store import TaskQuery
 from gencode.permissions.urls import UrlRefused, judge_url
 from gencode.tasks.actions import StruckTask
 from gencode.tasks.control import STOP_SECONDS, StopResult
 from gencode.tasks.delivery import worth_a_turn
-
-SESSION = "session"
-MOST_BYTES = 50_000_000
-_MODE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-class Line(Struct, frozen=True, omit_defaults=True):
-    """One address of one folder, its conversation, and the last fact whose words were sent on."""
-
-    address: str
-    session: str
-    cwd: str
-    told: int = 0
-
-
-class Chats:
-    """The addresses of the conversations of one folder."""
-
-    def __init__(self, path: Path, cwd: Path) -> None:
-        self._path = path
-        self._cwd = str(cwd)
-        self._read = 0
-        self._lines: dict[str, Line] = {}
-
-    def find(self, to: Address) -> str | None:
-        """The conversation that an address leads to, if there is one."""
-        if to.channel == SESSION:
-            return to.chat
-        self._refresh()
-        line = self._lines.get(str(to))
-        return line.session if line else None
-
-    def of(self, session: str) -> Line | None:
-        """The address that leads to a conversation, the newest if there are several."""
-        self._refresh()
-        return next((line for line in reversed(self._lines.values()) if line.session == session), None)
-
-    def all(self) -> list[Line]:
-        """Every address that leads somewhere, the newest last."""
-        self._refresh()
-        return list(self._lines.values())
-
-    def bind(self, to: Address, session: str, told: int = 0) -> None:
-        """Let an address lead to a conversation whose words up to a fact were sent on."""
-        line = Line(str(to), session, self._cwd, told)
-        try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with os.fdopen(os.open(self._path, _MODE, 0o600), "ab", buffering=0) as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
-                if os.fstat(file.fileno()).st_size > MOST_BYTES:
-                    raise UserMistake(f"{self._path} is too large; delete lines that nobody needs.")
-                file.write(msgspec.json.encode(line) + b"\n")
-        except OSError as error:
-            raise UserMistake(f"{self._path} cannot be written: {error.strerror}.") from None
-        self._refresh()
-
-    def _refresh(self) -> None:
-        """Read what was added since; half a line is read when it is whole."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._read)
-                added = file.read(MOST_BYTES)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise UserMistake(f"{self._path} cannot be read: {error.strerror}.") from None
-        whole, newline, _ = added.rpartition(b"\n")
-        self._read += len(whole) + len(newline)
-        for text in whole.splitlines():
-            try:
-                line = msgspec.json.decode(text, type=Line)
-            except msgspec.MsgspecError:
-                continue  # a hand has been in the file; every other line counts
-            if line.cwd == self._cwd:
-                self._lines.pop(line.address, None)
-                self._lines[line.address] = line
-
 
 WEB = "web"
 
@@ -128,7 +44,7 @@ class WebChannel:
     async def send(self, chat: str, text: str, mark: str) -> None:
         """Say something in a chat of the page; the same mark is the same message."""
         if not self._hub.watched:
-            raise ToolError("Nobody looks at the page; it is told when somebody does.")
+            raise ToolError("No page is open; the message is sent when one is.")
         self._hub.say("ChatMessage", {"address": f"{WEB}:{chat}", "text": text, "id": mark})
 
 
@@ -153,10 +69,10 @@ SEEN_THERE = frozenset({SESSION, WEB, "cli", "terminal"})
 UNHEARD = TaskQuery(conversations=True, unheard=True)
 
 
-class Inbox:
+class ChatInbox:
     """Hands messages to conversations, and looks after those whose turn is over."""
 
-    def __init__(self, gen: GenCode, hub: Hub, chats: Chats, outbox: Outbox) -> None:
+    def __init__(self, gen: GenCode, hub: Hub, chats: ChatAddresses, outbox: Outbox) -> None:
         self._gen = gen
         self._hub = hub
         self._chats = chats
@@ -167,7 +83,7 @@ class Inbox:
         """Why the channels did not take the last message."""
 
     async def message(self, to: Address, text: str, agent: str) -> tuple[str, bool]:
-        """Say something in a chat; its conversation, and whether that began a turn."""
+        """Send a message to a chat; its conversation, and whether that began a turn."""
         async with self._locks[str(to)]:
             known = self._chats.find(to)
             if known is not None and to.channel == SESSION:
@@ -181,18 +97,18 @@ class Inbox:
         return known, await self.say(known, text)
 
     def _note_origin(self, to: Address, session: str) -> None:
-        """Let a word outside of the answers go where the person speaks from."""
+        """Let messages outside of the answers go where the person writes from."""
         if to.channel in self._outbox.channels:
             self._gen.secretary.comes_from(session, to)
 
     async def say(self, session: str, text: str) -> bool:
-        """Say something in a conversation: it begins a turn, or is heard by the one that is open."""
+        """Send a message to a conversation: it begins a turn, or is read by the one that is running."""
         if not text.strip():
-            raise UserMistake("The message is empty; say something.")
+            raise UserMistake("The message is empty.")
         async with self._locks[session]:
             task = await self._gen.watch.task(session)
             if not task.conversation:
-                raise UserMistake(f"{task.id} is a task of the agent {task.agent} and no conversation.")
+                raise UserMistake(f"{task.id} is a task of the agent {task.agent}, not a conversation.")
             if task.status.ended:
                 self._check_folder(task)
                 await self._gen.start_turn(text, session, _led_by(task))
@@ -203,14 +119,14 @@ class Inbox:
             return await self._gen.work.hear(self._spec(now), session) is not None
 
     async def interrupt(self, session: str, message: str, why: StopCause) -> StruckTask:
-        """Cut the turn of a conversation; what was said to it, now or just before, begins another one."""
+        """Interrupt the turn of a conversation; a message, now or just before, begins another one."""
         async with self._locks[session]:
             if message.strip():
                 self._check_folder(await self._gen.watch.task(session))
             reach = self._gen.reach
             stops = await reach.interrupt(session, why)
             now = await self._gen.watch.ended(session, STOP_SECONDS)
-            if message.strip():  # only now, so that it is not the turn that was cut which hears it
+            if message.strip():  # only now, so that the interrupted turn does not read it
                 now = await reach.send(session, message)
             said = any(letter.sender == "user" for letter in await self._gen.store.waiting(session))
             if said and now.status.ended and self._is_here(now):
@@ -220,11 +136,9 @@ class Inbox:
 
     async def run(self, lock: Path) -> None:
         """Look after every chat of this folder until cancelled; wait while another server does so."""
-        with turn_at(lock) as turn:
-            taken = turn.taken()
-            while not taken:
+        with leader_lock(lock) as leadership:
+            while not leadership.acquire():
                 await asyncio.sleep(LOOK_SECONDS)
-                taken = turn.taken()
             self._hub.missed = True
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._hear_ends())
@@ -243,7 +157,7 @@ class Inbox:
                 if event is not None:
                     await self._after(event)
             except GenCodeError as trouble:
-                log.warning("the chats could not be looked after: %s", trouble)
+                log.warning("replies to chats could not be sent: %s", trouble)
             event = await self._hub.notable.get()
 
     async def _hear_letters(self) -> None:
@@ -256,7 +170,7 @@ class Inbox:
                     if self._chats.of(session.id):
                         await self._look(session.id)
             except GenCodeError as trouble:
-                log.warning("the letters to chats could not be looked for: %s", trouble)
+                log.warning("messages to chats could not be read: %s", trouble)
             await changes.after(seen, LOOK_SECONDS if self._pauses else None)
 
     async def _after(self, event: Event) -> None:
@@ -287,7 +201,7 @@ class Inbox:
                     await self._gen.work.hear(self._spec(task), session)
             self._pauses.pop(session, None)
         except GenCodeError as trouble:
-            log.warning("conversation %s could not be told what came: %s", session, trouble)
+            log.warning("conversation %s could not be continued: %s", session, trouble)
             self._pauses[session] = (min(pause * 2, LONGEST_PAUSE), time.monotonic() + pause)
 
     async def _has_come(self, task: Task) -> bool:
@@ -297,7 +211,7 @@ class Inbox:
             return True
         return worth_a_turn(task, await self._gen.store.tasks(TaskQuery(parent=task.id)))
 
-    async def _send_on(self, line: Line) -> None:
+    async def _send_on(self, line: ChatAddress) -> None:
         """Send the words of a conversation through the channel of its chat, each at least once."""
         to = parse_address(line.address)
         if to.channel in SEEN_THERE or to.channel not in self._outbox.channels:
@@ -315,13 +229,13 @@ class Inbox:
     def _warn(self, to: Address, why: str) -> None:
         """Say once why a channel takes nothing, until it takes something again."""
         if why and self._silent.get(to.channel) != why:
-            log.warning("the channel %s took no message, which is tried again: %s", to.channel, why)
+            log.warning("the channel %s refused a message, which is sent again later: %s", to.channel, why)
         self._silent[to.channel] = why
 
     def _check_folder(self, task: Task) -> None:
         if not self._is_here(task):
             raise UserMistake(
-                f"The conversation {task.id} belongs to the folder {task.cwd}; go on with it there."
+                f"The conversation {task.id} belongs to the folder {task.cwd}. Continue it there."
             )
 
     def _is_here(self, task: Task) -> bool:

@@ -9,19 +9,19 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gencode.core.errors import GenCodeError
-from gencode.interfaces.http.guard import Refused, refusal
+from gencode.interfaces.http.guard import HttpRefusal, refusal
 from gencode.interfaces.http.hub import (
     FIRST,
     MOST_CLIENTS,
-    Client,
     Cursor,
     Hub,
+    StreamClient,
     cursor_of,
     frame,
     notice,
     state_frame,
 )
-from gencode.interfaces.http.listener import MOST_AT_ONCE, WIRE, Wire
+from gencode.interfaces.http.listener import MOST_AT_ONCE, WIRE, PeerConnection
 from gencode.journal.global_log import GlobalLog, LogEntry, LogPosition
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the client is gone, does not keep up, or the server ends."""
         if len(self._hub) >= MOST_CLIENTS:
-            await Refused(503, "Too many streams are open.").response()(scope, receive, send)
+            await HttpRefusal(503, "Too many streams are open.").response()(scope, receive, send)
             return
         try:
             await self._check_known()
@@ -71,7 +71,7 @@ class EventStream(Response):
             return
         client = self._hub.join(self._task, brief=self._brief, states=self._states)
         upto = self._hub.mark  # what comes after that waits for the client
-        wire: Wire | None = scope.get("state", {}).get(WIRE)
+        wire: PeerConnection | None = scope.get("state", {}).get(WIRE)
         if wire is not None:
             wire.chunked = scope["http_version"] == "1.1"
         pump = asyncio.ensure_future(self._pump(client, send, upto, wire))
@@ -91,7 +91,9 @@ class EventStream(Response):
             wire.cut()
             await _gone(receive)
 
-    async def _pump(self, client: Client, send: Send, upto: LogPosition | None, wire: Wire | None) -> None:
+    async def _pump(
+        self, client: StreamClient, send: Send, upto: LogPosition | None, wire: PeerConnection | None
+    ) -> None:
         await _body(send, FIRST)
         async for frames in self._missed(upto):
             await _body(send, frames)
@@ -130,7 +132,7 @@ class EventStream(Response):
         """Read as far as the client has; another server may have been quicker."""
         mark = await self._place(self._after) if self._after else None
         if mark is not None and not await self._hub.reach(mark.place):
-            raise Refused(503, "This server has not read that far yet; come again.")
+            raise HttpRefusal(503, "This server has not read that far yet; come again.")
 
     async def _framed(self, found: list[LogEntry]) -> bytes:
         parents = self._hub.parents
@@ -155,7 +157,7 @@ async def _body(send: Send, frames: bytes) -> None:
         await send({"type": "http.response.body", "body": part, "more_body": True})
 
 
-async def _say_goodbye(client: Client, send: Send) -> None:
+async def _say_goodbye(client: StreamClient, send: Send) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(GOODBYE_SECONDS):
             await _body(send, client.rest())

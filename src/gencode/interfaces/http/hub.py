@@ -23,7 +23,7 @@ from gencode.core.events import CommandEnded, Event, MessageAdded, TaskCreated, 
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
 from gencode.core.wire import wire
-from gencode.interfaces.http.listener import Framed, Wire, framed
+from gencode.interfaces.http.listener import Framed, PeerConnection, framed
 from gencode.interfaces.http.task_states import TaskState, TaskStates
 from gencode.journal.event_bus import EventBus
 from gencode.journal.global_log import LogPosition
@@ -93,7 +93,7 @@ def shortened(value: object) -> object:
 MOST_PARENTS = 20_000
 
 
-class Parents:
+class TaskParents:
     """Remembers what the first fact of a task said; what it has not heard it looks up once."""
 
     def __init__(self, store: JournalReader) -> None:
@@ -144,7 +144,7 @@ MOST_CLIENTS = 500
 ALIVE_FRAMED = framed(ALIVE)
 
 
-class Piece:
+class StreamItem:
     """Something new, encoded at most once in each length: an event with its parent, or a whole frame."""
 
     __slots__ = ("_event", "_frames", "_parent", "everybody", "is_state", "task")
@@ -175,7 +175,7 @@ class Piece:
         return self._frames[brief]
 
 
-class Client:
+class StreamClient:
     """One open stream: of one task, or of all; `brief` with long texts cut, `states` with those of tasks."""
 
     def __init__(self, task: str, *, brief: bool, states: bool = False) -> None:
@@ -186,7 +186,7 @@ class Client:
         """Set when the client is let go of."""
         self.slow = False
         """Whether that was because it did not keep up."""
-        self._wire: Wire | None = None
+        self._wire: PeerConnection | None = None
         self._waiting: deque[bytes] = deque()
         self._size = 0
         self._news = asyncio.Event()
@@ -208,7 +208,7 @@ class Client:
         self._size += len(news.plain)
         self._news.set()
 
-    async def more(self, wire: Wire | None = None) -> bytes:
+    async def more(self, wire: PeerConnection | None = None) -> bytes:
         """Everything that waits; when there is nothing, as soon as there is something that must wait.
 
         Until then what is new goes straight to the `wire`, for as long as its peer takes it.
@@ -240,10 +240,10 @@ class Hub:
         self._greeted = time.monotonic()
         self._chronicle = store.chronicle
         self._changes = store.changes
-        self.parents = Parents(store)
+        self.parents = TaskParents(store)
         self.states = TaskStates(store)
-        self._clients: set[Client] = set()
-        self._pending: list[Piece] = []
+        self._clients: set[StreamClient] = set()
+        self._pending: list[StreamItem] = []
         self._recent: deque[LogPosition] = deque(maxlen=REMEMBERED)
         self._told: dict[str, int] = {}
         self._announced: dict[str, int] = {}
@@ -288,14 +288,14 @@ class Hub:
             group.create_task(self._follow())
             group.create_task(self._tell_states())
 
-    def join(self, task: str = "", *, brief: bool = False, states: bool = False) -> Client:
+    def join(self, task: str = "", *, brief: bool = False, states: bool = False) -> StreamClient:
         """A client that hears everything after `mark`; it has to leave."""
         self._flush()
-        client = Client(task, brief=brief, states=states)
+        client = StreamClient(task, brief=brief, states=states)
         self._clients.add(client)
         return client
 
-    def leave(self, client: Client) -> None:
+    def leave(self, client: StreamClient) -> None:
         """Nobody listens there any more."""
         self._clients.discard(client)
 
@@ -323,7 +323,7 @@ class Hub:
 
     def say(self, kind: str, told: dict[str, object]) -> None:
         """Tell everybody who hears of all tasks something that is no fact of a task."""
-        self._pending.append(Piece("", None, made=notice(kind, told)))
+        self._pending.append(StreamItem("", None, made=notice(kind, told)))
         self._news.set()
 
     async def pass_on(self, event: Event) -> None:
@@ -405,7 +405,7 @@ class Hub:
         return len(found) > 1
 
     async def _take(self, event: Event) -> None:
-        self._pending.append(Piece(event.task, event, await self.parents.of(event)))
+        self._pending.append(StreamItem(event.task, event, await self.parents.of(event)))
         self.states.hear(event)
 
     async def _tell_states(self) -> None:
@@ -417,7 +417,9 @@ class Hub:
                 continue
             try:
                 for state in await self.states.changed():
-                    self._pending.append(Piece(state.agent_id, None, made=state_frame(state), is_state=True))
+                    self._pending.append(
+                        StreamItem(state.agent_id, None, made=state_frame(state), is_state=True)
+                    )
                     self._news.set()
             except StoreTrouble as trouble:
                 log.warning("the states of tasks could not be read: %s", trouble)
@@ -456,7 +458,7 @@ class Hub:
                 return
         await self.start()
         made = notice("StreamReset", {"cursor": str(self.cursor)})
-        self._pending.append(Piece("", None, made=made, everybody=True))
+        self._pending.append(StreamItem("", None, made=made, everybody=True))
 
     def _flush(self) -> None:
         pieces, self._pending = self._pending, []
@@ -464,7 +466,7 @@ class Hub:
             return
         began = time.thread_time()
         for_all = [piece for piece in pieces if piece.everybody]
-        by_task: defaultdict[str, list[Piece]] = defaultdict(list)
+        by_task: defaultdict[str, list[StreamItem]] = defaultdict(list)
         for piece in pieces:
             if piece.task:
                 by_task[piece.task].append(piece)
@@ -490,5 +492,5 @@ def cursor_of(mark: LogPosition | None) -> Cursor:
     return Cursor() if mark is None else Cursor(mark.task, mark.seq)
 
 
-def _together(pieces: Sequence[Piece], brief: bool) -> Framed | None:
+def _together(pieces: Sequence[StreamItem], brief: bool) -> Framed | None:
     return framed(b"".join([piece.frame(brief) for piece in pieces])) if pieces else None

@@ -25,7 +25,7 @@ PASSED_ON = frozenset(field.name for field in structs.fields(TaskRequest))
 """What of a wish is part of a TaskRequest under the same name."""
 
 
-class Bounds(Struct, frozen=True, forbid_unknown_fields=True):
+class BudgetLimits(Struct, frozen=True, forbid_unknown_fields=True):
     """How much work may cost, with everything below it."""
 
     turns: Amount | None = None
@@ -39,13 +39,13 @@ class Bounds(Struct, frozen=True, forbid_unknown_fields=True):
         return Budget(**structs.asdict(self))
 
 
-class Wishes(Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+class RunOptions(Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
     """What an agent is to do, on which model, in how many turns, for how much."""
 
     prompt: Text
     model: Name = ""
     max_turns: Turns | None = None
-    budget: Bounds = Bounds()
+    budget: BudgetLimits = BudgetLimits()
 
     def request(self, **more: Any) -> TaskRequest:
         """The same as a TaskRequest; a model that would be a file of this machine cannot be named."""
@@ -56,13 +56,13 @@ class Wishes(Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw
         return TaskRequest(**said)
 
 
-class More(Wishes, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+class ResumeRequest(RunOptions, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
     """What an earlier task is to do now, and what its result has to fit from now on."""
 
     output_schema: dict[str, Any] | None = None
 
 
-class NewTask(Wishes, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+class StartRequest(RunOptions, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
     """One agent to be sent. Its permissions are those of the server: nobody widens them over HTTP.
 
     With `background` it works as one that nobody waits for; `detached` it has a process of its own, which
@@ -77,7 +77,7 @@ class NewTask(Wishes, frozen=True, forbid_unknown_fields=True, rename="camel", k
     detached: bool = False
 
 
-class Copy(Wishes, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+class ForkRequest(RunOptions, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
     """What a copy of a task, that begins after the fact number `at`, is to do instead."""
 
     at: Number | None = None
@@ -86,19 +86,19 @@ class Copy(Wishes, frozen=True, forbid_unknown_fields=True, rename="camel", kw_o
     output_schema: dict[str, Any] | None = None
 
 
-class Said(Struct, frozen=True, forbid_unknown_fields=True):
+class MessageRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """A word to a task."""
 
     message: Text
 
 
-class Cut(Struct, frozen=True, forbid_unknown_fields=True):
+class InterruptRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """What a task should know when it goes on after it was interrupted."""
 
     message: Text = ""
 
 
-class End(Struct, frozen=True, forbid_unknown_fields=True):
+class StopRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """How a task ends: at once (`stop` is `abort`), after a last word, or with everything below it."""
 
     how: Literal["abort", "stop", "keep", "tree"] = "abort"
@@ -154,20 +154,20 @@ class TimesPage(Struct, frozen=True):
     tasks: list[TaskTimes]
 
 
-class AsOf(Struct, frozen=True, forbid_unknown_fields=True):
+class TaskAt(Struct, frozen=True, forbid_unknown_fields=True):
     """After which of its facts a task is shown; without a number, as it is now."""
 
     at: Annotated[int, Meta(ge=1, le=2**53)] | None = None
 
 
-class Family(Struct, frozen=True):
+class TaskSubtree(Struct, frozen=True):
     """A task and everything below it, parents before children; `more` are not shown."""
 
     tasks: list[Outcome]
     more: int
 
 
-class OutputWish(Struct, frozen=True, forbid_unknown_fields=True):
+class OutputQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether to wait for the end, for how many milliseconds, and which page of a long result."""
 
     block: bool = False
@@ -200,7 +200,7 @@ class SteeredTask(Outcome, frozen=True, rename="camel"):
     woken: bool = False
 
 
-class Budgeted(Struct, frozen=True, rename="camel"):
+class BudgetReport(Struct, frozen=True, rename="camel"):
     """What a task may spend with everything below it, and what it has spent."""
 
     agent_id: str
@@ -208,7 +208,7 @@ class Budgeted(Struct, frozen=True, rename="camel"):
     spent: Spent
 
 
-class Window(Struct, frozen=True, forbid_unknown_fields=True):
+class EventQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Facts after a number, or the last ones before one."""
 
     after: Number | None = None
@@ -216,21 +216,21 @@ class Window(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Limit = 100
 
 
-class Facts(Struct, frozen=True):
+class EventPage(Struct, frozen=True):
     """Facts in order, in the shape of the stream; `last` is the number of the task's newest fact."""
 
     events: list[dict[str, Any]]
     last: int
 
 
-class AllWindow(Struct, frozen=True, forbid_unknown_fields=True):
+class AllEventsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Facts of all tasks after an id of the stream; without one, the newest id and no facts."""
 
     after: Name | None = None
     limit: Limit = 100
 
 
-class AllFacts(Struct, frozen=True):
+class AllEventsPage(Struct, frozen=True):
     """Facts of all tasks in the order of the commits; `cursor` is where the next page begins."""
 
     events: list[dict[str, Any]]
@@ -238,7 +238,7 @@ class AllFacts(Struct, frozen=True):
     more: bool
 
 
-class Excerpt(Struct, frozen=True, forbid_unknown_fields=True):
+class TranscriptQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Which messages: `limit` of them from number `start`, counted from 0; without it the last ones."""
 
     start: Number | None = None
@@ -252,7 +252,7 @@ class TaskTranscript(Outcome, frozen=True, rename="camel"):
     total: int = 0
 
 
-class Replaying(Struct, frozen=True, forbid_unknown_fields=True):
+class ReplayQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Which part of the events; `against` is another task to compare with."""
 
     start: Number = 0
@@ -268,7 +268,7 @@ class Compared(Struct, frozen=True):
     comparison: Comparison
 
 
-class Replay(Struct, frozen=True):
+class TaskReplay(Struct, frozen=True):
     """A task played again from the journal: `same` when its facts tell exactly the stored state."""
 
     task: Outcome
@@ -278,19 +278,19 @@ class Replay(Struct, frozen=True):
     compared: Compared | None = None
 
 
-class StopAction(Struct, frozen=True, forbid_unknown_fields=True):
+class ActionQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """What would be done; `abort` is `stop`."""
 
     verb: Literal["interrupt", "steer", "keep", "stop", "abort", "tree"] = "stop"
 
 
-class Hits(Struct, frozen=True):
+class AffectedTasks(Struct, frozen=True):
     """The tasks that a verb would hit at this moment, the task itself first."""
 
     tasks: list[Outcome]
 
 
-class StreamWish(Struct, frozen=True, forbid_unknown_fields=True):
+class StreamQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """After which id the stream begins (Last-Event-ID wins), whether texts are cut, and states are told."""
 
     after: Name | None = None
