@@ -15,7 +15,7 @@ import pytest
 from gencode.core.extras import installing
 from gencode.core.messages import UserMessage
 from gencode.core.task import transcript_of
-from gencode.interfaces.http.restart import GO_ON, SENDER_GOES_ON
+from gencode.interfaces.http.restart import PARENT_RESUMES, RESUME_NOTICE
 from gencode.testing import call, says
 from tests.interfaces.cli.running import gen, script
 from tests.interfaces.cli.running import start as start_gen
@@ -207,7 +207,7 @@ async def test_each_task_says_whether_it_goes_on_by_itself(tmp_path: Path) -> No
     async with gen_serve(tmp_path, main=[*main[:1], says("Whole.")], Explore=LONG) as server:
         assert (await server.client.ended(session))["result"] == "Whole."
         left = (await server.client.get(f"/api/tasks/{child}")).json
-        assert (left["status"], left["error"]) == ("cancelled", str(SENDER_GOES_ON))
+        assert (left["status"], left["error"]) == ("cancelled", str(PARENT_RESUMES))
 
 
 async def test_what_goes_on_and_waits_in_line_is_pending_and_told_so_once(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ async def test_what_goes_on_and_waits_in_line_is_pending_and_told_so_once(tmp_pa
             for task in tasks:
                 heard = transcript_of(await other.gen.store.events(task))
                 told = [each.notice for each in heard if isinstance(each, UserMessage)]
-                assert (told.count(GO_ON.notice), await other.gen.store.waiting(task)) == (1, [])
+                assert (told.count(RESUME_NOTICE.notice), await other.gen.store.waiting(task)) == (1, [])
 
 
 def test_a_shared_database_that_is_not_there_is_said_to_be_gone(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from gencode.channels.outbox import WebhookChannel, WebhookSettings
 from gencode.core.address import parse_address
 from gencode.core.ids import stamp
-from gencode.interfaces.chat.chat_addresses import Chats
+from gencode.interfaces.chat.chat_addresses import ChatAddresses
 from gencode.schedule.appointments import ScheduledJob
 from gencode.testing import call, says
 from tests.interfaces.http.serving import Client, served, take
@@ -272,16 +272,16 @@ async def test_wrong_addresses_are_refused(tmp_path: Path) -> None:
 
 def test_lines_that_a_hand_broke_do_not_hide_the_others(tmp_path: Path) -> None:
     path = tmp_path / "chats.jsonl"
-    one = Chats(path, tmp_path)
+    one = ChatAddresses(path, tmp_path)
     one.bind(parse_address("web:a"), "00000001")
     with path.open("a") as file:
         file.write("nonsense\n{}\n")
     one.bind(parse_address("web:b"), "00000002")
     with path.open("a") as file:
         file.write('{"address": "web:c"')
-    again = Chats(path, tmp_path)
+    again = ChatAddresses(path, tmp_path)
     assert [(line.address, line.session) for line in again.all()] == [
         ("web:a", "00000001"),
         ("web:b", "00000002"),
     ]
-    assert Chats(path, tmp_path / "elsewhere").all() == []
+    assert ChatAddresses(path, tmp_path / "elsewhere").all() == []

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from uvicorn.protocols.http.flow_control import FlowControl
 
 from gencode.interfaces.http import hub
-from gencode.interfaces.http.hub import framed
-from gencode.interfaces.http.listener import MOST_AT_ONCE, PeerConnection
+from gencode.interfaces.http.hub import StreamClient
+from gencode.interfaces.http.listener import MOST_AT_ONCE, PeerConnection, framed
 
 LAST = b"<last>"
 

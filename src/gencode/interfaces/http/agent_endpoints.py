@@ -1,4 +1,4 @@
-"""Endpoints of the server: the agents there are, what each gets, what is wrong with files, and new ones."""
+"""Endpoints for agents: the list, details, linting, and creating and editing agent files."""
 
 import asyncio
 import os
@@ -32,23 +32,23 @@ from gencode.settings import gen_home
 
 FILE = "agent.md"
 _LINTERS = ThreadPoolExecutor(2, "gencode-lint")
-"""A folder may be large; whoever lets many be looked at keeps only others like that waiting."""
+"""Linting a large folder takes long; it delays nothing but other linting."""
 
 
 class AgentsPage(Struct, frozen=True):
-    """Every agent file that was looked at."""
+    """All agent files."""
 
     agents: list[AgentLine]
 
 
 class LintQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Files or folders below the server's folder; without any, what counts there."""
+    """Files or folders below the server's folder; without any, its agent files."""
 
     path: tuple[Annotated[str, Meta(max_length=400)], ...] = ()
 
 
 class AgentClash(Struct, frozen=True):
-    """Files of one dialect in one place whose agents have the same name; the first one counts."""
+    """Files of one dialect in one place whose agents have the same name; the first one is used."""
 
     name: str
     dialect: str
@@ -56,14 +56,14 @@ class AgentClash(Struct, frozen=True):
 
 
 class LintResults(Struct, frozen=True):
-    """What the linter says."""
+    """What the linter has found."""
 
     files: list[LintedFile]
     clashes: list[AgentClash]
 
 
 class AgentDraft(Struct, frozen=True, forbid_unknown_fields=True):
-    """The text of an agent file that is not written yet."""
+    """The text of an agent file that is not saved yet."""
 
     text: Annotated[str, Meta(max_length=200_000)]
 
@@ -71,11 +71,11 @@ class AgentDraft(Struct, frozen=True, forbid_unknown_fields=True):
 AgentName = Annotated[
     Name, Meta(extra_json_schema={"maxLength": 64, "pattern": r"^[^/\\]*[^\s/\\_.-][^/\\]*$"})
 ]
-"""What may be a name is decided where the file is written, which says why not; the document has it too."""
+"""Checked where the file is written, which gives the reason; repeated here for the OpenAPI document."""
 
 
 class NewAgent(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """An agent to be written down: for this folder, or with `user` for all of the user's."""
+    """A new agent: for this folder, or with `user` for all folders."""
 
     name: AgentName
     description: Annotated[str, Meta(max_length=2_000)]
@@ -87,37 +87,35 @@ class NewAgent(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     user: bool = False
 
 
-@endpoint("GET /api/agents", "view", "The agents", answer=AgentsPage)
+@endpoint("GET /api/agents", "view", "List agents", answer=AgentsPage)
 async def list_agents(context: ServerContext, request: ApiRequest[Nothing, Nothing]) -> AgentsPage:
     return AgentsPage([agent_line(each, context.gen.toolbox) for each in context.gen.agents.listing()])
 
 
-@endpoint("GET /api/agents/{name}", "view", "Everything about one agent", answer=AgentDetails)
+@endpoint("GET /api/agents/{name}", "view", "Get an agent", answer=AgentDetails)
 async def get_agent(context: ServerContext, request: ApiRequest[Nothing, Nothing]) -> AgentDetails:
     return agent_page(context.gen, request.path["name"])
 
 
-@endpoint("GET /api/lint", "view", "What is wrong with agent files", query=LintQuery, answer=LintResults)
+@endpoint("GET /api/lint", "view", "Lint agent files", query=LintQuery, answer=LintResults)
 async def lint_files(context: ServerContext, request: ApiRequest[LintQuery, Nothing]) -> LintResults:
     paths = [_inside(context, each) for each in request.query.path] or own_files(context.gen)
     looking = asyncio.get_running_loop().run_in_executor(_LINTERS, Registry.lint, paths)
     return _linted(context, await looking)
 
 
-@endpoint(
-    "POST /api/lint", "view", "What would be wrong with an agent file", body=AgentDraft, answer=LintResults
-)
+@endpoint("POST /api/lint", "view", "Lint the text of an agent file", body=AgentDraft, answer=LintResults)
 async def lint_draft(context: ServerContext, request: ApiRequest[Nothing, AgentDraft]) -> LintResults:
     report = await asyncio.get_running_loop().run_in_executor(_LINTERS, lint_text, request.body.text)
     linted = _linted(context, report)
     return replace(linted, files=[replace(file, path=FILE) for file in linted.files])
 
 
-@endpoint("POST /api/agents", "act", "Write a new agent", body=NewAgent, answer=LintedFile, status=201)
+@endpoint("POST /api/agents", "act", "Create an agent", body=NewAgent, answer=LintedFile, status=201)
 async def create_agent(context: ServerContext, request: ApiRequest[Nothing, NewAgent]) -> LintedFile:
     wanted = request.body
     if wanted.user:
-        request.needs("answer")  # it counts at once, in every folder
+        request.needs("answer")  # it is enabled at once, in every folder
     folder = gen_home() if wanted.user else context.gen.workspace.root / ".gen"
     fields = {
         "name": wanted.name,
@@ -134,18 +132,18 @@ async def create_agent(context: ServerContext, request: ApiRequest[Nothing, NewA
 
 
 def _inside(context: ServerContext, path: str) -> Path:
-    """A path below the server's folder; nothing else is read for whoever only looks."""
+    """A path below the server's folder; nothing else is read for a read-only token."""
     root = context.gen.workspace.root
     if "\0" in path:
-        raise UserMistake("A path has no NUL in it.")
+        raise UserMistake("A path cannot contain a NUL character.")
     place = (root / path).resolve()
     if not place.is_relative_to(root):
-        raise UserMistake("Only files below the folder of the server are looked at.")
+        raise UserMistake("Only files below the folder of the server can be linted.")
     return place
 
 
 def lint_text(text: str) -> Any:
-    """What the linter says about a text that is not a file yet."""
+    """What the linter finds in a text that is not a file yet."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, ".gen", "agents", FILE)
         path.parent.mkdir(parents=True)
@@ -167,7 +165,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class AgentText(Struct, frozen=True):
-    """An agent file as it lies there; only files of `.gen/agents`, of the folder or the user, are written."""
+    """The text of an agent file; only files in `.gen/agents` of the folder or the user are editable."""
 
     path: str
     text: str
@@ -176,13 +174,13 @@ class AgentText(Struct, frozen=True):
 
 
 class NewText(Struct, frozen=True, forbid_unknown_fields=True):
-    """What an agent file is to say; `sha256` is that of the text it takes the place of."""
+    """The new text of an agent file; `sha256` is that of the text it replaces."""
 
     text: Annotated[str, Meta(max_length=LARGEST)]
     sha256: Annotated[str, Meta(max_length=64)]
 
 
-@endpoint("GET /api/agents/{name}/file", "view", "The text of an agent file", answer=AgentText)
+@endpoint("GET /api/agents/{name}/file", "view", "Get the text of an agent file", answer=AgentText)
 async def get_agent_file(context: ServerContext, request: ApiRequest[Nothing, Nothing]) -> AgentText:
     entry = _entry(context, request.path["name"])
     path = Path(entry.path)
@@ -191,24 +189,24 @@ async def get_agent_file(context: ServerContext, request: ApiRequest[Nothing, No
     return AgentText(str(path), text, sha256(content).hexdigest(), _folder(context, path) is not None)
 
 
-@endpoint("PUT /api/agents/{name}/file", "act", "Write an agent file anew", body=NewText, answer=LintedFile)
+@endpoint("PUT /api/agents/{name}/file", "act", "Replace an agent file", body=NewText, answer=LintedFile)
 async def put_agent_file(context: ServerContext, request: ApiRequest[Nothing, NewText]) -> LintedFile:
     path = Path(_entry(context, request.path["name"]).path)
     folder = _folder(context, path)
     if folder is None:
-        raise UserMistake(f"{path} is not written from here; it lies in no .gen/agents of yours.")
+        raise UserMistake(f"{path} cannot be edited here: it is not in a .gen/agents of yours.")
     if folder != context.gen.workspace.root / ".gen" / "agents":
-        request.needs("answer")  # it counts at once, in every folder
+        request.needs("answer")  # it is enabled at once, in every folder
     report = await asyncio.to_thread(lint_text, request.body.text)
     read = report.files[0]
     if read.spec is None:
-        raise UserMistake(f"Nothing was written, because that would be no agent: {read.why_not}")
+        raise UserMistake(f"Not saved, because this is not a valid agent: {read.why_not}")
     await asyncio.to_thread(_replace, folder, path.name, request.body)
     return replace(linted_file(read, context.gen.toolbox), path=str(path))
 
 
 def _entry(context: ServerContext, name: str) -> AgentEntry:
-    """The file of an agent, also of one that does not count."""
+    """The file of an agent, also of a disabled one."""
     wanted = same_name(name)
     entries = context.gen.agents.listing()
     for entry in sorted(entries, key=lambda each: bool(each.shadowed_by)):
@@ -218,7 +216,7 @@ def _entry(context: ServerContext, name: str) -> AgentEntry:
 
 
 def _folder(context: ServerContext, path: Path) -> Path | None:
-    """The folder of a file that may be written; no link leads there."""
+    """The folder of a file that may be edited; symbolic links are refused."""
     for folder in (context.gen.workspace.root / ".gen" / "agents", gen_home() / "agents"):
         if path.parent == folder and folder.resolve() == folder and path.suffix == ".md":
             return folder
@@ -226,21 +224,21 @@ def _folder(context: ServerContext, path: Path) -> Path | None:
 
 
 def _content(path: Path, brought: bool) -> bytes:
-    """What a file holds; one that a folder brought is read where it lies and nowhere else."""
+    """The content of a file; for one of the project, symbolic links are refused."""
     if brought and path.resolve() != path:
-        raise UserMistake(f"{path} is a link, or lies behind one; it is not read.")
+        raise UserMistake(f"{path} is a symbolic link, or behind one, and is not read.")
     try:
         with os.fdopen(os.open(path, _READ), "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
-                raise UserMistake(f"{path} is no file of at most {LARGEST:,} bytes.")
+                raise UserMistake(f"{path} is not a file of at most {LARGEST:,} bytes.")
             return file.read(LARGEST)
     except OSError as error:
         raise UserMistake(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def _replace(folder: Path, name: str, new: NewText) -> None:
-    """Put a whole new file in the place of one that is as whoever edits it saw it."""
+    """Replace a file atomically, if it is still the one that was read."""
     content = new.text.encode("utf-8", "replace")
     fresh = f".{secrets.token_hex(8)}.new"
     try:
@@ -248,7 +246,7 @@ def _replace(folder: Path, name: str, new: NewText) -> None:
         try:
             with os.fdopen(os.open(name, _READ, dir_fd=inside), "rb") as file:
                 if sha256(file.read(LARGEST + 1)).hexdigest() != new.sha256:
-                    raise HttpRefusal(409, f"{folder / name} has changed since; look at it again.")
+                    raise HttpRefusal(409, f"{folder / name} has changed meanwhile. Load it again.")
             with os.fdopen(os.open(fresh, _NEW, 0o644, dir_fd=inside), "wb") as file:
                 file.write(content)
             os.replace(fresh, name, src_dir_fd=inside, dst_dir_fd=inside)

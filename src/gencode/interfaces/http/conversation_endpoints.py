@@ -1,4 +1,4 @@
-"""Endpoints of the server: conversations by their addresses, and messages to them."""
+"""Endpoints for conversations: the list, and messages to an address."""
 
 from msgspec import Struct
 
@@ -11,7 +11,7 @@ from gencode.journal.store import TaskQuery
 
 
 class Chat(Struct, frozen=True):
-    """A conversation, and where it is spoken to: `channel:chat`, or `session:ID` when nobody named it."""
+    """A conversation and its address: `channel:chat`, or `session:ID` when it has no other."""
 
     address: str
     session: Outcome
@@ -33,14 +33,14 @@ class ChatPage(Struct, frozen=True):
 
 
 class NewMessage(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a person says; `agent` leads a conversation that begins with it (otherwise the main one)."""
+    """A message of a person; `agent` is for a new conversation (default: the main agent)."""
 
     text: Text
     agent: Name = ""
 
 
 class MessageReceipt(Struct, frozen=True, rename="camel"):
-    """A message was taken: its conversation, and whether a turn begins with it or an open one hears it."""
+    """The conversation of a message, and whether a turn begins with it or a running one reads it."""
 
     address: str
     session_id: str
@@ -48,7 +48,7 @@ class MessageReceipt(Struct, frozen=True, rename="camel"):
 
 
 @endpoint(
-    "GET /api/conversations", "view", "The conversations, newest first", query=ChatFilter, answer=ChatPage
+    "GET /api/conversations", "view", "List conversations, newest first", query=ChatFilter, answer=ChatPage
 )
 async def list_conversations(context: ServerContext, request: ApiRequest[ChatFilter, Nothing]) -> ChatPage:
     wanted = request.query
@@ -58,7 +58,7 @@ async def list_conversations(context: ServerContext, request: ApiRequest[ChatFil
     return ChatPage([Chat(_address(context, session.agent_id), session) for session in sessions], following)
 
 
-@endpoint("GET /api/conversations/{channel}/{chat:path}", "view", "One conversation", answer=Chat)
+@endpoint("GET /api/conversations/{channel}/{chat:path}", "view", "Get a conversation", answer=Chat)
 async def get_conversation(context: ServerContext, request: ApiRequest[Nothing, Nothing]) -> Chat:
     to = address(request.path["channel"], request.path["chat"])
     task = await context.inbox.session_of(to)
@@ -68,7 +68,7 @@ async def get_conversation(context: ServerContext, request: ApiRequest[Nothing, 
 @endpoint(
     "POST /api/conversations/{channel}/{chat:path}",
     "act",
-    "Say something in a conversation; the first message to an address begins one",
+    "Send a message to a conversation; the first message to an address begins one",
     body=NewMessage,
     answer=MessageReceipt,
     status=202,

@@ -36,20 +36,20 @@ WEB = "web"
 
 
 class WebChannel:
-    """Tells everybody who hears of all tasks; what nobody would hear waits in the outbox."""
+    """Sends to everybody who has the page open; without anybody messages stay in the outbox."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
     async def send(self, chat: str, text: str, mark: str) -> None:
-        """Say something in a chat of the page; the same mark is the same message."""
+        """Send a message to a chat of the page; the same mark is the same message."""
         if not self._hub.watched:
             raise ToolError("No page is open; the message is sent when one is.")
         self._hub.say("ChatMessage", {"address": f"{WEB}:{chat}", "text": text, "id": mark})
 
 
 def unreachable(channels: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """The channels of the settings whose url leads to no public address, as far as its text tells; why."""
+    """The channels of the settings whose URL is not a public address, with the reason."""
     found: dict[str, str] = {}
     for name, table in channels.items():
         try:
@@ -65,12 +65,12 @@ LOOK_SECONDS = 2.0
 FIRST_PAUSE = 30.0
 LONGEST_PAUSE = 3600.0
 SEEN_THERE = frozenset({SESSION, WEB, "cli", "terminal"})
-"""Channels whose people see the conversation itself."""
+"""Channels that show the conversation itself."""
 UNHEARD = TaskQuery(conversations=True, unheard=True)
 
 
 class ChatInbox:
-    """Hands messages to conversations, and looks after those whose turn is over."""
+    """Sends messages to conversations, and continues those whose turn is over."""
 
     def __init__(self, gen: GenCode, hub: Hub, chats: ChatAddresses, outbox: Outbox) -> None:
         self._gen = gen
@@ -80,7 +80,7 @@ class ChatInbox:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._pauses: dict[str, tuple[float, float]] = {}
         self._silent: dict[str, str] = {}
-        """Why the channels did not take the last message."""
+        """Why channels refused their last message."""
 
     async def message(self, to: Address, text: str, agent: str) -> tuple[str, bool]:
         """Send a message to a chat; its conversation, and whether that began a turn."""
@@ -135,17 +135,19 @@ class ChatInbox:
         return await self._gen.verbs.struck(StopResult(now, stops.hit))
 
     async def run(self, lock: Path) -> None:
-        """Look after every chat of this folder until cancelled; wait while another server does so."""
+        """Continue the conversations of this folder until cancelled; wait while another server does so."""
         with leader_lock(lock) as leadership:
-            while not leadership.acquire():
+            leads = leadership.acquire()
+            while not leads:
                 await asyncio.sleep(LOOK_SECONDS)
+                leads = leadership.acquire()
             self._hub.missed = True
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._hear_ends())
                 group.create_task(self._hear_letters())
 
     async def _hear_ends(self) -> None:
-        """Look after the chats of whose conversations, or agents, something was heard."""
+        """Continue conversations when they, or their background tasks, have news."""
         event: Event | None = None
         while True:
             try:
@@ -161,7 +163,7 @@ class ChatInbox:
             event = await self._hub.notable.get()
 
     async def _hear_letters(self) -> None:
-        """Begin a turn wherever a letter came to a conversation at rest; where that failed, again later."""
+        """Begin a turn where a message came to an idle conversation; retry later where that failed."""
         changes = self._gen.store.changes
         while True:
             seen = changes.count
@@ -212,7 +214,7 @@ class ChatInbox:
         return worth_a_turn(task, await self._gen.store.tasks(TaskQuery(parent=task.id)))
 
     async def _send_on(self, line: ChatAddress) -> None:
-        """Send the words of a conversation through the channel of its chat, each at least once."""
+        """Send the replies of a conversation through the channel of its chat, each at least once."""
         to = parse_address(line.address)
         if to.channel in SEEN_THERE or to.channel not in self._outbox.channels:
             return
@@ -227,7 +229,7 @@ class ChatInbox:
                     self._chats.bind(to, line.session, told)
 
     def _warn(self, to: Address, why: str) -> None:
-        """Say once why a channel takes nothing, until it takes something again."""
+        """Log once why a channel refuses messages, until it accepts one again."""
         if why and self._silent.get(to.channel) != why:
             log.warning("the channel %s refused a message, which is sent again later: %s", to.channel, why)
         self._silent[to.channel] = why
@@ -246,7 +248,7 @@ class ChatInbox:
         return agents.find(task.agent) if _led_by(task) else agents.main()
 
     async def session_of(self, to: Address) -> Task:
-        """The conversation behind an address."""
+        """The conversation of an address."""
         known = self._chats.find(to)
         if known is None:
             raise UnknownName("chat", str(to), [line.address for line in self._chats.all()][-20:])
@@ -254,7 +256,7 @@ class ChatInbox:
 
 
 def spoken(event: Event) -> str:
-    """What an agent says to the person in this fact; nothing while it still calls tools."""
+    """What an agent says to the person in this event; nothing while it still calls tools."""
     match event.fact:
         case MessageAdded(AssistantMessage(text=text, calls=())):
             return text.strip()

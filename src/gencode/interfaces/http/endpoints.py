@@ -92,7 +92,7 @@ class Endpoint:
         """Its operation id in the OpenAPI document."""
         return self.call.__name__
 
-    async def asked(self, context: "ServerContext", request: Request) -> Response:
+    async def respond(self, context: "ServerContext", request: Request) -> Response:
         """Decode a request, handle it, and encode the answer."""
         try:
             rights: frozenset[Right] = request.scope["rights"]

@@ -1,4 +1,4 @@
-"""One open event stream: first what was missed, then what happens, without a gap and nothing twice."""
+"""An open event stream: first what the client missed, then what happens, without gaps or repetition."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ CHUNK = 500
 
 
 class EventStream(Response):
-    """The facts of one task, or of all, after one of them; then what is new, for ever."""
+    """The events of one task, or of all, after a position; then new ones until the client disconnects."""
 
     media_type = "text/event-stream"
 
@@ -45,7 +45,7 @@ class EventStream(Response):
         brief: bool,
         states: bool,
     ) -> None:
-        """`states` tells the state of a task after its facts, too."""
+        """With `states` the state of a task follows its events."""
         super().__init__(headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._hub = hub
@@ -56,7 +56,7 @@ class EventStream(Response):
         self._states = states
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the client is gone, does not keep up, or the server ends."""
+        """Send until the client disconnects, does not keep up, or the server shuts down."""
         if len(self._hub) >= MOST_CLIENTS:
             await HttpRefusal(503, "Too many streams are open.").response()(scope, receive, send)
             return
@@ -84,7 +84,7 @@ class EventStream(Response):
                 each.cancel()
             await asyncio.wait(ends)
         if pump.done() and not pump.cancelled() and (trouble := pump.exception()):
-            log.warning("an event stream broke off: %s", trouble)
+            log.warning("an event stream failed: %s", trouble)
         if not client.slow:
             await _say_goodbye(client, send)
         elif wire is not None:  # what waits for it would otherwise be kept until it reads or is gone
@@ -101,7 +101,7 @@ class EventStream(Response):
             await _body(send, await client.more(wire))
 
     async def _missed(self, upto: LogPosition | None) -> AsyncGenerator[bytes, None]:
-        """What was written before the client joined and it has not seen, and where that leaves it."""
+        """What the client has missed, and the id where that ends."""
         last = upto.place if upto else 0
         if self._task:
             seq = self._after.seq if self._after and self._after.task == self._task else 0
@@ -129,10 +129,10 @@ class EventStream(Response):
         return await self._chronicle.mark(cursor.task, cursor.seq) if cursor.task else None
 
     async def _check_known(self) -> None:
-        """Read as far as the client has; another server may have been quicker."""
+        """Read at least as far as the client; another server may have been quicker."""
         mark = await self._place(self._after) if self._after else None
         if mark is not None and not await self._hub.reach(mark.place):
-            raise HttpRefusal(503, "This server has not read that far yet; come again.")
+            raise HttpRefusal(503, "This server has not read that far yet. Try again.")
 
     async def _framed(self, found: list[LogEntry]) -> bytes:
         parents = self._hub.parents
@@ -141,7 +141,7 @@ class EventStream(Response):
         )
 
     async def _framed_states(self, tasks: Iterable[str]) -> bytes:
-        """What these tasks are now, where the client wants that."""
+        """The states of these tasks, if the client wants them."""
         states = await self._hub.states.named(tasks) if self._states else ()
         return b"".join([state_frame(each) for each in states])
 

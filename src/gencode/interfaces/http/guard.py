@@ -103,7 +103,7 @@ def _read_token(path: Path) -> str:
     token = text.decode("ascii", "replace").strip()
     if not SHORTEST <= len(token) <= LONGEST or not all(each.isalnum() or each in "-_" for each in token):
         raise UserMistake(
-            f"{path} has no token ({SHORTEST} to {LONGEST} letters, digits, - and _). Delete it to create one."
+            f"{path} has no token of {SHORTEST} to {LONGEST} letters, digits, - and _. Delete it."
         )
     return token
 
@@ -178,7 +178,7 @@ class HttpRefusal(GenCodeError):
 
 
 class Guard:
-    """Checks the host, origin, size and token of every request. `hosts` are names of this server, with ports."""
+    """Checks host, origin, size and token of every request; `hosts` are names of the server with ports."""
 
     def __init__(self, app: ASGIApp, keys: AccessTokens, hosts: Iterable[str], cookie: str) -> None:
         self._app = app
@@ -215,7 +215,7 @@ class Guard:
         if by_cookie and method not in SAFE and not _is_own(headers):
             raise HttpRefusal(
                 403,
-                "Requests that change something need the token as Authorization: Bearer, or come from the page.",
+                "A change with the cookie has to come from the page. Use Authorization: Bearer.",
             )
         scope["rights"] = rights
         return self._app

@@ -167,7 +167,7 @@ class ListenOptions(Struct, frozen=True):
             note(EXPOSED.format(host=self.host))
 
 
-class UvicornServer(uvicorn.UvicornServer):
+class UvicornServer(uvicorn.Server):
     """uvicorn without its signal handlers."""
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Endpoints of the server: the questions that wait for a person, and the answers."""
+"""Endpoints for pending questions and their answers."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -14,8 +14,8 @@ from gencode.interfaces.http.guard import HttpRefusal
 from gencode.questions.question_desk import PendingQuestion
 
 GONE = (
-    "This question waits no more: it was answered, or its agent has ended. Your answer does not count; "
-    "GET /api/questions has those that wait."
+    "This question is no longer pending: it was answered, or its agent has finished. The answer was not "
+    "used. GET /api/questions lists pending questions."
 )
 
 
@@ -49,13 +49,13 @@ class OpenQuestion(Struct, frozen=True):
 
 
 class QuestionsPage(Struct, frozen=True):
-    """The questions that wait, the oldest first."""
+    """The pending questions, the oldest first."""
 
     questions: list[OpenQuestion]
 
 
 class NewAnswer(Struct, frozen=True, forbid_unknown_fields=True):
-    """Yes or no, how far a yes reaches, whether a command may use the network; `words` answer inquiries."""
+    """Approve or decline, for how long, with or without the network; `words` answer inquiries."""
 
     allow: bool
     reach: Reach = "call"
@@ -70,7 +70,7 @@ class AnsweredQuestion(Struct, frozen=True):
     number: int
 
 
-@endpoint("GET /api/questions", "view", "The questions that wait for a person", answer=QuestionsPage)
+@endpoint("GET /api/questions", "view", "List pending questions", answer=QuestionsPage)
 async def list_questions(context: ServerContext, request: ApiRequest[Nothing, Nothing]) -> QuestionsPage:
     return QuestionsPage([_open(each) for each in context.desk.waiting()])
 
@@ -120,7 +120,7 @@ def _stamped(moment: float) -> str:
 
 
 def _waiting(context: ServerContext, number: str) -> PendingQuestion:
-    """The question of this number; one that was answered, or that an earlier server asked, is gone."""
+    """The pending question with this number; 404 for one that was answered or is of an earlier server."""
     for each in context.desk.waiting():
         if str(each.number) == number:
             return each

@@ -134,7 +134,7 @@ class HttpServer:
         """Stop serving and shut down in order."""
         self._ended.set()
 
-    def _tell(self) -> None:
+    def _print_addresses(self) -> None:
         """Print the address with the token as the first line, so that programs can read it."""
         url = self._listen.url(self.port)
         keys = self._listen.keys

@@ -1,4 +1,4 @@
-"""Endpoints of the server: how it is, which models and tools there are, and what was spent."""
+"""Endpoints for health, models, tools, usage and the budget of conversations."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ from gencode.tasks.task_queries import spent_by
 
 
 class Health(Struct, frozen=True, rename="camel"):
-    """How the server is, and what whoever asks may do."""
+    """The state of the server, and the rights of the token."""
 
     status: str
     version: str
@@ -39,14 +39,14 @@ class Health(Struct, frozen=True, rename="camel"):
 
 
 class ModelsPage(Struct, frozen=True):
-    """The model that leads conversations, and what every name stands for."""
+    """The model of the main agent, and what every model name stands for."""
 
     main: ModelLine
     models: list[ModelLine]
 
 
 class ToolLine(Struct, frozen=True, rename="camel"):
-    """One tool: what it may do, where it comes from, and what it takes."""
+    """A tool: its effect, source and parameters."""
 
     name: str
     aliases: list[str]
@@ -58,13 +58,13 @@ class ToolLine(Struct, frozen=True, rename="camel"):
 
 
 class ToolsPage(Struct, frozen=True):
-    """Every tool there is."""
+    """All tools."""
 
     tools: list[ToolLine]
 
 
 class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Over how many hours back, in pieces of how many minutes; or what one task and all below it spent."""
+    """The last hours, in periods of so many minutes; or one task with its subagents."""
 
     hours: Annotated[int, Meta(ge=1, le=24 * 31)] = 24
     minutes: Annotated[int, Meta(ge=1, le=1440)] = 10
@@ -73,7 +73,7 @@ class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class UsagePeriod(Struct, frozen=True):
-    """What the models of all agents used in a piece of time that began at `since`."""
+    """What all agents used in a period that began at `since`."""
 
     since: str
     usage: Usage
@@ -102,7 +102,7 @@ class ConversationBudget(Struct, frozen=True):
     lasts: Literal["until the server ends"] = "until the server ends"
 
 
-@endpoint("GET /api/health", "view", "How the server is, and what this token may do", answer=Health)
+@endpoint("GET /api/health", "view", "Get the state of the server and the rights of the token", answer=Health)
 async def get_health(context: ServerContext, request: ApiRequest[Nothing, Nothing]) -> Health:
     gen = context.gen
     return Health(
@@ -119,14 +119,14 @@ async def get_health(context: ServerContext, request: ApiRequest[Nothing, Nothin
     )
 
 
-@endpoint("GET /api/models", "view", "The models, and how names resolve", answer=ModelsPage)
+@endpoint("GET /api/models", "view", "List models, and how names resolve", answer=ModelsPage)
 async def list_models(context: ServerContext, request: ApiRequest[Nothing, Nothing]) -> ModelsPage:
     return ModelsPage(
         main_model(context.gen), [_model(context.gen, name) for name in context.gen.models.names()]
     )
 
 
-@endpoint("GET /api/tools", "view", "The tools", answer=ToolsPage)
+@endpoint("GET /api/tools", "view", "List tools", answer=ToolsPage)
 async def list_tools(context: ServerContext, request: ApiRequest[Nothing, Nothing]) -> ToolsPage:
     return ToolsPage(
         [
@@ -144,7 +144,7 @@ async def list_tools(context: ServerContext, request: ApiRequest[Nothing, Nothin
     )
 
 
-@endpoint("GET /api/usage", "view", "What was spent, and what may be", query=UsageQuery, answer=Spending)
+@endpoint("GET /api/usage", "view", "Get usage over time, and the budget", query=UsageQuery, answer=Spending)
 async def get_usage(context: ServerContext, request: ApiRequest[UsageQuery, Nothing]) -> Spending:
     wanted = request.query
     cwd = None if wanted.all else str(context.gen.workspace.cwd)
@@ -164,7 +164,7 @@ async def get_usage(context: ServerContext, request: ApiRequest[UsageQuery, Noth
 @endpoint(
     "PUT /api/budget",
     "act",
-    "Bound what each conversation may spend, also those at work, until the server ends",
+    "Set the budget of every conversation, also of running ones, until the server stops",
     body=BudgetLimits,
     answer=ConversationBudget,
 )
@@ -179,7 +179,7 @@ async def set_budget(
 
 
 def _pieces(minutes: Iterable[tuple[str, Usage]], seconds: int) -> list[UsagePeriod]:
-    """What was used minute by minute, in pieces of so many seconds."""
+    """What was used per minute, in periods of so many seconds."""
     sums: defaultdict[int, Usage] = defaultdict(Usage)
     for minute, usage in minutes:
         with suppress(ValueError):  # a hand may have been in the file
@@ -191,10 +191,10 @@ def _pieces(minutes: Iterable[tuple[str, Usage]], seconds: int) -> list[UsagePer
 
 
 def _model(gen: GenCode, name: str) -> ModelLine:
-    """What a name stands for, if it stands for anything by itself."""
+    """What a model name stands for, if it stands for a model by itself."""
     about = gen.switchboard.about(name.removesuffix("/MODEL")) if name.endswith("/MODEL") else ""
     if about or name in ("inherit", "scripted:FILE"):
-        return ModelLine(name, None, about or "stands for no model by itself")
+        return ModelLine(name, None, about or "is not a model by itself")
     try:
         model = gen.models.resolve(name).name
     except UserMistake as mistake:

@@ -1,4 +1,4 @@
-"""Endpoints of the server: tasks as they are and were."""
+"""Endpoints for tasks: lists, states, transcripts, events and streams, and everything that acts on a task."""
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
@@ -73,7 +73,7 @@ def about_task(
     body: type[B] | None = None,
     status: int = 200,
 ) -> Callable[[Callable[[ServerContext, Task, ApiRequest[Q, B]], Awaitable[object]]], Endpoint]:
-    """Make an endpoint of a function that takes the task of its path; `what` is its method and last word."""
+    """Make an endpoint of a function that takes the task of its path; `what` is method and last segment."""
     method, _, verb = what.partition(" ")
     path = f"{method} /api/tasks/{{id}}{f'/{verb}' if verb else ''}"
 
@@ -88,20 +88,20 @@ def about_task(
 
 
 async def page_of(context: ServerContext, query: TaskQuery, limit: int) -> tuple[list[Outcome], str | None]:
-    """The newest tasks that match, newest first, and the one before which the next page begins."""
+    """A page of matching tasks, newest first, and the id before which the next page begins."""
     page, following = await tasks_on(context, query, limit)
     return await context.gen.records.outcomes(page), following
 
 
 async def tasks_on(context: ServerContext, query: TaskQuery, limit: int) -> tuple[list[Task], str | None]:
-    """The same as they were folded."""
+    """The same as folded tasks."""
     tasks = await context.gen.store.tasks(replace(query, limit=limit + 1))
     page = tasks[::-1][:limit]
     return page, page[-1].id if len(tasks) > limit else None
 
 
 async def below(context: ServerContext, root: Task) -> tuple[list[Task], int]:
-    """A task and everything below it, up to so many, and how many more there are at least."""
+    """A task and its subagents, up to a limit, and at least how many more there are."""
     family = {root.id: root}
     waiting = [root.id]
     more = 0
@@ -117,9 +117,7 @@ async def below(context: ServerContext, root: Task) -> tuple[list[Task], int]:
     return list(family.values()), more
 
 
-@endpoint(
-    "GET /api/tasks", "view", "The tasks, newest first, a page at a time", query=TaskFilter, answer=TaskPage
-)
+@endpoint("GET /api/tasks", "view", "List tasks, newest first", query=TaskFilter, answer=TaskPage)
 async def list_tasks(context: ServerContext, request: ApiRequest[TaskFilter, Nothing]) -> TaskPage:
     wanted = request.query
     cursor = str(context.hub.cursor)
@@ -138,7 +136,7 @@ async def list_tasks(context: ServerContext, request: ApiRequest[TaskFilter, Not
 @endpoint(
     "GET /api/states",
     "view",
-    "The states of tasks, newest first, in the shape of the stream",
+    "List the states of tasks, newest first, in the shape of the stream",
     query=StateFilter,
     answer=StatePage,
 )
@@ -159,7 +157,7 @@ async def list_states(context: ServerContext, request: ApiRequest[StateFilter, N
 @endpoint(
     "GET /api/times",
     "view",
-    "When tasks were queued, worked, and waited for agents or for a person",
+    "List when tasks were queued, worked, and waited for agents or for a person",
     query=TimesFilter,
     answer=TimesPage,
 )
@@ -180,7 +178,7 @@ async def list_times(context: ServerContext, request: ApiRequest[TimesFilter, No
 @about_task(
     "GET",
     "view",
-    "One task, as it is or was after a fact; the beginning of its id is enough",
+    "Get a task, as it is or was after an event; the beginning of its id is enough",
     query=TaskAt,
     answer=Outcome,
 )
@@ -190,11 +188,11 @@ async def get_task(context: ServerContext, task: Task, request: ApiRequest[TaskA
     found = await context.gen.store.events(task.id)
     then = replay(event for event in found if (event.seq or 0) <= request.query.at)
     if then is None or then.seq != request.query.at:
-        raise HttpRefusal(404, f"Task {task.id} has no fact {request.query.at}; its last one is {task.seq}.")
+        raise HttpRefusal(404, f"Task {task.id} has no event {request.query.at}; its last one is {task.seq}.")
     return context.gen.watch.outcome(then)
 
 
-@about_task("GET tree", "view", "A task and everything below it", answer=TaskSubtree)
+@about_task("GET tree", "view", "Get a task and its subagents", answer=TaskSubtree)
 async def get_tree(context: ServerContext, task: Task, request: ApiRequest[Nothing, Nothing]) -> TaskSubtree:
     family, more = await below(context, task)
     return TaskSubtree(await context.gen.records.outcomes(family), more)
@@ -203,7 +201,7 @@ async def get_tree(context: ServerContext, task: Task, request: ApiRequest[Nothi
 @about_task(
     "GET output",
     "view",
-    "The result of a task, or one page of it, once it has ended or the time is up",
+    "Get the result of a task, or one page of it; optionally wait for its end",
     query=OutputQuery,
     answer=TaskOutput,
 )
@@ -225,7 +223,7 @@ async def get_output(
 @about_task(
     "GET transcript",
     "view",
-    "A task with its messages and the gate's decisions about their calls, a part at a time",
+    "Get the messages of a task and the decisions about their calls",
     query=TranscriptQuery,
     answer=TaskTranscript,
 )
@@ -243,13 +241,13 @@ async def get_transcript(
     return widened(TaskTranscript, outcome, start=start, total=len(said))
 
 
-@about_task("GET events", "view", "The facts of a task, a part at a time", query=EventQuery, answer=EventPage)
+@about_task("GET events", "view", "List the events of a task", query=EventQuery, answer=EventPage)
 async def get_events(
     context: ServerContext, task: Task, request: ApiRequest[EventQuery, Nothing]
 ) -> EventPage:
     wanted = request.query
     if wanted.after is not None and wanted.before is not None:
-        raise UserMistake("Say either after or before, not both.")
+        raise UserMistake("Use either after or before, not both.")
     if wanted.before is not None:
         facts = await context.gen.store.chronicle.before(task.id, wanted.before, wanted.limit)
     else:
@@ -260,7 +258,7 @@ async def get_events(
 @about_task(
     "GET replay",
     "view",
-    "A task and everything below it again from the journal, without a model",
+    "Replay a task and its subagents from the journal, without a model",
     query=ReplayQuery,
     answer=TaskReplay,
 )
@@ -288,7 +286,11 @@ async def _compared(context: ServerContext, one: Task, against: str) -> Compared
 
 
 @about_task(
-    "GET hits", "view", "What a verb would hit at this moment", query=ActionQuery, answer=AffectedTasks
+    "GET hits",
+    "view",
+    "List the tasks that an action would affect now",
+    query=ActionQuery,
+    answer=AffectedTasks,
 )
 async def get_hits(
     context: ServerContext, task: Task, request: ApiRequest[ActionQuery, Nothing]
@@ -300,7 +302,7 @@ async def get_hits(
 @about_task(
     "GET stream",
     "view",
-    "The facts of a task from its first one, or the one after Last-Event-ID, as they are written",
+    "Stream the events of a task, from the first or after Last-Event-ID",
     query=StreamQuery,
     answer=EventStream,
 )
@@ -314,7 +316,7 @@ async def stream_task(
 @endpoint(
     "GET /api/stream",
     "view",
-    "The facts of all tasks from now on, or those after Last-Event-ID, as they are written",
+    "Stream the events of all tasks, from now on or after Last-Event-ID",
     query=StreamQuery,
     answer=EventStream,
 )
@@ -325,7 +327,7 @@ async def stream_all(context: ServerContext, request: ApiRequest[StreamQuery, No
 @endpoint(
     "GET /api/events",
     "view",
-    "The facts of all tasks in the order of the commits, a part at a time",
+    "List the events of all tasks in the order of the commits",
     query=AllEventsQuery,
     answer=AllEventsPage,
 )
@@ -338,13 +340,13 @@ async def list_events(context: ServerContext, request: ApiRequest[AllEventsQuery
     mark = await chronicle.mark(cursor.task, cursor.seq) if cursor.task else None
     facts = await chronicle.after(mark, most=wanted.limit) if mark or not cursor.task else None
     if facts is None:
-        raise HttpRefusal(410, f"The fact {cursor} is not there any more; begin anew, without after.")
+        raise HttpRefusal(410, f"The event {cursor} was deleted. Start again without after.")
     last = cursor_of(facts[-1].mark) if facts else cursor
     return AllEventsPage(await _told(context, facts), str(last), len(facts) == wanted.limit)
 
 
 async def _told(context: ServerContext, facts: Sequence[LogEntry]) -> list[dict[str, Any]]:
-    """Facts in the shape of the stream, without those that cannot be read."""
+    """Events in the shape of the stream, without those that cannot be read."""
     return [wire(event, await context.hub.parents.of(event)) for _, event in facts if event is not None]
 
 
@@ -364,11 +366,11 @@ def _begins(request: ApiRequest[StreamQuery, Nothing]) -> Cursor | None:
 def _cursor(text: str) -> Cursor:
     cursor = read_cursor(text)
     if cursor is None:
-        raise HttpRefusal(400, f"{text[:40]!r} is no id of an event; it is like 9f3a1c2e:17.")
+        raise HttpRefusal(400, f"{text[:40]!r} is not the id of an event, such as 9f3a1c2e:17.")
     return cursor
 
 
-@endpoint("POST /api/tasks", "act", "Send one agent", body=StartRequest, answer=Outcome, status=201)
+@endpoint("POST /api/tasks", "act", "Start a task", body=StartRequest, answer=Outcome, status=201)
 async def start_task(context: ServerContext, request: ApiRequest[Nothing, StartRequest]) -> Outcome:
     wanted = request.body.request()
     if request.body.detached:
@@ -379,7 +381,7 @@ async def start_task(context: ServerContext, request: ApiRequest[Nothing, StartR
 @about_task(
     "POST stop",
     "act",
-    "Stop a task and the work it waits for; what it said is kept",
+    "Stop a task and the subagents it waits for; what it said is kept",
     body=StopRequest,
     answer=StoppedTask,
 )
@@ -394,7 +396,7 @@ async def stop_task(
 @about_task(
     "POST interrupt",
     "act",
-    "Cut what a task does at this moment; it goes on from there, a conversation with what was said to it",
+    "Interrupt the current step of a task, which continues from there; or the turn of a conversation",
     body=InterruptRequest,
     answer=InterruptedTask,
 )
@@ -409,7 +411,7 @@ async def interrupt_task(
 @about_task(
     "POST send",
     "act",
-    "Say something to a task: a running one hears it before its next reply, another is woken by it",
+    "Send a message to a task: a running one reads it before its next reply, a finished one is resumed",
     body=MessageRequest,
     answer=SteeredTask,
 )
@@ -426,7 +428,7 @@ async def send_to_task(
 @about_task(
     "POST resume",
     "act",
-    "Go on with a task: the same agent, folder, transcript and permissions",
+    "Resume a task with the same agent, folder, transcript and permissions",
     body=ResumeRequest,
     answer=Outcome,
 )
@@ -440,7 +442,7 @@ async def resume_task(
 @about_task(
     "POST fork",
     "act",
-    "Begin a new task with what another one knew at some point",
+    "Fork a task: start a new one with what this one knew after an event",
     body=ForkRequest,
     answer=Outcome,
     status=201,
@@ -453,7 +455,7 @@ async def fork_task(context: ServerContext, task: Task, request: ApiRequest[Noth
 @about_task(
     "POST background",
     "act",
-    "Let the agent that waits for a task go on without it",
+    "Move a task to the background: its parent continues without waiting",
     body=Nothing,
     answer=Outcome,
 )
@@ -466,7 +468,7 @@ async def send_to_background(
 @about_task(
     "PUT budget",
     "act",
-    "Let a task spend another budget from now on, never more than is left above it",
+    "Set the budget of a task, at most what is left of the budgets above it",
     body=BudgetLimits,
     answer=BudgetReport,
 )

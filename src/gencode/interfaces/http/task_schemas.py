@@ -1,4 +1,4 @@
-"""What is said and answered about tasks, as types: they read requests, write answers and are the document."""
+"""The types of requests and answers about tasks; they are also the schemas of the OpenAPI document."""
 
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -22,11 +22,11 @@ Money = Annotated[float, Meta(gt=0, le=MOST)]
 Kind = TypeVar("Kind", bound=Outcome)
 FILES = ("scripted:", "local/")
 PASSED_ON = frozenset(field.name for field in structs.fields(TaskRequest))
-"""What of a wish is part of a TaskRequest under the same name."""
+"""The options that a TaskRequest has under the same name."""
 
 
 class BudgetLimits(Struct, frozen=True, forbid_unknown_fields=True):
-    """How much work may cost, with everything below it."""
+    """A budget: what a task may use together with its subagents."""
 
     turns: Amount | None = None
     tokens: Amount | None = None
@@ -35,12 +35,12 @@ class BudgetLimits(Struct, frozen=True, forbid_unknown_fields=True):
     spawns: Number | None = None
 
     def budget(self) -> Budget:
-        """The same as a TaskRequest."""
+        """The budget of these limits."""
         return Budget(**structs.asdict(self))
 
 
 class RunOptions(Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
-    """What an agent is to do, on which model, in how many turns, for how much."""
+    """What an agent should do, on which model, in how many turns, with which budget."""
 
     prompt: Text
     model: Name = ""
@@ -48,25 +48,25 @@ class RunOptions(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"
     budget: BudgetLimits = BudgetLimits()
 
     def request(self, **more: Any) -> TaskRequest:
-        """The same as a TaskRequest; a model that would be a file of this machine cannot be named."""
+        """The options as a TaskRequest; a model that is a file of this machine is refused."""
         if self.model.strip().casefold().startswith(FILES):
-            raise UserMistake("A model that is a file cannot be named over HTTP; start gen serve with it.")
+            raise UserMistake("A model that is a file cannot be chosen over HTTP. Start gen serve with it.")
         own = {name: getattr(self, name) for name in self.__struct_fields__ if name in PASSED_ON}
         said: dict[str, Any] = {"agent": "", **own, "budget": self.budget.budget(), **more}
         return TaskRequest(**said)
 
 
 class ResumeRequest(RunOptions, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
-    """What an earlier task is to do now, and what its result has to fit from now on."""
+    """What an earlier task should do now, and the schema of its result from now on."""
 
     output_schema: dict[str, Any] | None = None
 
 
 class StartRequest(RunOptions, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
-    """One agent to be sent. Its permissions are those of the server: nobody widens them over HTTP.
+    """A new task of an agent. Its permissions are those of the server; HTTP cannot widen them.
 
-    With `background` it works as one that nobody waits for; `detached` it has a process of its own, which
-    outlives the server.
+    With `background` nobody waits for it; with `detached` it has a process of its own, which outlives the
+    server.
     """
 
     agent: Name
@@ -78,7 +78,7 @@ class StartRequest(RunOptions, frozen=True, forbid_unknown_fields=True, rename="
 
 
 class ForkRequest(RunOptions, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
-    """What a copy of a task, that begins after the fact number `at`, is to do instead."""
+    """What a fork of a task should do instead; it starts after the event with the number `at`."""
 
     at: Number | None = None
     description: Name = ""
@@ -87,19 +87,19 @@ class ForkRequest(RunOptions, frozen=True, forbid_unknown_fields=True, rename="c
 
 
 class MessageRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """A word to a task."""
+    """A message to a task."""
 
     message: Text
 
 
 class InterruptRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a task should know when it goes on after it was interrupted."""
+    """What a task should know when it continues after an interrupt."""
 
     message: Text = ""
 
 
 class StopRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """How a task ends: at once (`stop` is `abort`), after a last word, or with everything below it."""
+    """At once (`abort` or `stop`), after a last report (`keep`), or with all subagents (`tree`)."""
 
     how: Literal["abort", "stop", "keep", "tree"] = "abort"
 
@@ -149,19 +149,19 @@ class TimesFilter(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TimesPage(Struct, frozen=True):
-    """What tasks did when."""
+    """When tasks were queued, worked and waited."""
 
     tasks: list[TaskTimes]
 
 
 class TaskAt(Struct, frozen=True, forbid_unknown_fields=True):
-    """After which of its facts a task is shown; without a number, as it is now."""
+    """After which of its events a task is shown; without a number, as it is now."""
 
     at: Annotated[int, Meta(ge=1, le=2**53)] | None = None
 
 
 class TaskSubtree(Struct, frozen=True):
-    """A task and everything below it, parents before children; `more` are not shown."""
+    """A task and its subagents, parents before children; `more` are left out."""
 
     tasks: list[Outcome]
     more: int
@@ -176,32 +176,32 @@ class OutputQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TaskOutput(Outcome, frozen=True, rename="camel"):
-    """A task whose result is one page of it, or all."""
+    """A task whose result is one page, or all of it."""
 
     page: int = 1
     pages: int = 1
 
 
 class StoppedTask(Outcome, frozen=True, rename="camel"):
-    """A task after a stop, and every task that the stop ended."""
+    """A task after a stop, and all tasks that were stopped."""
 
     stopped: tuple[str, ...] = ()
 
 
 class InterruptedTask(Outcome, frozen=True, rename="camel"):
-    """A task after it was cut, and every task that this hit."""
+    """A task after an interrupt, and all tasks that were interrupted."""
 
     interrupted: tuple[str, ...] = ()
 
 
 class SteeredTask(Outcome, frozen=True, rename="camel"):
-    """A task that was spoken to, and whether that woke it."""
+    """A task after a message to it, and whether the message resumed it."""
 
     woken: bool = False
 
 
 class BudgetReport(Struct, frozen=True, rename="camel"):
-    """What a task may spend with everything below it, and what it has spent."""
+    """The budget of a task with its subagents, and what they have used."""
 
     agent_id: str
     budget: Budget
@@ -209,7 +209,7 @@ class BudgetReport(Struct, frozen=True, rename="camel"):
 
 
 class EventQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Facts after a number, or the last ones before one."""
+    """Events after a number, or the last ones before one."""
 
     after: Number | None = None
     before: Number | None = None
@@ -217,21 +217,21 @@ class EventQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EventPage(Struct, frozen=True):
-    """Facts in order, in the shape of the stream; `last` is the number of the task's newest fact."""
+    """Events in order, in the shape of the stream; `last` is the number of the task's newest event."""
 
     events: list[dict[str, Any]]
     last: int
 
 
 class AllEventsQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Facts of all tasks after an id of the stream; without one, the newest id and no facts."""
+    """Events of all tasks after an id of the stream; without one, the newest id and no events."""
 
     after: Name | None = None
     limit: Limit = 100
 
 
 class AllEventsPage(Struct, frozen=True):
-    """Facts of all tasks in the order of the commits; `cursor` is where the next page begins."""
+    """Events of all tasks in the order of the commits; `cursor` is where the next page begins."""
 
     events: list[dict[str, Any]]
     cursor: str
@@ -239,14 +239,14 @@ class AllEventsPage(Struct, frozen=True):
 
 
 class TranscriptQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which messages: `limit` of them from number `start`, counted from 0; without it the last ones."""
+    """Which messages: `limit` of them from number `start` (the first is 0), or the last ones."""
 
     start: Number | None = None
     limit: Limit = 200
 
 
 class TaskTranscript(Outcome, frozen=True, rename="camel"):
-    """A task with its messages from number `start` on, of `total`, and the gate's decisions about them."""
+    """A task with its messages from number `start` on, of `total`, and the decisions about their calls."""
 
     start: int = 0
     total: int = 0
@@ -261,7 +261,7 @@ class ReplayQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Compared(Struct, frozen=True):
-    """Another run beside this one: whether they are alike, and where they went apart."""
+    """A comparison with another task: whether both ran alike, and where they differ."""
 
     other: str
     same: bool
@@ -269,7 +269,7 @@ class Compared(Struct, frozen=True):
 
 
 class TaskReplay(Struct, frozen=True):
-    """A task played again from the journal: `same` when its facts tell exactly the stored state."""
+    """A task replayed from the journal: `same` when the replay matches the stored state."""
 
     task: Outcome
     events: list[dict[str, Any]]
@@ -279,19 +279,19 @@ class TaskReplay(Struct, frozen=True):
 
 
 class ActionQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """What would be done; `abort` is `stop`."""
+    """What to do with a task; `abort` is `stop`."""
 
     verb: Literal["interrupt", "steer", "keep", "stop", "abort", "tree"] = "stop"
 
 
 class AffectedTasks(Struct, frozen=True):
-    """The tasks that a verb would hit at this moment, the task itself first."""
+    """The tasks that an action would affect now, the task itself first."""
 
     tasks: list[Outcome]
 
 
 class StreamQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """After which id the stream begins (Last-Event-ID wins), whether texts are cut, and states are told."""
+    """After which id the stream starts (Last-Event-ID wins), whether texts are cut, and states are sent."""
 
     after: Name | None = None
     brief: bool = False
@@ -299,6 +299,6 @@ class StreamQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def widened(kind: type[Kind], outcome: Outcome, **more: Any) -> Kind:
-    """A task in its public shape, with more fields."""
+    """A task in its public shape with further fields."""
     own = {name: getattr(outcome, name) for name in Outcome.__struct_fields__}
     return kind(**own, **more)
