@@ -143,7 +143,7 @@ async def test_another_address_is_said_to_be_one(tmp_path: Path) -> None:
             answer = await server.client.ask("GET", "/api/health", headers={"Host": host})
             assert answer.status == status
         _, _, err = await server.stop(signal.SIGTERM)
-        assert "0.0.0.0" in err and "--allow-host" in err
+        assert "not encrypted" in err and "--allow-host" in err
 
 
 async def test_a_server_of_every_address_is_asked_under_each_in_numbers(tmp_path: Path) -> None:

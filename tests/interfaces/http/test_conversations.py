@@ -166,7 +166,7 @@ async def test_a_channel_that_takes_nothing_is_named_once(
             return len(await site.gen.store.tray.outgoing())
 
         await eventually(waiting, 2)
-    told = [each.getMessage() for each in caplog.records if "took no message" in each.getMessage()]
+    told = [each.getMessage() for each in caplog.records if "refused a message" in each.getMessage()]
     assert len(told) == 1 and "127.0.0.1 is no public address" in told[0]
 
 
