@@ -9,18 +9,17 @@ from msgspec import Struct
 
 from gencode.agent.models import Model
 from gencode.budgets.limits import Spent
-from gencode.core.budget import Budget
+from gencode.core.budget import Budget, Price
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome
-from gencode.core.prices import Price
-from gencode.core.reasons import StopCause
+from gencode.core.status import StopCause
 from gencode.core.task import Task
+from gencode.journal.change_notifier import ChangeNotifier
 from gencode.journal.dispatch import MissingWorker, SharedJournal
 from gencode.journal.folder_snapshot import SnapshotStore
 from gencode.journal.global_log import GlobalLog
 from gencode.journal.store import Ownership, PostedMessage, Store, TaskQuery
-from gencode.journal.store_changes import ChangeNotifier
-from gencode.tasks import task_queries
+from gencode.tasks import queries
 from gencode.tasks.crash_recovery import close_unclaimed
 from gencode.tasks.history import ReplayedTasks
 from gencode.tasks.leave_worktree import at_work
@@ -79,7 +78,7 @@ class History:
 
     async def below(self, task: str) -> list[Task]:
         """All subagents below a task, parents before children."""
-        return await task_queries.below(self._parts.store, task)
+        return await queries.below(self._parts.store, task)
 
     async def outcome(self, task: Task) -> Outcome:
         """A task in its public shape; its output file is completed first."""
@@ -125,7 +124,7 @@ class History:
 
     async def unread(self, task: str) -> list[PostedMessage]:
         """The messages that were sent to a task and that it has not read yet."""
-        return await self._parts.store.waiting(task)
+        return await self._parts.store.unread_messages(task)
 
     async def unresponsive(self) -> Mapping[str, Ownership]:
         """Which process has each task whose process hangs or is suspended, by the ids of the tasks."""
@@ -133,12 +132,12 @@ class History:
 
     async def spent(self, task: str) -> Spent:
         """What a task and everything below it have cost so far."""
-        return await task_queries.spent_by(self._parts.store, task)
+        return await queries.spent_by(self._parts.store, task)
 
     @property
     def log(self) -> GlobalLog:
         """The events of all tasks in the order in which they were committed."""
-        return self._parts.store.chronicle
+        return self._parts.store.global_log
 
     @property
     def changes(self) -> ChangeNotifier:
@@ -264,9 +263,9 @@ class Workers:
         """What agents have changed on other machines."""
         return self._dispatch.parcels
 
-    async def outlook(self, task: str) -> MissingWorker | None:
+    async def missing_worker(self, task: str) -> MissingWorker | None:
         """What a task waits for; None if a worker has begun with it."""
-        return await self._dispatch.outlook(task)
+        return await self._dispatch.missing_worker(task)
 
     async def close_unclaimed(self, task: str, why: str) -> bool:
         """Time out a task that no worker could take; False if one has it by now."""

@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gencode.core.events import Event, TaskCreated, TaskEnded, TaskStarted, kind_of, settle
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import replay
 from gencode.journal.store import Ownership, TaskQuery, TaskSignal
 from gencode.stores.sqlite import SqliteStore
@@ -58,7 +57,7 @@ async def test_an_older_database_is_brought_up_to_date_and_keeps_its_tasks(path:
     assert await everything(store, "aaaaaaaa") == (events, replay(events))
     [owned] = await store.owned()
     assert replace(owned, silent=0.0) == Ownership("bbbbbbbb", "me", over=True)
-    assert await store.asked("me") == [("bbbbbbbb", TaskSignal.BACKGROUND)]
+    assert await store.signals("me") == [("bbbbbbbb", TaskSignal.BACKGROUND)]
     await store.close()
     assert migrate(path) == Migration(VERSION, VERSION)
 
@@ -72,7 +71,7 @@ async def test_the_tasks_of_an_older_database_can_be_written_to(path: Path, vers
         1,
         2,
     ]
-    assert [(letter.task, letter.number) for letter in await store.letters("me")] == [
+    assert [(letter.task, letter.number) for letter in await store.posted_messages("me")] == [
         ("bbbbbbbb", 1),
         ("bbbbbbbb", 2),
     ]

@@ -14,9 +14,8 @@ import pytest
 from gencode import GenCode
 from gencode.core.events import Event, TaskEnded
 from gencode.core.messages import AssistantMessage, ToolMessage, UserMessage
-from gencode.core.reasons import stop_cause
 from gencode.core.spec import TaskRequest
-from gencode.core.status import Status
+from gencode.core.status import Status, stop_cause
 from gencode.core.task import transcript_of
 from gencode.journal.store import TaskSignal
 from gencode.stores.memory import MemoryStore
@@ -181,9 +180,9 @@ class Late(MemoryStore):
     async def before(self) -> None:
         """What happens meanwhile."""
 
-    async def ask(self, task: str, wish: TaskSignal) -> bool:
+    async def send_signal(self, task: str, signal: TaskSignal) -> bool:
         await self.before()
-        return await super().ask(task, wish)
+        return await super().send_signal(task, signal)
 
 
 async def test_an_interrupt_names_only_what_it_cut(tmp_path: Path) -> None:

@@ -5,10 +5,9 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from gencode.core.messages import Message, ToolCall, UserMessage
+from gencode.core.messages import Message, Part, ToolCall, UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Hearing, Inquiry, InquiryResult
-from gencode.core.reply_parts import Part
 from gencode.core.spec import AgentSpec, Effort, TaskRequest
 from gencode.core.status import Status
 from gencode.journal.store import PostedMessage
@@ -86,7 +85,7 @@ class Delegate(Protocol):
         """The outcome of a task, after at most so many seconds of waiting for its end."""
         ...
 
-    async def strike(self, task: str, verb: StopAction) -> ControlResult:
+    async def apply_action(self, task: str, verb: StopAction) -> ControlResult:
         """Cut or stop a task in the background, and the work it waits for."""
         ...
 
@@ -110,7 +109,7 @@ class Delegate(Protocol):
         """Say something to a task of the same family; its outcome as it is, and when it hears that."""
         ...
 
-    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
+    async def ask_questions(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
         """Ask whoever can answer; the agent above first, then a person, and in the end nobody."""
         ...
 

@@ -12,8 +12,7 @@ from gencode.agents.registry import AgentEntry, Registry
 from gencode.agents.skills import PreloadedSkills, Skills, users_folders, users_home
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
-from gencode.core.skill import SkillEntry
-from gencode.core.spec import AgentSpec
+from gencode.core.spec import AgentSpec, SkillEntry
 from gencode.permissions.agent_folders import (
     AGENT_FOLDERS,
     CONFIGS,
@@ -240,7 +239,7 @@ class Library:
         """The skills an agent may choose from, a line each; empty when there are none."""
         return self.skills.lines()
 
-    def amounts_to(self, call: ToolCall) -> ToolCall | None:
+    def equivalent_call(self, call: ToolCall) -> ToolCall | None:
         """The call of Task that the use of a skill amounts to; None when it sends nobody."""
         return self._amounts(call, lambda: self.skills)
 

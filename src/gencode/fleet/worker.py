@@ -22,17 +22,15 @@ from gencode.budgets.limits import NO_BUDGET, tightest
 from gencode.core.budget import Budget
 from gencode.core.errors import Fenced, GenCodeError, StoreTrouble, UserMistake
 from gencode.core.ids import new_id
-from gencode.core.reasons import PARENT_GONE, EndReason, StopCause
-from gencode.core.status import Status
+from gencode.core.status import PARENT_GONE, EndReason, Status, StopCause
 from gencode.fleet.queue import Later, Repertoire, Serving, Share, ensure_queue, prune, reconcile
 from gencode.fleet.task_handoff import LONGEST_SECONDS, NEAR_SECONDS, Needs, Reluctance
 from gencode.fleet.worker_folder import Room
 from gencode.fleet.worker_folder import Shape as Shape
 from gencode.fleet.worker_workspace import House, Lodgings, Wanted
 from gencode.fleet.workspace_transfer import FarOrder, read_order
-from gencode.journal.dispatch import DispatchedTask, MissingPart, MissingWorker, WorkerInfo, lacking
+from gencode.journal.dispatch import DispatchedTask, Handover, MissingPart, MissingWorker, WorkerInfo, lacking
 from gencode.journal.folder_snapshot import InvalidSnapshot
-from gencode.journal.handover import Handover
 from gencode.journal.store import Lease
 from gencode.stores.open_store import open_postgres as open_postgres
 from gencode.stores.pg_copy import copy_to as copy_to
@@ -97,7 +95,7 @@ class UnclaimedTasks:
             return []
         try:
             late = await self._store.overdue(2 * self._store.lease_seconds)
-            found = await self._store.outlooks([each.task for each in late])
+            found = await self._store.missing_workers([each.task for each in late])
         except GenCodeError:
             self._pause()
             raise
@@ -254,7 +252,7 @@ class Worker:
         self, found: DispatchedTask, order: FarOrder, why: str, lacks: MissingPart = MissingPart.OTHER
     ) -> Later:
         """What makes a task wait for another worker, because this machine is not set up for it."""
-        await self._store.parcels.hinder(found.task, self.name, why, lacks)
+        await self._store.parcels.report_problem(found.task, self.name, why, lacks)
         needs = Needs(found.agent, order.cwd, order.mark, either=True)
         return Later(why, self._reluctance.again(found.task), needs)
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
-from gencode.core.folder_copy import CopiedFolder
+from gencode.core.place import CopiedFolder
 from gencode.journal.dispatch import MissingPart
 
 MOST_PACK = 32 << 20
@@ -175,7 +175,7 @@ class SnapshotStore(Protocol):
         """Note that what a task changed was taken over; False where that was known."""
         ...
 
-    async def hinder(self, task: str, worker: str, why: str, lacks: MissingPart) -> None:
+    async def report_problem(self, task: str, worker: str, why: str, lacks: MissingPart) -> None:
         """Note why a worker cannot run a task."""
         ...
 

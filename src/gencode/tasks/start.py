@@ -1,21 +1,20 @@
-"""Starting tasks: a plan is written down, its agent gets what it needs, and the supervisor runs it."""
+"""Starts tasks: writes a plan down, builds the agent's seat and gives it to the supervisor."""
 
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 
 from msgspec.structs import replace
 
+from gencode.agent.call_budget import CallBudget, CallQueue
+from gencode.agent.final_answer import form_notices
 from gencode.agent.models import Model
-from gencode.agent.output_schema_notice import told_form
-from gencode.agent.payer import CallBudget, CallQueue
 from gencode.agent.ports import Request
 from gencode.agent.recorder import Recorder
 from gencode.agent.request_images import as_shown
-from gencode.agent.seat import LoopResult, RunSetup
+from gencode.agent.run_setup import LoopResult, RunSetup
 from gencode.agent.toolbox import Toolbox
 from gencode.agent.work_queue import Slot
 from gencode.budgets.limits import NO_BUDGET, limits_of
@@ -24,25 +23,24 @@ from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import DurableFact, Event, MessageAdded, TaskBackgrounded, TaskCreated, settle
 from gencode.core.ids import stamp
 from gencode.core.messages import Message, UserMessage
-from gencode.core.reasons import DIED, TAKEN_OVER
+from gencode.core.status import DIED, TAKEN_OVER
 from gencode.core.task import Task, fold, transcript_of, whole_transcript
-from gencode.journal.dispatch import SharedJournal
+from gencode.files.file_versions import last_known, recall
+from gencode.journal.dispatch import Handover, SharedJournal
 from gencode.journal.event_bus import EventBus
-from gencode.journal.handover import Handover
-from gencode.journal.store import Lease, Store
+from gencode.journal.store import Lease
 from gencode.sessions.caller import Caller
 from gencode.tasks.crash_recovery import close_if_orphan, interruption
-from gencode.tasks.deadline import remaining, with_time_left
+from gencode.tasks.deadline import remaining
 from gencode.tasks.delegate import AgentDelegate, Delegation
-from gencode.tasks.delivery import AgentInbox, BackgroundCommands, Delivery, as_sent
-from gencode.tasks.family import TaskFamily
-from gencode.tasks.known_files import recall_files, restore_known_files
+from gencode.tasks.delivery import AgentInbox, BackgroundCommands, as_sent
 from gencode.tasks.liveness import TaskLiveness, is_abandoned, lease_task, ownership_of
-from gencode.tasks.other_process import DetachedTask, OtherProcesses, new_handover
 from gencode.tasks.plan import DetachedPlan, EarlierTask, NewTask, TaskPlan, check_prompt
-from gencode.tasks.relatives import TaskRelatives, TaskTree
+from gencode.tasks.queries import accounts_above, is_bounded
+from gencode.tasks.relatives import TaskFamily, TaskRelatives, TaskTree
+from gencode.tasks.remote_task import DetachedTask, OtherProcesses, new_handover
 from gencode.tasks.result_cache import NEVER, cache_inputs, cached_ending, cached_reply, find_cached
-from gencode.tasks.resume_messages import (
+from gencode.tasks.resume import (
     busy_error,
     has_unanswered_messages,
     last_tools,
@@ -51,10 +49,8 @@ from gencode.tasks.resume_messages import (
     with_place_notice,
 )
 from gencode.tasks.running_task import LocalTask, RestsOn, RunningTask
-from gencode.tasks.seat_builder import SeatBuilder
+from gencode.tasks.seat_builder import output_schema_of
 from gencode.tasks.task_folders import TaskFolders, discarded_unless_begun
-from gencode.tasks.task_queries import accounts_above, is_bounded
-from gencode.tasks.task_schema import output_schema_of
 from gencode.tasks.watch import LOOK_SECONDS
 
 PATIENCE = 5.0
@@ -66,28 +62,25 @@ class TaskStarter:
 
     def __init__(
         self,
-        store: Store,
+        delegation: Delegation,
+        *,
         bus: EventBus,
-        seating: SeatBuilder,
         folders: TaskFolders,
         processes: OtherProcesses,
-        delegation: Delegation,
-        outputs: Path | None,
         command_seconds: float,
     ) -> None:
         """An agent that has answered waits `command_seconds` for its background commands."""
-        self._store = store
-        self._bus = bus
-        self._supervisor = delegation.supervisor
-        self._seating = seating
-        self._folders = folders
-        self._processes = processes
         self._delegation = delegation
-        self._outputs = outputs
+        self._store = store = delegation.store
+        self._supervisor = delegation.supervisor
+        self._seating = delegation.seating
+        self._outputs = delegation.outputs
+        self._bus = bus
+        self._folders = folders
+        self.processes = processes
         self._command_seconds = command_seconds
         self._tree = TaskTree()
-        self._family = TaskFamily(store, bus, self._supervisor, self._tree, outputs)
-        self._supervisor.chores.append(Delivery(store, self._supervisor).run)
+        self._family = TaskFamily(store, bus, self._supervisor, self._tree, self._outputs)
         self._calls = CallQueue(store.ledger, store.changes, self._close_if_dead)
         self._resuming: dict[str, asyncio.Event] = {}
         self._lent: dict[str, asyncio.Event] = {}
@@ -133,15 +126,15 @@ class TaskStarter:
                 account=plan.account,
                 output_schema=run.schema,
             )
-            return await self._processes.detach(handover)
+            return await self.processes.detach(handover)
         await self._check_price(plan.model, run.created, run.created.budget, plan.account)
-        wanted, far = run.worktree, self._processes.far
+        wanted, far = run.worktree, self.processes.far
         lent = self._folders.for_other_process(
             run.created, plan.workspace, run.copies, wanted=wanted, far=far
         )
         async with lent as (created, notice):
             handover = new_handover(created, plan.model, plan.seconds, bound=False)
-            begun = await self._processes.detach(replace(handover, fork=run.fork))
+            begun = await self.processes.detach(replace(handover, fork=run.fork))
             return begun._replace(folder_notice=begun.folder_notice or notice)
 
     async def _check_plans_price(self, plan: TaskPlan) -> None:
@@ -157,8 +150,7 @@ class TaskStarter:
         slot = self._supervisor.slots.slot("", created.parent or "", place.model.name)
         account = place.account if created.parent is None else ""
         handover = new_handover(created, place.model, plan.time.most, bound=True, account=account)
-        timed = partial(with_time_left, plan.time, self._supervisor.find)
-        remote = await self._processes.bind(handover, place.stop, slot, timed)
+        remote = await self.processes.bind(handover, place.stop, slot, plan.time)
         self._tree.learn(remote.id, created.parent, created.agent)
         return remote
 
@@ -193,7 +185,7 @@ class TaskStarter:
             request = Request(place.model.name, system, shown, toolbox.schemas())
             known, began = await find_cached(self._store, created, request, place)
         slot = None if known else self._slot(created, place)
-        at_once = slot is None or slot.try_take()
+        at_once = slot is None or slot.try_acquire()
         written = False
         try:
             named = run.named or (plan.workplace.named if plan.workplace else "")
@@ -205,20 +197,20 @@ class TaskStarter:
             written = True
         finally:
             if not written and slot is not None:
-                slot.give_back()
+                slot.release()
         record = Recorder(self._store, self._bus, lease, self._outputs)
         record.publish(events)
         await self._family.greet(lease.state)
-        seat = self._seat(plan, record, toolbox, slot, system)
+        setup = self._seat(plan, record, toolbox, slot, system)
         if run.memory:
-            await recall_files(seat, told)
+            await recall_files(setup, told)
         job = self._job(
             plan,
-            seat,
+            setup,
             told,
             record,
             first=() if at_once else then[len(kept) :],
-            rests_on=partial(cache_inputs, self._store, seat, lease.task, began) if began else None,
+            rests_on=partial(cache_inputs, self._store, setup, lease.task, began) if began else None,
             ready=cached_ending(known) if known else None,
         )
         if run.received is not None and run.received.task:
@@ -256,9 +248,9 @@ class TaskStarter:
 
     async def _bring_mail(self, job: LocalTask) -> None:
         """Hand over what was said to a task while it waited elsewhere, so that its first reply knows that."""
-        for letter in await self._store.waiting(job.id):
-            if job.seat.inbox is not None:
-                job.seat.inbox.put(letter)
+        for letter in await self._store.unread_messages(job.id):
+            if job.setup.inbox is not None:
+                job.setup.inbox.put(letter)
 
     async def _resume(self, plan: TaskPlan, run: EarlierTask) -> LocalTask:
         """Resume a task that can be read as a whole, while it is `_alone`."""
@@ -348,12 +340,12 @@ class TaskStarter:
                 plan = plan.with_agents_model()
                 record = Recorder(self._store, self._bus, lease, self._outputs)
                 toolbox = self._seating.tools(plan.agent, plan.place)
-                seat = self._seat(plan, record, toolbox, None, lease.state.terms.system)
+                setup = self._seat(plan, record, toolbox, None, lease.state.terms.system)
                 earlier = transcript_of(await self._store.events(task))
                 children = as_sent(lease.state, await self._family.learn(lease.state))
-                job = self._job(plan, seat, earlier, record, children)
+                job = self._job(plan, setup, earlier, record, children)
                 job.turns.fall()
-                return await compact(job.seat, job.transcript, record, plan.place.stop, why)
+                return await compact(job.setup, job.transcript, record, plan.place.stop, why)
             finally:
                 await self._store.release(lease)
 
@@ -363,7 +355,7 @@ class TaskStarter:
         spec, place = plan.agent, plan.place
         begun, slot = False, None
         try:
-            letters = await self._store.waiting(lease.task)
+            letters = await self._store.unread_messages(lease.task)
             record = Recorder(self._store, self._bus, lease, self._outputs)
             children = await self._family.learn(lease.state)
             events, before = await self._cut_off(record, children, at_once=not run.takes_over)
@@ -379,20 +371,20 @@ class TaskStarter:
             notes = place.notes(before.delivered.place)
             heard += [note for note in notes if note.notice is not None or note not in earlier]
             schema = output_schema_of(lease.state, spec, run.schema)
-            heard += told_form(schema, earlier)
+            heard += form_notices(schema, earlier)
             heard = with_place_notice(before, heard, plan.workplace, place.workspace, events)
             started = self._seating.started(spec, toolbox, place, system, last_tools(events))
             first = (TaskBackgrounded(),) if run.to_background else ()
             started = replace(started, budget=run.budget, was=lease.state.status)
             started = replace(started, output_schema=run.schema, seconds=plan.time.most)
             slot = self._slot(lease.state, place)
-            seat = self._seat(plan, record, toolbox, slot, lease.state.terms.system or system)
-            seat = replace(seat, schema=schema)
-            await restore_known_files(seat, record, whole_transcript(events))
-            at_once = slot is None or slot.try_take()
+            setup = self._seat(plan, record, toolbox, slot, lease.state.terms.system or system)
+            setup = replace(setup, schema=schema)
+            await restore_known_files(setup, record, whole_transcript(events))
+            at_once = slot is None or slot.try_acquire()
             begins, later = (started, ()) if at_once else queued_start(started)
             children_then = as_sent(before, children)
-            job = self._job(plan, seat, [*earlier, *heard], record, children_then, first=later)
+            job = self._job(plan, setup, [*earlier, *heard], record, children_then, first=later)
             async with self._limited(lease.task, run.budget):
                 await record.commit(begins, *first, *map(MessageAdded, heard))
             begun = True
@@ -401,7 +393,7 @@ class TaskStarter:
         finally:
             if not begun:
                 if slot is not None:
-                    slot.give_back()
+                    slot.release()
                 await self._store.release(lease)
 
     @asynccontextmanager
@@ -458,16 +450,18 @@ class TaskStarter:
         self._tree.learn(task.id, task.parent, plan.agent.name)
         shells = place.session.shells.all
         relatives = TaskRelatives(self._tree, task.id, shells, partial(self._family.meet, task))
-        seat = self._seating.seat(plan.agent, task, toolbox, place, plan.limits, relatives)
+        setup = self._seating.setup(plan.agent, task, toolbox, place, plan.limits, relatives)
         if slot is not None:
-            slot.task = task.id
-        payer = CallBudget(self._store.ledger, self._calls, record.lease.path, record.lease.owner)
-        return self._family.introduced(replace(seat, slot=slot, system=system, payer=payer), task)
+            slot.assign(task.id)
+        call_budget = CallBudget(self._store.ledger, self._calls, record.lease.path, record.lease.owner)
+        return self._family.introduced(
+            replace(setup, slot=slot, system=system, call_budget=call_budget), task
+        )
 
     def _job(
         self,
         plan: TaskPlan,
-        seat: RunSetup,
+        setup: RunSetup,
         transcript: Sequence[Message],
         record: Recorder,
         children: Sequence[Task] = (),
@@ -476,16 +470,16 @@ class TaskStarter:
         rests_on: RestsOn | None = None,
         ready: LoopResult | None = None,
     ) -> LocalTask:
-        cwd = seat.workspace.cwd
+        cwd = setup.workspace.cwd
         waits, task = plan.limits.commands, record.task.id
         inbox = AgentInbox(
             record,
-            self._seating.result_cap,
-            children,
-            self._outputs,
-            lambda: seat.seen.stale(cwd),
-            BackgroundCommands(
-                lambda: seat.shells().of(task),
+            cap=self._seating.result_cap,
+            earlier=children,
+            outputs=self._outputs,
+            stale=lambda: setup.seen.stale(cwd),
+            commands=BackgroundCommands(
+                lambda: setup.shells().of(task),
                 self._command_seconds if waits is None else waits,
                 lambda: remaining(self._supervisor.find(task), self._supervisor.find),
             ),
@@ -493,19 +487,18 @@ class TaskStarter:
         folder = record.folder
         for each in record.task.evidence.commands:
             if each.shell and folder is not None:
-                seat.gate.hand_out(folder / f"{each.shell}.txt")
+                setup.gate.allow_reading(folder / f"{each.shell}.txt")
         delegate = AgentDelegate(self._delegation, self, replace(plan.place, task=task), inbox)
-        self._family.take_up(children, inbox, seat)
-        seat = replace(seat, delegate=delegate, inbox=inbox)
-        liveness = TaskLiveness(record, self._supervisor.timing)
+        self._family.take_up(children, inbox, setup)
+        setup = replace(setup, delegate=delegate, inbox=inbox)
         return LocalTask(
-            seat,
+            setup,
             [*transcript],
             record,
             plan.place.stop,
-            plan.workplace,
-            liveness,
-            plan.time,
+            workplace=plan.workplace,
+            liveness=TaskLiveness(record, self._supervisor.timing),
+            limits=plan.time,
             first=first,
             rests_on=rests_on,
             ready=ready,
@@ -518,4 +511,23 @@ def _first_messages(plan: TaskPlan, created: TaskCreated) -> list[UserMessage]:
     first = [UserMessage(spec.initial_prompt)] if created.conversation and spec.initial_prompt else []
     place = plan.workplace.introduction() if plan.workplace else ()
     said = UserMessage(created.prompt, images=plan.images)
-    return [*first, said, *place, *plan.place.notes(), *told_form(output_schema_of(created, spec))]
+    return [*first, said, *place, *plan.place.notes(), *form_notices(output_schema_of(created, spec))]
+
+
+async def restore_known_files(setup: RunSetup, record: Recorder, transcript: Sequence[Message]) -> None:
+    """Let an agent read the outputs of its earlier runs, and change the files it knew if they are the same.
+
+    What came from a file may claim to know anything, and knows nothing.
+    """
+    from gencode.agent.output_files import result_files
+
+    for file in result_files(record.folder) if record.folder else ():
+        setup.gate.allow_reading(file)
+    if not record.task.imported:
+        await recall_files(setup, transcript)
+
+
+async def recall_files(setup: RunSetup, transcript: Sequence[Message]) -> None:
+    """Let an agent know the files that calls in its transcript let it know."""
+    if known := last_known(transcript):
+        await asyncio.to_thread(recall, setup.seen, known, setup.workspace)

@@ -13,9 +13,9 @@ import pytest
 from gencode.agent.ports import StopAction
 from gencode.core.events import Event, TaskEnded, TextArrived
 from gencode.core.messages import UserMessage
-from gencode.core.quoting import unquoted
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
+from gencode.core.text import unquoted
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.render.transcript import Reply, hear
@@ -111,8 +111,8 @@ async def test_what_a_person_stopped_wakes_nobody_and_is_told_in_the_next_turn(
         session = here.session or ""
         both = sorted(here.view.launched(session))
         by = there if elsewhere else here
-        await by.strike(session, first)
-        await by.strike(session, "tree")
+        await by.apply_action(session, first)
+        await by.apply_action(session, "tree")
         await until(lambda: all(here.view.agents[each].status is Status.CANCELLED for each in both))
         assert await here.gen.work.hear(here.gen.agents.main(), session) is None
         assert (await here.gen.get(session)).turns == 2

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from gencode.core.address import Address
+from gencode.channels.address import Address
 from gencode.core.errors import UserMistake
 
 SESSION = "session"

@@ -25,7 +25,7 @@ from gencode.core.errors import GenCodeError
 from gencode.core.extras import installing
 from gencode.core.spec import Workspace
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.cli.models import main_model
 from gencode.interfaces.cli.open_session import CONNECT, opened, servers_tried, servers_untrusted
 from gencode.interfaces.cli.parser import Commands, add
@@ -196,9 +196,13 @@ async def _fleet(url: str) -> list[Check]:
     for task in seen.stuck:
         taken = f"taken {task.takes} times, " if task.takes else ""
         why = f"{task.task} of {task.agent} in {task.cwd}: {taken}nobody at it for {task.seconds:.0f} s"
-        outlook = task.outlook
-        because = f" ({outlook.why})" if outlook.why else ""
-        way = f"{outlook.way}; or gen task stop {task.task}" if outlook.way else f"gen task stop {task.task}"
+        missing_worker = task.missing_worker
+        because = f" ({missing_worker.why})" if missing_worker.why else ""
+        way = (
+            f"{missing_worker.way}; or gen task stop {task.task}"
+            if missing_worker.way
+            else f"gen task stop {task.task}"
+        )
         found.append(Check("stuck task", "missing", why + because, way))
     for work in seen.returned:
         files = "1 file" if work.files == 1 else f"{work.files} files"
@@ -287,7 +291,7 @@ def _agents(gen: GenCode) -> Check:
 
 def _servers(gen: GenCode) -> Iterator[Check]:
     """The MCP servers of the settings and the folder, each started once to see whether it works."""
-    for each, status in zip(gen.servers.reports(), gen.servers.status(), strict=True):
+    for each, status in zip(gen.mcp_servers.reports(), gen.mcp_servers.status(), strict=True):
         tools = "1 tool" if len(status.tools) == 1 else f"{len(status.tools)} tools"
         match each.state:
             case "ready":
@@ -300,7 +304,7 @@ def _servers(gen: GenCode) -> Iterator[Check]:
             case "down" | "failed":
                 why = f"{each.name}: it does not work: {each.error}"
                 yield Check("mcp server", "problem", why, f"mend or remove it in {status.origin}")
-    yield from (Check("mcp server", "problem", problem) for problem in gen.servers.problems)
+    yield from (Check("mcp server", "problem", problem) for problem in gen.mcp_servers.problems)
     if line := servers_untrusted(gen):
         yield Check("mcp server", "missing", line)
 

@@ -67,7 +67,7 @@ async def _serve(args: argparse.Namespace, keys: "AccessTokens") -> int:
     changed = QuestionSignal()
     desk = new_desk(changed)
     async with opened(args, asker=desk) as gen:
-        gen.servers.wait_at_most(SCREEN_WAIT)
+        gen.mcp_servers.wait_at_most(SCREEN_WAIT)
         if told := check(gen, args):
             note(told)
         serving = HttpServer(gen, desk, changed, wish, flags=flags(args), json="json" in args)

@@ -13,24 +13,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import asdict
+
 from gencode.app import GenCode
+from gencode.channels.address import Address, parse_address
 from gencode.channels.outbox import LONGEST, Outbox, OutgoingMessage
-from gencode.core.address import Address, parse_address
 from gencode.core.errors import GenCodeError, ToolError, UnknownName, UserMistake
 from gencode.core.events import CommandEnded, Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage
-from gencode.core.reasons import StopCause
 from gencode.core.spec import AgentSpec
-from gencode.core.status import Status
+from gencode.core.status import Status, StopCause
 from gencode.core.task import Task
 from gencode.interfaces.chat.chat_addresses import SESSION, ChatAddress, ChatAddresses
 from gencode.interfaces.http.hub import Hub
 from gencode.interfaces.http.restart import leader_lock
 from gencode.journal.store import TaskQuery
 from gencode.permissions.urls import UrlRefused, judge_url
-from gencode.tasks.actions import StruckTask
-from gencode.tasks.control import STOP_SECONDS, StopResult
-from gencode.tasks.delivery import worth_a_turn
+from gencode.tasks.control import STOP_SECONDS
+from gencode.tasks.handle import StruckTask
 
 WEB = "web"
 
@@ -87,8 +87,8 @@ class ChatInbox:
         async with self._locks[str(to)]:
             known = self._chats.find(to)
             if known is not None and to.channel == SESSION:
-                known = (await self._gen.records.find(known, conversation=True)).id
-            if known is None or await self._gen.store.task(known) is None:
+                known = (await self._gen.find(known, conversation=True)).id
+            if known is None or await self._gen.history.task(known) is None:
                 job = await self._gen.start_turn(text, None, agent)
                 self._chats.bind(to, job.id)
                 self._note_origin(to, job.id)
@@ -99,40 +99,41 @@ class ChatInbox:
     def _note_origin(self, to: Address, session: str) -> None:
         """Let messages outside of the answers go where the person writes from."""
         if to.channel in self._outbox.channels:
-            self._gen.secretary.comes_from(session, to)
+            self._gen.reply_through(session, to)
 
     async def say(self, session: str, text: str) -> bool:
         """Send a message to a conversation: it begins a turn, or is read by the one that is running."""
         if not text.strip():
             raise UserMistake("The message is empty.")
         async with self._locks[session]:
-            task = await self._gen.watch.task(session)
+            task = await self._gen.history.current(session)
             if not task.conversation:
                 raise UserMistake(f"{task.id} is a task of the agent {task.agent}, not a conversation.")
             if task.status.ended:
                 self._check_folder(task)
                 await self._gen.start_turn(text, session, _led_by(task))
                 return True
-            now = await self._gen.reach.send(session, text)
+            now = await self._gen.post(session, text)
             if not now.status.ended:
                 return False
-            return await self._gen.work.hear(self._spec(now), session) is not None
+            return await self._gen.start_follow_up(session, _led_by(now)) is not None
 
     async def interrupt(self, session: str, message: str, why: StopCause) -> StruckTask:
         """Interrupt the turn of a conversation; a message, now or just before, begins another one."""
         async with self._locks[session]:
             if message.strip():
-                self._check_folder(await self._gen.watch.task(session))
-            reach = self._gen.reach
-            stops = await reach.interrupt(session, why)
-            now = await self._gen.watch.ended(session, STOP_SECONDS)
-            if message.strip():  # only now, so that the interrupted turn does not read it
-                now = await reach.send(session, message)
-            said = any(letter.sender == "user" for letter in await self._gen.store.waiting(session))
+                self._check_folder(await self._gen.history.current(session))
+            struck = await self._gen.interrupt(session, why=why)
+            now = await self._gen.history.ended(session, STOP_SECONDS)
+            if message.strip():  # only now, so that it is not the turn that was cut which hears it
+                now = await self._gen.post(session, message)
+            said = any(letter.sender == "user" for letter in await self._gen.history.unread(session))
             if said and now.status.ended and self._is_here(now):
-                await self._gen.work.hear(self._spec(now), session)
-            now = await self._gen.watch.task(session)
-        return await self._gen.verbs.struck(StopResult(now, stops.hit))
+                await self._gen.start_follow_up(session, _led_by(now))
+            now = await self._gen.history.current(session)
+        outcome = await self._gen.history.outcome(now)
+        hit = tuple(outcome if each.agent_id == session else each for each in struck.hit)
+        return StruckTask(**asdict(outcome), hit=hit)
 
     async def run(self, lock: Path) -> None:
         """Continue the conversations of this folder until cancelled; wait while another server does so."""
@@ -164,11 +165,11 @@ class ChatInbox:
 
     async def _hear_letters(self) -> None:
         """Begin a turn where a message came to an idle conversation; retry later where that failed."""
-        changes = self._gen.store.changes
+        changes = self._gen.history.changes
         while True:
             seen = changes.count
             try:
-                for session in await self._gen.store.tasks(UNHEARD):
+                for session in await self._gen.history.tasks(UNHEARD):
                     if self._chats.of(session.id):
                         await self._look(session.id)
             except GenCodeError as trouble:
@@ -177,7 +178,7 @@ class ChatInbox:
 
     async def _after(self, event: Event) -> None:
         """A conversation said something, or work that one sent has ended."""
-        task = await self._gen.store.task(event.task)
+        task = await self._gen.history.task(event.task)
         if task is None:
             return
         if task.conversation:
@@ -190,36 +191,29 @@ class ChatInbox:
             await self._look(task.parent)
 
     async def _look(self, session: str) -> None:
-        """Begin a turn in a conversation at rest to which something has come."""
+        """Begin a turn in an idle conversation that has news."""
         pause, until = self._pauses.get(session, (FIRST_PAUSE, 0.0))
         if time.monotonic() < until:
             return
         try:
             async with self._locks[session]:
-                task = await self._gen.watch.task(session)
+                task = await self._gen.history.current(session)
                 at_rest = task.status.ended and task.status is not Status.CANCELLED
-                if at_rest and await self._has_come(task):
+                if at_rest and await self._gen.has_news(task):
                     self._check_folder(task)
-                    await self._gen.work.hear(self._spec(task), session)
+                    await self._gen.start_follow_up(session, _led_by(task))
             self._pauses.pop(session, None)
         except GenCodeError as trouble:
             log.warning("conversation %s could not be continued: %s", session, trouble)
             self._pauses[session] = (min(pause * 2, LONGEST_PAUSE), time.monotonic() + pause)
 
-    async def _has_come(self, task: Task) -> bool:
-        if await self._gen.store.waiting(task.id):
-            return True
-        if self._gen.work.commands_ended(task):
-            return True
-        return worth_a_turn(task, await self._gen.store.tasks(TaskQuery(parent=task.id)))
-
     async def _send_on(self, line: ChatAddress) -> None:
-        """Send the replies of a conversation through the channel of its chat, each at least once."""
+        """Send the words of a conversation through the channel of its chat, each at least once."""
         to = parse_address(line.address)
         if to.channel in SEEN_THERE or to.channel not in self._outbox.channels:
             return
         told = line.told
-        while facts := await self._gen.store.chronicle.of_task(line.session, told):
+        while facts := await self._gen.history.log.of_task(line.session, told):
             for mark, event in facts:
                 told = mark.seq
                 if event is not None and (words := spoken(event)):
@@ -252,7 +246,7 @@ class ChatInbox:
         known = self._chats.find(to)
         if known is None:
             raise UnknownName("chat", str(to), [line.address for line in self._chats.all()][-20:])
-        return await self._gen.records.find(known, conversation=True)
+        return await self._gen.find(known, conversation=True)
 
 
 def spoken(event: Event) -> str:

@@ -9,23 +9,22 @@ import asyncio
 import logging
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
 
+from gencode.app import GenCode
 from gencode.core.errors import CorruptFact, GenCodeError, StoreTrouble
 from gencode.core.events import CommandEnded, Event, MessageAdded, TaskCreated, TaskEnded
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
-from gencode.core.wire import wire
+from gencode.core.subsession_events import wire
 from gencode.interfaces.http.listener import Framed, PeerConnection, framed
 from gencode.interfaces.http.task_states import TaskState, TaskStates
-from gencode.journal.event_bus import EventBus
 from gencode.journal.global_log import LogPosition
-from gencode.journal.store import JournalReader, Store
 
 SHORT = 240
 """The characters of a text in a brief stream."""
@@ -94,8 +93,8 @@ MOST_PARENTS = 20_000
 class TaskParents:
     """Knows the parents of tasks, each looked up once."""
 
-    def __init__(self, store: JournalReader) -> None:
-        self._store = store
+    def __init__(self, gen: GenCode) -> None:
+        self._gen = gen
         self._known: dict[str, str | None] = {}
 
     async def of(self, event: Event) -> str | None:
@@ -109,7 +108,7 @@ class TaskParents:
             self._known[task] = event.fact.parent
             return event.fact.parent
         try:
-            found = await self._store.task(task)
+            found = await self._gen.history.task(task)
         except CorruptFact:
             return None
         if found is None:
@@ -227,17 +226,15 @@ class StreamClient:
 class Hub:
     """Follows the journal and sends events to all clients. `run` does so until it is cancelled."""
 
-    def __init__(self, bus: EventBus, store: Store, is_here: Callable[[str], bool]) -> None:
-        """`is_here` tells whether this process runs a task."""
-        self._bus = bus
-        self._is_here = is_here
+    def __init__(self, gen: GenCode) -> None:
+        self._gen = gen
         self._held = 0
         self._cost = 0.0
         self._greeted = time.monotonic()
-        self._chronicle = store.chronicle
-        self._changes = store.changes
-        self.parents = TaskParents(store)
-        self.states = TaskStates(store)
+        self._global_log = gen.history.log
+        self._changes = gen.history.changes
+        self.parents = TaskParents(gen)
+        self.states = TaskStates(gen)
         self._clients: set[StreamClient] = set()
         self._pending: list[StreamItem] = []
         self._recent: deque[LogPosition] = deque(maxlen=REMEMBERED)
@@ -269,8 +266,8 @@ class Hub:
         return len(self._clients)
 
     async def start(self) -> None:
-        """Start at the end of the journal."""
-        last = await self._chronicle.end()
+        """Begin at the end of the journal."""
+        last = await self._global_log.end()
         self._recent.clear()
         if last is not None:
             self._recent.append(last)
@@ -327,8 +324,8 @@ class Hub:
         self._news.set()
 
     async def _hear(self) -> None:
-        """Receive the events of this process."""
-        listener = self._bus.listen()
+        """Take in what happens in this process."""
+        listener = self._gen.listen()
         try:
             async for event in listener:
                 if event.seq is not None:
@@ -381,7 +378,7 @@ class Hub:
             return await self._read_on()
 
     async def _read_on(self) -> bool:
-        found = await self._chronicle.after(self.mark)
+        found = await self._global_log.after(self.mark)
         if found is None:
             await self._find_again()
             return True
@@ -392,7 +389,7 @@ class Hub:
                 if self._is_early(event):
                     return False
                 await self._take(event)
-                if self._is_here(event.task):
+                if self._gen.running.is_local(event.task):
                     self._told[event.task] = mark.seq
                 self._note(event)
             self._recent.append(mark)
@@ -420,8 +417,8 @@ class Hub:
                 log.warning("the states of tasks could not be read: %s", trouble)
 
     def _is_early(self, event: Event) -> bool:
-        """Whether an event of a task here was read before the bus has announced it."""
-        here = self._is_here(event.task)
+        """Whether a fact of a task here was read before the bus told of it, and of what came before it."""
+        here = self._gen.running.is_local(event.task)
         if not here or self._announced.get(event.task, 0) >= (event.seq or 0) or self._held >= MOST_HELD:
             self._held = 0
             return False
@@ -430,8 +427,9 @@ class Hub:
 
     def _forget(self) -> None:
         if len(self._announced) + len(self._told) > MOST_KNOWN:
-            self._announced = {task: seq for task, seq in self._announced.items() if self._is_here(task)}
-            self._told = {task: seq for task, seq in self._told.items() if self._is_here(task)}
+            here = self._gen.running.is_local
+            self._announced = {task: seq for task, seq in self._announced.items() if here(task)}
+            self._told = {task: seq for task, seq in self._told.items() if here(task)}
 
     def _note(self, event: Event) -> None:
         match event.fact:
@@ -448,7 +446,7 @@ class Hub:
         """Tasks were deleted, or the file rearranged: continue after the last sent event that is there."""
         while self._recent:
             mark = self._recent.pop()
-            if (now := await self._chronicle.mark(mark.task, mark.seq)) is not None:
+            if (now := await self._global_log.mark(mark.task, mark.seq)) is not None:
                 self._recent.append(now)
                 return
         await self.start()

@@ -20,7 +20,6 @@ from gencode.interfaces.cli.models import ModelLine, main_model
 from gencode.interfaces.http.endpoints import ApiRequest, Name, Nothing, ServerContext, endpoint
 from gencode.interfaces.http.guard import RIGHTS, Right
 from gencode.interfaces.http.task_schemas import BudgetLimits
-from gencode.tasks.task_queries import spent_by
 
 
 class Health(Struct, frozen=True, rename="camel"):
@@ -112,7 +111,7 @@ async def get_health(context: ServerContext, request: ApiRequest[Nothing, Nothin
         trusted=gen.project.state,
         model=gen.model.name,
         rights=[right for right in RIGHTS if right in request.rights],
-        running=len(gen.supervisor),
+        running=len(gen.running),
         streams=len(context.hub),
         questions=len(context.desk.waiting()),
         cursor=str(context.hub.cursor),
@@ -149,15 +148,15 @@ async def get_usage(context: ServerContext, request: ApiRequest[UsageQuery, Noth
     wanted = request.query
     cwd = None if wanted.all else str(context.gen.workspace.cwd)
     since = stamp(datetime.now(UTC) - timedelta(hours=wanted.hours))
-    pieces = _pieces(await context.gen.store.chronicle.spent(since, cwd), wanted.minutes * 60)
-    counts = await context.gen.store.chronicle.counts(cwd)
+    pieces = _pieces(await context.gen.history.log.spent(since, cwd), wanted.minutes * 60)
+    counts = await context.gen.history.log.counts(cwd)
     task = None if wanted.task is None else await context.gen.find(wanted.task)
     return Spending(
-        budget=context.gen.work.budget,
+        budget=context.gen.budgets.default,
         total=sum((piece.usage for piece in pieces), start=Usage()),
         pieces=pieces,
         tasks={status: counts.get(status, 0) for status in Status},
-        spent=None if task is None else await spent_by(context.gen.store, task.id),
+        spent=None if task is None else await context.gen.history.spent(task.id),
     )
 
 
@@ -174,7 +173,7 @@ async def set_budget(
     request.needs("answer")
     budget = request.body.budget()
     check_budget(budget)
-    await context.gen.work.set_session_budget(budget)
+    await context.gen.budgets.set_all(budget)
     return ConversationBudget(budget)
 
 
@@ -192,14 +191,14 @@ def _pieces(minutes: Iterable[tuple[str, Usage]], seconds: int) -> list[UsagePer
 
 def _model(gen: GenCode, name: str) -> ModelLine:
     """What a model name stands for, if it stands for a model by itself."""
-    about = gen.switchboard.about(name.removesuffix("/MODEL")) if name.endswith("/MODEL") else ""
+    about = gen.models.about(name.removesuffix("/MODEL")) if name.endswith("/MODEL") else ""
     if about or name in ("inherit", "scripted:FILE"):
         return ModelLine(name, None, about or "is not a model by itself")
     try:
         model = gen.models.resolve(name).name
     except UserMistake as mistake:
         return ModelLine(name, None, str(mistake))
-    return ModelLine(name, model, "", gen.switchboard.price(model))
+    return ModelLine(name, model, "", gen.models.price(model))
 
 
 ENDPOINTS = (get_health, list_models, list_tools, get_usage, set_budget)

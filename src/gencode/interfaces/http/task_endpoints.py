@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.core.outcome import PAGE, Outcome
+from gencode.core.subsession_events import wire
 from gencode.core.task import Task, replay
-from gencode.core.wire import wire
 from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED
 from gencode.interfaces.http.endpoints import ApiRequest, B, Endpoint, Nothing, Q, ServerContext, endpoint
 from gencode.interfaces.http.event_stream import EventStream
@@ -58,7 +58,6 @@ from gencode.interfaces.http.task_states import as_others_see
 from gencode.journal.global_log import LogEntry
 from gencode.journal.store import TaskQuery
 from gencode.tasks.fork import Fork
-from gencode.tasks.task_queries import spent_by
 
 MOST_IN_TREE = 1000
 
@@ -90,12 +89,12 @@ def about_task(
 async def page_of(context: ServerContext, query: TaskQuery, limit: int) -> tuple[list[Outcome], str | None]:
     """A page of matching tasks, newest first, and the id before which the next page begins."""
     page, following = await tasks_on(context, query, limit)
-    return await context.gen.records.outcomes(page), following
+    return await context.gen.history.outcomes(page), following
 
 
 async def tasks_on(context: ServerContext, query: TaskQuery, limit: int) -> tuple[list[Task], str | None]:
     """The same as folded tasks."""
-    tasks = await context.gen.store.tasks(replace(query, limit=limit + 1))
+    tasks = await context.gen.history.tasks(replace(query, limit=limit + 1))
     page = tasks[::-1][:limit]
     return page, page[-1].id if len(tasks) > limit else None
 
@@ -106,7 +105,7 @@ async def below(context: ServerContext, root: Task) -> tuple[list[Task], int]:
     waiting = [root.id]
     more = 0
     while waiting:
-        for child in await context.gen.store.tasks(TaskQuery(parent=waiting.pop(0))):
+        for child in await context.gen.history.tasks(TaskQuery(parent=waiting.pop(0))):
             if child.id in family:
                 continue
             if len(family) >= MOST_IN_TREE:
@@ -149,7 +148,7 @@ async def list_states(context: ServerContext, request: ApiRequest[StateFilter, N
     else:
         cwd = None if wanted.all else str(context.gen.workspace.cwd)
         tasks, following = await tasks_on(context, TaskQuery(cwd=cwd, before=wanted.before), wanted.limit)
-    seen = zip(tasks, await context.gen.records.outcomes(tasks), strict=True)
+    seen = zip(tasks, await context.gen.history.outcomes(tasks), strict=True)
     states = [as_others_see(context.hub.states.of(task), outcome) for task, outcome in seen]
     return StatePage(states, following, cursor)
 
@@ -165,7 +164,7 @@ async def list_times(context: ServerContext, request: ApiRequest[TimesFilter, No
     tasks = [await context.gen.find(each) for each in request.query.id]
     sent: defaultdict[str, set[str]] = defaultdict(set)
     if tasks:
-        for child in await context.gen.store.tasks(TaskQuery(parents=tuple(task.id for task in tasks))):
+        for child in await context.gen.history.tasks(TaskQuery(parents=tuple(task.id for task in tasks))):
             sent[child.parent or ""].add(child.created.call or "")
     open_since: defaultdict[str, list[str]] = defaultdict(list)
     for each in context.desk.waiting():
@@ -184,18 +183,18 @@ async def list_times(context: ServerContext, request: ApiRequest[TimesFilter, No
 )
 async def get_task(context: ServerContext, task: Task, request: ApiRequest[TaskAt, Nothing]) -> Outcome:
     if request.query.at is None:
-        return await context.gen.records.get(task)
-    found = await context.gen.store.events(task.id)
+        return await context.gen.history.outcome(task)
+    found = await context.gen.history.events(task.id)
     then = replay(event for event in found if (event.seq or 0) <= request.query.at)
     if then is None or then.seq != request.query.at:
         raise HttpRefusal(404, f"Task {task.id} has no event {request.query.at}; its last one is {task.seq}.")
-    return context.gen.watch.outcome(then)
+    return await context.gen.history.past_outcome(then)
 
 
 @about_task("GET tree", "view", "Get a task and its subagents", answer=TaskSubtree)
 async def get_tree(context: ServerContext, task: Task, request: ApiRequest[Nothing, Nothing]) -> TaskSubtree:
     family, more = await below(context, task)
-    return TaskSubtree(await context.gen.records.outcomes(family), more)
+    return TaskSubtree(await context.gen.history.outcomes(family), more)
 
 
 @about_task(
@@ -209,8 +208,8 @@ async def get_output(
     context: ServerContext, task: Task, request: ApiRequest[OutputQuery, Nothing]
 ) -> TaskOutput:
     wanted = request.query
-    task = await context.gen.watch.ended(task.id, wanted.timeout / 1000 if wanted.block else 0)
-    outcome = await context.gen.records.get(task)
+    task = await context.gen.history.ended(task.id, wanted.timeout / 1000 if wanted.block else 0)
+    outcome = await context.gen.history.outcome(task)
     pages = max(1, -(-len(outcome.result) // PAGE))
     if wanted.page is None:
         return widened(TaskOutput, outcome)
@@ -231,7 +230,7 @@ async def get_transcript(
     context: ServerContext, task: Task, request: ApiRequest[TranscriptQuery, Nothing]
 ) -> TaskTranscript:
     wanted = request.query
-    shown = await context.gen.records.show(task)
+    shown = await context.gen.history.with_transcript(task)
     said: list[dict[str, Any]] = shown.transcript or []
     start = max(len(said) - wanted.limit, 0) if wanted.start is None else wanted.start
     part = said[start : start + wanted.limit]
@@ -249,9 +248,9 @@ async def get_events(
     if wanted.after is not None and wanted.before is not None:
         raise UserMistake("Use either after or before, not both.")
     if wanted.before is not None:
-        facts = await context.gen.store.chronicle.before(task.id, wanted.before, wanted.limit)
+        facts = await context.gen.history.log.before(task.id, wanted.before, wanted.limit)
     else:
-        facts = await context.gen.store.chronicle.of_task(task.id, wanted.after or 0, most=wanted.limit)
+        facts = await context.gen.history.log.of_task(task.id, wanted.after or 0, most=wanted.limit)
     return EventPage(await _told(context, facts), task.seq)
 
 
@@ -271,7 +270,7 @@ async def replay_task(
     parents = {each.id: each.parent for each in family}
     part = played.events[wanted.start : wanted.start + wanted.limit]
     return TaskReplay(
-        task=await context.gen.records.get(task),
+        task=await context.gen.history.outcome(task),
         events=[wire(event, parents[event.task]) for event in part],
         total=len(played.events),
         same=played.same,
@@ -336,9 +335,9 @@ async def list_events(context: ServerContext, request: ApiRequest[AllEventsQuery
     if wanted.after is None:
         return AllEventsPage([], str(context.hub.cursor), False)
     cursor = _cursor(wanted.after)
-    chronicle = context.gen.store.chronicle
-    mark = await chronicle.mark(cursor.task, cursor.seq) if cursor.task else None
-    facts = await chronicle.after(mark, most=wanted.limit) if mark or not cursor.task else None
+    global_log = context.gen.history.log
+    mark = await global_log.mark(cursor.task, cursor.seq) if cursor.task else None
+    facts = await global_log.after(mark, most=wanted.limit) if mark or not cursor.task else None
     if facts is None:
         raise HttpRefusal(410, f"The event {cursor} was deleted. Start again without after.")
     last = cursor_of(facts[-1].mark) if facts else cursor
@@ -354,8 +353,8 @@ def _stream(
     context: ServerContext, request: ApiRequest[StreamQuery, Nothing], after: Cursor | None, task: str
 ) -> EventStream:
     wanted = request.query
-    chronicle = context.gen.store.chronicle
-    return EventStream(context.hub, chronicle, after, task, brief=wanted.brief, states=wanted.states)
+    global_log = context.gen.history.log
+    return EventStream(context.hub, global_log, after, task, brief=wanted.brief, states=wanted.states)
 
 
 def _begins(request: ApiRequest[StreamQuery, Nothing]) -> Cursor | None:
@@ -389,7 +388,7 @@ async def stop_task(
     context: ServerContext, task: Task, request: ApiRequest[Nothing, StopRequest]
 ) -> StoppedTask:
     how = request.body.how
-    struck = await context.gen.verbs.stop(task.id, keep=how == "keep", tree=how == "tree", why=STOPPED)
+    struck = await context.gen.stop(task.id, keep=how == "keep", tree=how == "tree", why=STOPPED)
     return widened(StoppedTask, struck, stopped=tuple(each.agent_id for each in struck.hit))
 
 
@@ -403,7 +402,7 @@ async def stop_task(
 async def interrupt_task(
     context: ServerContext, task: Task, request: ApiRequest[Nothing, InterruptRequest]
 ) -> InterruptedTask:
-    by = context.inbox if task.conversation else context.gen.verbs
+    by = context.inbox if task.conversation else context.gen
     struck = await by.interrupt(task.id, request.body.message, why=INTERRUPTED)
     return widened(InterruptedTask, struck, interrupted=tuple(each.agent_id for each in struck.hit))
 
@@ -421,8 +420,8 @@ async def send_to_task(
     if task.conversation:
         woken = await context.inbox.say(task.id, request.body.message)
         return widened(SteeredTask, await context.gen.get(task.id), woken=woken)
-    now, woken = await context.gen.work.send(task.id, request.body.message, here=True)
-    return widened(SteeredTask, await context.gen.outcome_of(now), woken=woken)
+    sent = await context.gen.send(task.id, request.body.message, here=True)
+    return widened(SteeredTask, sent.outcome, woken=sent.resumed)
 
 
 @about_task(
@@ -448,8 +447,7 @@ async def resume_task(
     status=201,
 )
 async def fork_task(context: ServerContext, task: Task, request: ApiRequest[Nothing, ForkRequest]) -> Outcome:
-    begun = await context.gen.work.fork_in_background(task.id, Fork(request.body.at), request.body.request())
-    return await context.gen.outcome_of(begun)
+    return await context.gen.fork_in_background(task.id, Fork(request.body.at), request.body.request())
 
 
 @about_task(
@@ -462,7 +460,7 @@ async def fork_task(context: ServerContext, task: Task, request: ApiRequest[Noth
 async def send_to_background(
     context: ServerContext, task: Task, request: ApiRequest[Nothing, Any]
 ) -> Outcome:
-    return await context.gen.records.get(await context.gen.reach.move_to_background(task.id))
+    return await context.gen.send_to_background(task.id)
 
 
 @about_task(
@@ -477,7 +475,7 @@ async def set_task_budget(
 ) -> BudgetReport:
     request.needs("answer")
     now = await context.gen.set_budget(task.id, request.body.budget())
-    return BudgetReport(task.id, now, await spent_by(context.gen.store, task.id))
+    return BudgetReport(task.id, now, await context.gen.history.spent(task.id))
 
 
 ENDPOINTS = (

@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.app import GenCode
 from gencode.core.errors import CorruptFact
 from gencode.core.events import (
     CallDecided,
@@ -25,7 +26,6 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.interfaces.render.agent_view import AgentView, View, fold
 from gencode.journal.global_log import GlobalLog
-from gencode.journal.store import JournalReader
 
 LONGEST_TEXT = 400
 MOST_VIEWS = 5000
@@ -101,8 +101,8 @@ def state_of(task: Task, seen: AgentView) -> TaskState:
 class TaskStates:
     """Knows what tasks were last seen doing, and which have changed since their state was sent."""
 
-    def __init__(self, store: JournalReader) -> None:
-        self._store = store
+    def __init__(self, gen: GenCode) -> None:
+        self._gen = gen
         self._views: dict[str, AgentView] = {}
         self._texts: dict[str, str] = {}
         """The end of what a task is writing, or has written last."""
@@ -155,7 +155,7 @@ class TaskStates:
         found: list[TaskState] = []
         for task in tasks:
             try:
-                folded = await self._store.task(task)
+                folded = await self._gen.history.task(task)
             except CorruptFact:
                 continue
             if folded is not None:
@@ -263,14 +263,14 @@ class _Times:
 class TimesReader:
     """Reads the times of tasks, of each only the events since the last time."""
 
-    def __init__(self, chronicle: GlobalLog) -> None:
-        self._chronicle = chronicle
+    def __init__(self, global_log: GlobalLog) -> None:
+        self._global_log = global_log
         self._known: dict[str, _Times] = {}
 
     async def read(self, task: str, sent: Iterable[str], asked: Iterable[str]) -> TaskTimes:
         """The times of one task; `sent` are its calls that started agents, `asked` its open questions."""
         times = self._known.pop(task, None) or _Times()
-        while found := await self._chronicle.of_task(task, times.seq, most=PAGE):
+        while found := await self._global_log.of_task(task, times.seq, most=PAGE):
             for mark, event in found:
                 if event is not None:
                     times.hear(event)
