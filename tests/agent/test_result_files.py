@@ -35,7 +35,7 @@ async def ran(folder: Path, *turns: dict[str, object], store: MemoryStore | None
     provider = ScriptedProvider.of({"main": [*turns, says("done")]})
     async with GenCode.open(folder, model=provider, tools=[FLOOD], store=store or numbered()) as gen:
         outcome = await gen.ask("go").outcome()
-        return results(transcript_of(await gen.store.events(outcome.agent_id)))
+        return results(transcript_of(await gen.history.events(outcome.agent_id)))
 
 
 def file_in(text: str) -> Path:
@@ -110,7 +110,7 @@ async def test_a_command_keeps_its_own_file_and_the_end_of_its_output(tmp_path: 
         tmp_path, settings=settings, store=numbered(), main=[says("", order), says("x")]
     ) as gen:
         outcome = await gen.ask("go").outcome()
-        (result,) = results(transcript_of(await gen.store.events(outcome.agent_id)))
+        (result,) = results(transcript_of(await gen.history.events(outcome.agent_id)))
     assert "20000\n" in result.text and "3" in result.text.splitlines()[-1]
     assert [each.name.partition("_")[0] for each in (home / ".gen/outputs/00000001").iterdir()] == ["bash"]
 

@@ -47,7 +47,7 @@ async def test_each_appointment_runs_once_over_all_workers_and_servers(fleet: Fl
             return [each.id for each in await agenda.appointments()] == [away.id]
 
         await until(all_ran, "all but the one of another machine have run")
-        ran = await gen.store.tasks(TaskQuery())
+        ran = await gen.history.tasks(TaskQuery())
         assert sorted(task.created.prompt for task in ran) == [f"job {number}" for number in range(COUNT)]
         assert {task.status for task in ran} == {Status.COMPLETED}
         [left] = await agenda.appointments()

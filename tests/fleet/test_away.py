@@ -292,7 +292,7 @@ async def test_when_a_worker_dies_another_one_goes_on_in_a_copy_of_its_own(count
         victim.send(signal.SIGKILL)
         [found] = await ended(gen, [task])
         heard = await told(gen, task)
-        [first, _] = copies_told(transcript_of(await gen.store.events(task)))
+        [first, _] = copies_told(transcript_of(await gen.history.events(task)))
     assert found.status is Status.COMPLETED
     [anew] = [text for text in heard if text.startswith("You go on on another machine.")]
     assert str(victim.log) not in anew and "what you had changed in files before is not in it" in anew

@@ -169,7 +169,7 @@ async def test_an_agent_that_may_be_queued_is_called_off_when_nobody_tries_any_m
         if away > 1:
             job.stop.stop(stop_cause("enough"))
         await gen.outcome(job)
-        [sub] = await gen.store.tasks(TaskQuery(parent=job.id))
+        [sub] = await gen.history.tasks(TaskQuery(parent=job.id))
         assert (sub.status, sub.end.reason) == (Status.CANCELLED, CUT_SHORT.reason)
     await store.close()
 
@@ -216,7 +216,7 @@ async def test_the_result_of_an_agent_that_could_not_be_followed_any_more_comes_
         )
         store.silent = ""
         gate.open()
-        await gen.watch.ended(sub, PATIENCE)
+        await gen.history.ended(sub, PATIENCE)
         again = await gen.outcome(await gen.start_turn("next", job.id))
         said = [
             reported(each.text)
@@ -262,7 +262,7 @@ async def test_a_task_is_woken_once_when_the_database_is_there_again(fleet: Flee
         await ended(gen, [task])
         store.late = 2
         await gen.work.detach(TaskRequest("", "again", resume=task, background=True))
-        found = await gen.watch.ended(task, PATIENCE)
+        found = await gen.history.ended(task, PATIENCE)
         assert (found.result, found.totals.turns, store.late) == ("done again", 2, 0)
 
 
@@ -275,7 +275,7 @@ async def test_a_task_of_which_nobody_knows_whether_it_was_woken_is_not_woken_ag
         with pytest.raises(StoreTrouble, match=f"Whether task {task} was queued before that is not known"):
             await gen.work.detach(TaskRequest("", "again", resume=task, background=True))
         store.muted = False
-        found = await gen.watch.ended(task, PATIENCE)
+        found = await gen.history.ended(task, PATIENCE)
         assert (found.result, found.totals.turns) == ("done again", 2)
 
 
@@ -285,14 +285,14 @@ async def test_an_agent_whose_sender_is_stopped_while_the_database_is_away_is_ca
     store = await FleetStore.open(fleet.url, patience=HASTE)
     async with sending(fleet, store) as (gen, job, _):
         [sub] = [each.agent_id for each in await gen.tasks(job.id)]
-        remote = gen.supervisor.find(sub)
+        remote = gen.running.find(sub)
         assert isinstance(remote, RemoteTask)
         fleet.postgres.stop()
         try:
             await remote.halt(stop_cause("enough"))
             await remote.wait(PATIENCE)
-            assert gen.supervisor.find(sub) is None
+            assert gen.running.find(sub) is None
         finally:
             fleet.postgres.start()
-        found = await gen.watch.ended(sub, PATIENCE)
+        found = await gen.history.ended(sub, PATIENCE)
         assert (found.status, found.result) == (Status.CANCELLED, "")

@@ -116,7 +116,7 @@ async def test_a_worker_ends_what_no_worker_takes_and_nobody_waits_for(
         assert await watching.pass_by(1) == [new]
         facts = [type(event.fact) for event in await store.events(new)]
         assert facts[1:] == [TaskEnded, TaskStarted, MessageAdded, MessageAdded, TaskEnded]
-        assert (await gen.watch.task(new)).end.error == found.end.error
+        assert (await gen.history.current(new)).end.error == found.end.error
 
 
 async def test_what_nobody_waits_for_is_left_to_workers_that_come_by_day_and_is_stuck_meanwhile(
@@ -183,7 +183,7 @@ async def test_what_a_worker_has_or_has_done_is_not_ended_for_it(narrow: Fleet) 
         await gen.store.release(lease)
         assert await close_unclaimed(gen.store, held, "no worker took it")
         assert not await close_unclaimed(gen.store, held, "no worker took it")
-        now = await gen.watch.task(held)
-        assert await gen.watch.task(done.id) == done
+        now = await gen.history.current(held)
+        assert await gen.history.current(done.id) == done
     why = f"no worker took it. To go on with it after that: gen task resume {held} 'go on'"
     assert (now.status, now.end.error) == (Status.TIMED_OUT, why)

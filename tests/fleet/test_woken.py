@@ -68,7 +68,7 @@ async def woken(gen: GenCode) -> str:
 
 
 async def heard(gen: GenCode, task: str) -> list[str]:
-    said = transcript_of(await gen.store.events(task))
+    said = transcript_of(await gen.history.events(task))
     return [each.text for each in said if isinstance(each, UserMessage) and each.sender == "user"]
 
 
@@ -121,11 +121,11 @@ async def test_a_task_that_was_woken_waits_like_a_new_one_wherever_one_looks(
         await gen.get(task),
         *(
             each
-            for each in await gen.records.outcomes(await gen.store.tasks(TaskQuery()))
+            for each in await gen.history.outcomes(await gen.history.tasks(TaskQuery()))
             if each.agent_id == task
         ),
         await gen.delegation.look(task, 0.0),
-        await gen.records.get(await gen.watch.ended(task, 0.0)),
+        await gen.history.outcome(await gen.history.ended(task, 0.0)),
     ]
     assert len(seen) == 4
     assert {(each.status, each.result, each.error) for each in seen} == {(Status.PENDING, "", None)}
@@ -136,8 +136,8 @@ async def test_a_task_that_was_woken_waits_like_a_new_one_wherever_one_looks(
 
     empty.rows("UPDATE gen_task SET ended_at = '2001-01-01T00:00:00.000000Z' WHERE ended_at IS NOT NULL")
     query = TaskQuery(ended_after=stamp(datetime.now(UTC)))
-    assert task in [each.id for each in await gen.store.tasks(query)]
-    assert await gen.store.tasks(replace(query, statuses=(Status.COMPLETED,))) == []
+    assert task in [each.id for each in await gen.history.tasks(query)]
+    assert await gen.history.tasks(replace(query, statuses=(Status.COMPLETED,))) == []
     for words in (("list",), ("show", task), ("output", task, "--no-block")):
         out, err = await command(*words)
         assert NOBODY in out + err and ("old" in out) == (words[0] == "show"), (words, out, err)
@@ -164,8 +164,8 @@ async def test_a_task_that_was_woken_can_be_stopped_before_a_worker_begins_and_k
     assert [each.id for each in stops.hit] == [task]
     assert (stops.task.status, stops.task.result) == (Status.CANCELLED, "old")
     assert (await heard(gen, task))[-1] == "again"
-    found = await gen.store.task(task)
-    assert (await gen.watch.task(task), await gen.watch.ended(task)) == (found, found)
+    found = await gen.history.task(task)
+    assert (await gen.history.current(task), await gen.history.ended(task)) == (found, found)
 
 
 async def test_a_worker_that_refuses_a_task_keeps_what_it_was_told(
@@ -181,14 +181,14 @@ async def test_a_worker_that_refuses_a_task_keeps_what_it_was_told(
     )
     await Worker(store, Shape(1, tmp_path, tmp_path / "home", agents=("Explore",))).run(task)
     await store.close()
-    assert (await gen.watch.task(task)).status is Status.FAILED
+    assert (await gen.history.current(task)).status is Status.FAILED
     assert (await heard(gen, task))[-1] == "again"
 
 
 async def test_a_task_that_was_woken_is_not_taken_from_the_workers_with_other_words(gen: GenCode) -> None:
     task = await woken(gen)
     more = TaskRequest("", "something else", resume=task, background=True)
-    for go_on in (gen.detach(more), gen.work.resume(task, more)):
+    for go_on in (gen.detach(more), gen.start_resume(task, more)):
         with pytest.raises(UserMistake, match="was woken and waits for a worker; say more to it"):
             await go_on
 
@@ -230,7 +230,7 @@ async def test_the_budget_of_a_session_goes_along_with_a_task_that_a_worker_goes
     await answered(gen, task, "old")
     async with empty.open(max_tokens_total=8000) as bounded:
         await bounded.detach(TaskRequest("", "again", resume=task, background=True))
-        assert (await gen.watch.task(task)).status is Status.PENDING
+        assert (await gen.history.current(task)).status is Status.PENDING
         assert isinstance(gen.store, FleetStore)
         sent = await gen.store.dispatched(task)
         assert sent is not None and sent.order is not None

@@ -88,7 +88,7 @@ def touches(*names: str) -> list[dict[str, Any]]:
 
 async def answered_elsewhere(gen: GenCode, text: str) -> None:
     """Say yes to what is asked about in another process."""
-    box = gen.store.questions
+    box = gen.questions
     found: list[int] = []
 
     async def is_there() -> bool:
@@ -139,10 +139,10 @@ class Asking:
     async def about(self, text: str, *inquiries: Inquiry) -> int:
         said = ToolCall("c1", "Bash", {"command": text})
         question = replace(self._question, call=said, inquiries=inquiries, cwd="/work tree")
-        return await self.gen.store.questions.put(post(question, home=True))
+        return await self.gen.questions.put(post(question, home=True))
 
     async def waiting(self) -> list[int]:
-        return [each.number for each in await self.gen.store.questions.waiting("")]
+        return [each.number for each in await self.gen.questions.waiting("")]
 
 
 @asynccontextmanager
@@ -194,5 +194,5 @@ async def test_an_answer_from_the_command_line_is_read_as_one_that_is_typed(tmp_
         assert await asks.waiting() == [number]
         right = await asyncio.to_thread(command, *words, "yes", "--words", "2", cwd=tmp_path)
         assert right.code == 0
-        said = await asks.gen.store.questions.answers([number])
+        said = await asks.gen.questions.answers([number])
         assert said == {number: Answer(True, words=("blue",))}

@@ -250,7 +250,7 @@ async def test_with_a_detached_task_those_are_timed_out_that_wait_in_line_in_its
     with suspended(home, process):
         async with GenCode.open(tmp_path) as opened:
             await Looks(opened, tmp_path).after(*[TIMING.longest_gap] * looks)
-            ended = [each.status for each in await opened.store.tasks(TaskQuery())]
+            ended = [each.status for each in await opened.history.tasks(TaskQuery())]
         assert (ended, is_gone(process)) == ([Status.TIMED_OUT] * 3, True)
 
 
@@ -266,7 +266,9 @@ async def test_a_server_and_an_open_conversation_end_what_hangs_in_their_folder(
         else:
             async with GenCode.open(tmp_path, settings=waits) as opened:
                 listening = asyncio.create_task(Talk(opened).listen())
-                ended = msgspec.to_builtins(await opened.records.get(await opened.watch.ended(task, SECONDS)))
+                ended = msgspec.to_builtins(
+                    await opened.history.outcome(await opened.history.ended(task, SECONDS))
+                )
                 listening.cancel()
         wait_until(lambda: is_gone(process), "its process has ended")
     assert (ended["status"], ended["error"].startswith("its process gave no sign of life")) == (
@@ -295,7 +297,7 @@ async def test_who_wakes_up_in_time_and_a_conversation_that_a_person_suspended_a
                     "it has woken up",
                 )
                 await looks.after(*[TIMING.longest_gap] * 100)
-                statuses = [each.status for each in await opened.store.tasks(TaskQuery())]
+                statuses = [each.status for each in await opened.history.tasks(TaskQuery())]
         assert statuses == [Status.RUNNING] * 2
     finally:
         pipe.open()

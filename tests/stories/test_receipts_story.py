@@ -166,7 +166,7 @@ async def test_a_reply_that_announces_work_is_asked_for_again_once(tmp_path: Pat
     turns = [LOOK, says("I will now read the file."), says("It is empty.")]
     async with scripted(tmp_path, Explore=turns) as gen:
         outcome = await gen.task("Explore", "look")
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
     assert (outcome.status, outcome.result, outcome.turns) == (Status.COMPLETED, "It is empty.", 3)
     assert outcome.evidence.warnings == ()
     assert isinstance(told[-2], UserMessage)

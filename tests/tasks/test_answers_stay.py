@@ -79,8 +79,8 @@ async def speak_to_the_conversation(folder: Path, text: str) -> None:
     """Say something to the conversation that another process leads in a folder, once it does."""
     at_work = TaskQuery(statuses=(Status.RUNNING,))
     async with GenCode.open(folder, model="offline") as gen:
-        await until(lambda: gen.store.tasks(at_work), "a conversation began")
-        [found] = await gen.store.tasks(at_work)
+        await until(lambda: gen.history.tasks(at_work), "a conversation began")
+        [found] = await gen.history.tasks(at_work)
         await gen.store.post(found.id, text, "user")
 
 

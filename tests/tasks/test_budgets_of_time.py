@@ -97,9 +97,9 @@ async def test_a_turn_at_work_has_the_seconds_that_its_session_is_given_meanwhil
 ) -> None:
     slow = says("done", delay_ms=1_500)
     async with scripted(tmp_path, main=[slow]) as opened:
-        await opened.work.set_session_budget(Budget(seconds=before))
+        await opened.budgets.set_all(Budget(seconds=before))
         job = await opened.start_turn("go")
-        await opened.work.set_session_budget(Budget(seconds=after), job.id)
+        await opened.budgets.set_all(Budget(seconds=after), job.id)
         outcome = await opened.outcome(job)
     told = None if status is Status.COMPLETED else refusal(job.id, "the session")
     assert (outcome.status, outcome.error) == (status, told)

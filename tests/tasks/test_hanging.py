@@ -58,7 +58,7 @@ async def test_a_task_whose_process_hangs_is_timed_out_and_its_sender_told(
         leases_run_out(home)
         outcome = await gen.outcome(job)
         lost = await gen.get(child)
-        told = transcript_of(await gen.store.events(job.id))
+        told = transcript_of(await gen.history.events(job.id))
         stalled = [each for each in await heard(listener) if isinstance(each.fact, TaskStalled)]
         left = await gen.store.owned()
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "I go on without it.")

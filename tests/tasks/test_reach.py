@@ -129,7 +129,7 @@ async def test_a_handle_hears_everything_and_ends_with_its_task(tmp_path: Path) 
         late = [event async for event in handle.events()]
         other = await gen.resume(handle.id, "go on", background=True)
         rest = [event async for event in other.events(after=len(durable(early)))]
-        stored = await gen.store.events(handle.id)
+        stored = await gen.history.events(handle.id)
     assert (outcome.status, outcome.result, other.id) == (Status.COMPLETED, "one", handle.id)
     assert durable(early) == late
     assert durable(early) + durable(rest) == stored
@@ -226,18 +226,18 @@ async def test_a_process_that_hangs_is_fenced(tmp_path: Path) -> None:
     async with GenCode.open(tmp_path, model=model) as gen:
 
         async def has_looked() -> bool:
-            told = transcript_of(await gen.store.events(task))
+            told = transcript_of(await gen.history.events(task))
             return any(isinstance(message, ToolMessage) for message in told)
 
         await until(has_looked, "it waits for its model")  # and has not just the database for itself
         await asyncio.sleep(0.2)
         os.kill(process.pid, signal.SIGSTOP)
         stops = await gen.reach.stop(task, ENOUGH)
-        written = await gen.store.events(task)
+        written = await gen.history.events(task)
         os.kill(process.pid, signal.SIGCONT)
         process.terminate()
         await process.wait()
-        after = await gen.store.events(task)
+        after = await gen.history.events(task)
     assert (stops.task.status, stops.task.end.error) == (
         Status.INTERRUPTED,
         "it was stopped, and its process did not answer",

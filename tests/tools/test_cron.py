@@ -39,7 +39,7 @@ async def asked(
     turns = [*(says("", each) for each in calls), says("ok")]
     async with scripted(folder, store=kept, settings={**FREE, **settings}, main=turns) as gen:
         outcome = await gen.ask("go").outcome()
-        told = answers(transcript_of(await gen.store.events(outcome.agent_id)))
+        told = answers(transcript_of(await gen.history.events(outcome.agent_id)))
     return told, await kept.agenda.appointments(), outcome.agent_id
 
 

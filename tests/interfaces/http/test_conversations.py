@@ -157,13 +157,13 @@ async def test_a_channel_that_takes_nothing_is_named_once(
 ) -> None:
     hook = WebhookChannel("team", WebhookSettings("http://127.0.0.1:9/in"))
     async with served(tmp_path, main=[says("one"), says("two")]) as site:
-        site.gen.secretary.outbox.register("team", hook)
+        site.gen.outbox.register("team", hook)
         session = (await say(site.client, "hello", "team/room"))["sessionId"]
         await site.client.ended(session)
         await say(site.client, "again", "team/room")
 
         async def waiting() -> int:
-            return len(await site.gen.store.tray.outgoing())
+            return len(await site.gen.outbox.waiting())
 
         await eventually(waiting, 2)
     told = [each.getMessage() for each in caplog.records if "took no message" in each.getMessage()]
@@ -219,7 +219,7 @@ async def test_a_webhook_is_a_channel_and_a_chat_behind_it_is_told_what_came(tmp
     ):
         house = await village.build("hook.example.net", page(b"ok"))
         hook = WebhookChannel("team", WebhookSettings("http://hook.example.net/in"), village)
-        site.gen.secretary.outbox.register("team", hook)
+        site.gen.outbox.register("team", hook)
         session = (await say(site.client, "find it", "team/room"))["sessionId"]
         await site.client.ended(session)
 
@@ -235,7 +235,7 @@ async def test_a_webhook_is_a_channel_and_a_chat_behind_it_is_told_what_came(tmp
 async def test_what_is_planned_runs_in_the_server_and_reaches_its_chat(tmp_path: Path, home: Path) -> None:
     async with served(tmp_path, main=[says("It is nine.")]) as site:
         now = stamp()
-        planned = (f"at {now}", "What time is it?", "UTC", str(tmp_path), site.gen.root.policy, now, now)
+        planned = (f"at {now}", "What time is it?", "UTC", str(tmp_path), site.gen.policy, now, now)
         model = f"scripted:{tmp_path}/script.json"
         await site.gen.store.agenda.plan(ScheduledJob(*planned, model=model, to="file:team"), 10)
 

@@ -176,7 +176,7 @@ async def test_the_mode_is_switched_for_everybody(tmp_path: Path) -> None:
         seen: list[str] = []
         for _ in range(3):
             await seat.press("shift+tab")
-            seen.append(str(seat.talk.gen.root.policy.mode))
+            seen.append(str(seat.talk.gen.policy.mode))
         assert seen == ["acceptEdits", "plan", "default"]
         await seat.type("/mode dontAsk")
         await seat.assert_sees("[dontAsk]")
@@ -198,7 +198,7 @@ async def test_a_budget_of_an_earlier_process_is_shown_and_kept(tmp_path: Path) 
         await seat.press("escape")
         await seat.type("/budget spawns 3")
         await seat.assert_sees("Set one with /budget")
-        budget = await seat.talk.gen.work.budget_of(session)
+        budget = await seat.talk.gen.budgets.of_conversation(session)
         assert (budget.tokens, budget.spawns) == (70_000, 3)
 
 

@@ -155,13 +155,13 @@ async def test_what_is_asked_once_in_a_session_is_asked_once_in_each(tmp_path: P
             await seat.rests()
             await seat.type("/new")
             await seat.until(lambda: not seat.app.main.whose, "a new conversation")
-        found = await seat.talk.gen.store.tasks(TaskQuery(conversations=True))
+        found = await seat.talk.gen.history.tasks(TaskQuery(conversations=True))
         first = min(found, key=lambda each: each.created_at)
         await seat.type(f"/resume {first.id}")
         await seat.until(lambda: seat.app.main.whose == first.id, "the first conversation")
         await seat.type("go on")
         await seat.rests()
-        assert len(await seat.talk.gen.store.tasks(TaskQuery(parent=first.id))) == 3
+        assert len(await seat.talk.gen.history.tasks(TaskQuery(parent=first.id))) == 3
 
 
 async def test_questions_of_agents_come_one_at_a_time_with_their_path(tmp_path: Path) -> None:
