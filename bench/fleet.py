@@ -30,6 +30,7 @@ from tests.waiting import until
 from tests.workspaces.worktrees.yard import commit, git
 
 from gencode import GenCode
+from gencode.app import components
 from gencode.core.events import CallDecided, MessageAdded, TaskCreated, TaskStarted
 from gencode.core.ids import moment, stamp
 from gencode.core.messages import UserMessage
@@ -253,7 +254,7 @@ async def cancel(fleet: Fleet) -> None:
             [task] = await submit(gen, 1)
             await until(lambda task=task: task in fleet.owners(), "a worker is at it")
             began = time.perf_counter()
-            await gen.store.ask(task, TaskSignal.STOP)
+            await components(gen).store.ask(task, TaskSignal.STOP)
             found = await gen.history.task(task)
             while found is not None and not found.status.ended:
                 await asyncio.sleep(0.002)

@@ -7,6 +7,7 @@ from pathlib import Path
 from gencode import GenCode
 from gencode.agent.output_files import LARGEST_RESULT, keep_result, result_files, result_place
 from gencode.agent.toolbox import ToolContext, tool
+from gencode.app import components
 from gencode.core.messages import Message, ToolMessage, ToolResult
 from gencode.core.task import transcript_of
 from gencode.core.text import CLIP
@@ -92,7 +93,7 @@ async def test_it_goes_with_its_task(tmp_path: Path) -> None:
     store = numbered()
     (result,) = await ran(tmp_path, says("", call("Flood")), store=store)
     async with scripted(tmp_path, store=store) as gen:
-        await gen.records.delete(await gen.find("00000001"))
+        await components(gen).records.delete(await gen.find("00000001"))
     assert not file_in(result.text).parent.exists()
 
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
+from gencode.app import components
 from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.ids import stamp
 from gencode.core.rules import Mode, Policy
@@ -37,7 +38,7 @@ async def test_each_appointment_runs_once_over_all_workers_and_servers(fleet: Fl
     fleet.write({"*": [{"text": "done", "delay_ms": 50}]})
     fleet.start(2, *PATIENT)
     async with fleet.open() as gen:
-        agenda = gen.store.agenda
+        agenda = components(gen).store.agenda
         soon = datetime.now(UTC) + timedelta(seconds=1.5)
         for number in range(COUNT):
             await agenda.plan(planned(fleet, f"job {number}", soon), 100)

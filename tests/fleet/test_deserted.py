@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gencode import GenCode
+from gencode.app import components
 from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.messages import Message, UserMessage
 from gencode.core.status import PARENT_GONE, EndReason, Status
@@ -178,7 +179,7 @@ async def test_what_a_conversation_at_rest_has_out_works_on_when_its_process_is_
 
 async def test_a_sender_that_stood_still_past_its_lease_is_only_gone_after_a_while(fleet: Fleet) -> None:
     async with fleet.open() as gen:
-        store = gen.store
+        store = components(gen).store
         assert isinstance(store, FleetStore)
         task = (await store.create(TaskCreated(agent="main"), "nobody-who-renews")).task
         gone: list[tuple[bool, bool]] = []

@@ -19,6 +19,7 @@ from tests.interfaces.cli.running import gen as command
 from tests.waiting import until
 
 from gencode import GenCode
+from gencode.app import components
 from gencode.core.messages import ToolCall
 from gencode.core.questions import Answer, Inquiry, Option
 from gencode.interfaces.cli.line_mode import NO_QUESTION
@@ -148,7 +149,7 @@ class Asking:
 @asynccontextmanager
 async def asking(folder: Path) -> AsyncGenerator[Asking]:
     async with GenCode.open(folder, model="offline") as gen:
-        yield Asking(gen, await running(gen.store, OWNER, cwd=str(folder)))
+        yield Asking(gen, await running(components(gen).store, OWNER, cwd=str(folder)))
 
 
 async def test_who_waits_for_questions_is_told_what_is_gone_and_leaving_answers_nothing(

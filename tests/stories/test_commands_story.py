@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gencode import GenCode
+from gencode.app import components
 from gencode.core.messages import CommandRun, Message, ToolMessage, ToolResult
 from gencode.core.questions import Answer, Question
 from gencode.core.task import transcript_of
@@ -80,7 +81,7 @@ async def test_a_background_command_grows_a_file_that_its_agent_may_read(tmp_pat
     ) as gen:
         outcome = await gen.ask("go").outcome()
         (result,) = results(transcript_of(await gen.history.events(outcome.agent_id)))
-        running = gen.session.shells.all()  # pyright: ignore[reportPrivateUsage]
+        running = components(gen).session.shells.all()  # pyright: ignore[reportPrivateUsage]
         (shell,) = running.of(outcome.agent_id).values()
         assert shell.id in result.text and str(shell.file) in result.text
         async with asyncio.timeout(60):
@@ -94,7 +95,7 @@ async def test_closing_the_session_ends_background_commands(tmp_path: Path) -> N
     command = bash("sleep 300 & echo $! > pid; wait", run_in_background=True)
     async with scripted(tmp_path, settings=FREE, main=[says("", command), says("x")]) as gen:
         await gen.ask("go").outcome()
-        (shell,) = gen.session.shells.all()._shells.values()  # pyright: ignore[reportPrivateUsage]
+        (shell,) = components(gen).session.shells.all()._shells.values()  # pyright: ignore[reportPrivateUsage]
         async with asyncio.timeout(60):
             while not (tmp_path / "pid").exists():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)

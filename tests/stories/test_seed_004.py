@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from tests.stories.seeds import answers, on_disk, posts, results, started, transcript
 
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.channels.address import Address
 from gencode.core.events import ProgressMade
 from gencode.core.ids import stamp
@@ -160,6 +160,6 @@ async def test_what_is_planned_runs_after_a_restart_and_answers_where_it_was_ask
 async def test_the_origin_of_a_conversation_is_a_channel_and_a_chat(tmp_path: Path) -> None:
     async with scripted(tmp_path, main=[says("Hello.")]) as gen:
         session = (await gen.ask("hi").outcome()).agent_id
-        assert gen.secretary.origin(session) == Address("cli", session)
+        assert components(gen).secretary.origin(session) == Address("cli", session)
         gen.reply_through(session, Address("phone", "+41"))
-        assert str(gen.secretary.origin(session)) == "phone:+41"
+        assert str(components(gen).secretary.origin(session)) == "phone:+41"

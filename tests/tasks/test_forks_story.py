@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gencode import GenCode
+from gencode.app import components
 from gencode.budgets.ledger import BudgetSpent
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
@@ -200,7 +201,7 @@ async def talking(gen: GenCode, gate: Gate) -> AsyncGenerator[tuple[str, str, as
 
 
 async def left(gen: GenCode, talk: str) -> dict[str, int]:
-    balance = await gen.store.ledger.balance(talk)
+    balance = await components(gen).store.ledger.balance(talk)
     assert balance is not None
     return dict(balance.left)
 
@@ -253,7 +254,9 @@ async def test_work_without_a_conversation_is_given_to_others_where_agents_are_b
     model = played(tmp_path, Explore=[says("found", usage=USED), says("more", usage=USED)])
     bounds = {"max_spawns": 3, "max_tokens_total": 100_000}
     async with GenCode.open(tmp_path, model=model, settings=bounds) as gen:
-        detached = await gen.history.ended(await gen.work.detach(TaskRequest("Explore", "look")), 60)
+        detached = await gen.history.ended(
+            await components(gen).work.detach(TaskRequest("Explore", "look")), 60
+        )
         task, _ = await gen.detach_fork(detached.id, Fork(), AGAIN)
         forked = await gen.history.ended(task, 60)
     assert (detached.status, detached.result) == (Status.COMPLETED, "found")

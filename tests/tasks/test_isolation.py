@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from gencode import GenCode, UserMistake
+from gencode.app import components
 from gencode.core.events import TaskBackgrounded, TaskEnded
 from gencode.core.messages import AssistantMessage, ToolMessage, UserMessage
 from gencode.core.rules import Mode
@@ -38,7 +39,7 @@ def played(folder: Path, **agents: list[dict[str, Any]]) -> str:
 
 async def owner_of(gen: GenCode, task: str) -> int:
     """The process that has the lease of a task."""
-    (owner,) = [held.owner for held in await gen.store.owned() if held.task == task]
+    (owner,) = [held.owner for held in await components(gen).store.owned() if held.task == task]
     return int(owner.split("|")[2])
 
 
@@ -59,7 +60,7 @@ async def test_the_outcome_is_the_same_as_in_this_process(tmp_path: Path) -> Non
         apart = await gen.task("Explore", "look", description="a look", isolation="process")
         stored = [await gen.find(each.agent_id) for each in (here, apart)]
         facts = [[type(event.fact) for event in await gen.history.events(each.id)] for each in stored]
-        left = await gen.store.owned()
+        left = await components(gen).store.owned()
     assert (apart.status, apart.result, apart.turns) == (here.status, here.result, here.turns)
     assert (apart.evidence, apart.cwd, apart.model) == (here.evidence, here.cwd, here.model)
     assert [each.created.policies for each in stored] == [stored[0].created.policies] * 2
@@ -130,7 +131,7 @@ async def test_a_process_that_does_not_answer_a_stop_is_killed_and_told_as_that(
         os.kill(process, signal.SIGSTOP)
         await job.halt(stop_cause("enough"))
         stopped = await gen.history.ended(child, 60)
-        left = await gen.store.owned()
+        left = await components(gen).store.owned()
     assert (stopped.status, stopped.end and stopped.end.reason) == (
         Status.INTERRUPTED,
         EndReason.STOP_UNANSWERED,
@@ -146,7 +147,7 @@ async def test_closing_the_session_ends_it(tmp_path: Path) -> None:
         handle = await gen.task("Explore", "look", background=True, isolation="process")
     async with GenCode.open(tmp_path, model=model) as gen:
         assert (await gen.get(handle.id)).status is Status.CANCELLED
-        assert await gen.store.owned() == []
+        assert await components(gen).store.owned() == []
 
 
 DIES = """
@@ -184,7 +185,7 @@ async def test_one_that_is_waited_for_apart_can_be_sent_to_the_background(tmp_pa
     async with GenCode.open(tmp_path, model=model) as gen:
         job = await gen.start_turn("go")
         child = await child_of(gen, job.id)
-        moved = await gen.reach.move_to_background(child)
+        moved = await components(gen).reach.move_to_background(child)
 
         async def spoke() -> bool:
             heard = transcript_of(await gen.history.events(job.id))
@@ -227,7 +228,7 @@ async def test_a_wish_for_the_other_process_is_not_taken_by_this_one(tmp_path: P
     model = played(tmp_path, Explore=[LOOK, SLOW])
     async with GenCode.open(tmp_path, model=model) as gen:
         handle = await gen.task("Explore", "look", background=True, isolation="process")
-        assert await gen.store.ask(handle.id, TaskSignal.STOP)
+        assert await components(gen).store.ask(handle.id, TaskSignal.STOP)
         outcome = await handle.result()
     assert (outcome.status, outcome.error) == (Status.CANCELLED, "it was stopped from another process")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.spec import TaskRequest
@@ -120,7 +120,7 @@ async def test_a_budget_that_is_named_for_an_agent_later_bounds_those_it_sent_be
             await named
         await until(gate.opened, "the agent that was sent before goes on")
         await named
-        await until(lambda: all_have_ended(gen.store), "all have ended")
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
         assert 7 * CALL <= (await gen.history.spent(lead)).tokens < 13 * CALL
 
 
@@ -131,7 +131,7 @@ async def test_a_resume_that_is_refused_leaves_those_below_without_a_budget(
         with pytest.raises(UserMistake, match="The prompt is empty"):
             await gen.start_resume(lead, TaskRequest("", " ", budget=BUDGET))
         await until(gate.opened, "the agent that was sent before goes on")
-        await until(lambda: all_have_ended(gen.store), "all have ended")
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
         assert (await gen.history.spent(lead)).tokens == (2 + 1 + MUCH + 1) * CALL
 
 
@@ -184,7 +184,7 @@ async def test_a_budget_that_a_conversation_gets_later_bounds_what_it_has_in_the
         await name(gen, session)
         talking = asyncio.ensure_future(gen.ask("more", session=session).outcome()) if goes_on else None
         await until(gate.opened, "the agent in the background goes on")
-        await until(lambda: all_have_ended(gen.store), "all have ended")
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
         assert talking is None or (await talking).status is Status.LIMIT_REACHED
         assert 12 * CALL <= (await gen.history.spent(session)).tokens < 13 * CALL
 
@@ -221,7 +221,7 @@ async def test_a_budget_is_named_beside_an_agent_in_a_process_of_its_own_which_i
         await until(gate.opened, "the agent in its process goes on")
         await named
         assert (await gen.find(lead)).terms.budget == BUDGET
-        await until(lambda: all_have_ended(gen.store), "all have ended")
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
         assert (await gen.history.spent(lead)).tokens < 13 * CALL
 
 
@@ -239,7 +239,7 @@ async def test_a_conversation_that_has_such_an_agent_is_bounded_with_it(
         await gen.budgets.set_all(BUDGET, turn.id)
         assert (gen.budgets.default, (await gen.find(turn.id)).terms.budget) == (BUDGET, BUDGET)
         await until(gate.opened, "the agent in its process goes on")
-        await until(lambda: all_have_ended(gen.store), "all have ended")
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
         assert 12 * CALL <= (await gen.history.spent(turn.id)).tokens < 13 * CALL
 
 
@@ -251,7 +251,7 @@ async def test_an_agent_with_a_budget_of_its_own_spends_from_the_new_one_as_well
         going_on = asyncio.ensure_future(gen.resume(lead, "more"))
         await until(gate.opened, "the agent in its process goes on")
         assert (await going_on).status is Status.LIMIT_REACHED
-        await until(lambda: all_have_ended(gen.store), "all have ended")
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
         assert 8 * CALL <= (await gen.history.spent(lead)).tokens < 13 * CALL
 
 
@@ -261,7 +261,7 @@ async def test_another_process_names_a_budget_for_those_at_work_below(tmp_path: 
         assert (await asyncio.to_thread(command, *words, cwd=tmp_path)).code == 0
         assert (await gen.find(lead)).terms.budget == BUDGET
         await until(gate.opened, "the agent goes on")
-        await until(lambda: all_have_ended(gen.store), "all have ended")
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
         assert 12 * CALL <= (await gen.history.spent(lead)).tokens < 13 * CALL
 
 

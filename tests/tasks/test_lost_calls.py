@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gencode.agent.ports import Request
-from gencode.app import GenCode, Outcome
+from gencode.app import GenCode, Outcome, components
 from gencode.core.budget import Budget
 from gencode.core.errors import ProviderError
 from gencode.core.events import CostEstimated, MessageAdded, TaskCreated, TaskStarted
@@ -108,7 +108,7 @@ async def test_a_call_that_is_cut_counts_in_the_next_process_too(tmp_path: Path)
 
 async def asked(gen: GenCode, task: str) -> bool:
     live = gen.running.find(task)
-    balance = await gen.store.ledger.balance((live.task.parent if live else "") or "")
+    balance = await components(gen).store.ledger.balance((live.task.parent if live else "") or "")
     return balance is not None and balance.account.calls > 0
 
 

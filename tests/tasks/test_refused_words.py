@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
@@ -64,7 +64,7 @@ async def test_what_comes_back_to_a_spent_conversation_is_kept_once_and_that_is_
         await gen.send(session, "and then?")
         for _ in range(2):
             with pytest.raises(MessageKept, match="What the conversation has not heard yet is kept"):
-                await gen.work.hear(gen.agents.main(), session)
+                await components(gen).work.hear(gen.agents.main(), session)
         kept = [each.text for each in await store.waiting(session)]
         assert kept == ["and then?"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
@@ -64,7 +64,7 @@ async def test_an_agent_that_goes_on_and_those_it_sent_before_do_not_spend_its_b
         going_on = asyncio.ensure_future(gen.resume(lead, "more"))
         await until(gate.opened, "the agent that was sent before goes on")
         assert (await going_on).status is Status.LIMIT_REACHED
-        await until(lambda: all_have_ended(gen.store), "all have ended")
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
         assert 8 * CALL <= (await gen.history.spent(lead)).tokens < 13 * CALL
 
 
@@ -122,7 +122,7 @@ async def test_another_agent_below_it_that_is_woken_while_it_rests_does_not_spen
         woken = asyncio.ensure_future(gen.resume(other, "more"))
         await until(gate.opened, "the agent in the background goes on")
         assert (await woken).status is Status.LIMIT_REACHED
-        await until(lambda: all_have_ended(gen.store), "all have ended")
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
         assert 8 * CALL <= (await gen.history.spent(lead)).tokens < 13 * CALL
 
 
@@ -148,7 +148,7 @@ async def test_a_resume_that_is_refused_leaves_those_below_the_budget_they_had(
         with pytest.raises(UserMistake, match="The prompt is empty"):
             await gen.start_resume(lead, TaskRequest("", " ", budget=Budget(tokens=tokens)))
         await until(gate.opened, "the agent that was sent before goes on")
-        await until(lambda: all_have_ended(gen.store), "all have ended")
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
         assert (await gen.history.spent(lead)).tokens == BUDGET.tokens
 
 
@@ -167,7 +167,7 @@ async def test_a_second_resume_while_one_is_slow_to_begin_changes_nothing_of_its
             await gen.start_resume(lead, TaskRequest("", "more", budget=Budget(tokens=30 * CALL)))
         await first
         await until(gate.opened, "the agent that was sent before goes on")
-        await until(lambda: all_have_ended(gen.store), "all have ended")
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
         assert (await gen.history.spent(lead)).tokens == BUDGET.tokens
 
 
@@ -223,5 +223,5 @@ async def test_one_that_is_woken_while_its_sender_is_slow_to_go_on_takes_nothing
         went_on, _ = await asyncio.gather(goes_on, woken, return_exceptions=True)
         assert isinstance(went_on, Outcome) and went_on.turns > 3
         await until(gate.opened, "the agent that was sent before goes on")
-        await until(lambda: all_have_ended(gen.store), "all have ended")
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
         assert (await gen.history.spent(lead)).tokens == BUDGET.tokens

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from gencode import GenCode
+from gencode.app import components
 from gencode.core.status import Status
 from gencode.tasks.task_folders import TaskFolder, current_result
 from gencode.testing import call, says
@@ -101,7 +102,7 @@ async def test_it_is_there_until_the_last_one_in_it_has_ended_who_tells_what_was
         if how != "turns":
             await gen.stop(boss, keep=how == "keep")
         first = await gen.history.ended(boss, 30)
-        still = await current_result(first, gen.store)
+        still = await current_result(first, components(gen).store)
         await yard.opened()
         last = await gen.history.ended(kid, 30)
         then = await gen.find(boss)
@@ -236,8 +237,8 @@ async def test_who_changed_a_file_in_it_is_known_to_those_it_sends_also_in_other
     async with GenCode.open(yard.folder, model=yard.model(boss=boss), settings=FREE) as gen:
         outcome = await gen.task("boss", "go")
         worktree, digest = (await gen.find(outcome.agent_id)).created.worktree, sha256(b"boss\n").hexdigest()
-        known = await gen.watch.author(worktree, "sub/new.txt", digest, None)
-        its_own = await gen.watch.author(worktree, "sub/new.txt", digest, outcome.agent_id)
+        known = await components(gen).watch.author(worktree, "sub/new.txt", digest, None)
+        its_own = await components(gen).watch.author(worktree, "sub/new.txt", digest, outcome.agent_id)
     assert (known, its_own) == (f"the agent boss, task {outcome.agent_id}", "")
 
 
@@ -284,7 +285,7 @@ async def test_after_a_kill_nothing_is_lost_and_the_output_tells_of_it(yard: Yar
         await process.wait()
         (sent,) = await gen.tasks(parent=boss)
         await gen.history.ended(sent.agent_id, 30)
-        told = await current_result(await gen.history.ended(boss, 30), gen.store)
+        told = await current_result(await gen.history.ended(boss, 30), components(gen).store)
     assert (worktree / "new.txt").read_text() == "kid\n"
     assert f"[It was cut off. What it had changed, 1 file, is on the branch gencode/{boss}, in " in told
     assert ("partly not committed" in told) == (not apart)
@@ -299,11 +300,11 @@ async def test_where_the_last_one_is_killed_the_output_of_the_first_tells_what_i
         worktree = Path((await gen.find(boss)).created.worktree)
         await until((worktree / "new.txt").exists)
         await gen.stop(boss)
-        (owner,) = [held.owner for held in await gen.store.owned() if held.task == task]
-        before = await current_result(await gen.find(boss), gen.store)
+        (owner,) = [held.owner for held in await components(gen).store.owned() if held.task == task]
+        before = await current_result(await gen.find(boss), components(gen).store)
         os.kill(int(owner.split("|")[2]), signal.SIGKILL)
         await gen.history.ended(task, 30)
-        told = await current_result(await gen.find(boss), gen.store)
+        told = await current_result(await gen.find(boss), components(gen).store)
     assert "is still at work in its worktree" in before and "To take it over" not in before
     assert "still at work" not in told
     assert f"1 file, is on the branch gencode/{boss}, in {worktree}, partly not committed" in told

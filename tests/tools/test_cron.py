@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gencode.app import components
 from gencode.core.errors import ToolError
 from gencode.core.messages import Message, ToolMessage
 from gencode.core.rules import Mode
@@ -141,7 +142,7 @@ async def test_an_agent_that_leads_is_the_one_that_hears_its_prompt(tmp_path: Pa
         tmp_path, settings={"permission_mode": "dontAsk"}, host=[says("", add), says("ok")]
     ) as gen:
         await gen.ask("go", agent="host").outcome()
-        (job,) = await gen.store.agenda.appointments()
+        (job,) = await components(gen).store.agenda.appointments()
     assert (job.agent, job.task) == ("host", False)
 
 

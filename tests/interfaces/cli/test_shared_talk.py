@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gencode.agent.ports import StopAction
+from gencode.app import components
 from gencode.core.events import Event, TaskEnded, TextArrived
 from gencode.core.messages import UserMessage
 from gencode.core.status import Status
@@ -114,7 +115,7 @@ async def test_what_a_person_stopped_wakes_nobody_and_is_told_in_the_next_turn(
         await by.strike(session, first)
         await by.strike(session, "tree")
         await until(lambda: all(here.view.agents[each].status is Status.CANCELLED for each in both))
-        assert await here.gen.work.hear(here.gen.agents.main(), session) is None
+        assert await components(here.gen).work.hear(here.gen.agents.main(), session) is None
         assert (await here.gen.get(session)).turns == 2
         await here.say("and now?")
         await here.rest()

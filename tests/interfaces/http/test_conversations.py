@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gencode.app import components
 from gencode.channels.address import parse_address
 from gencode.channels.outbox import WebhookChannel, WebhookSettings
 from gencode.core.ids import stamp
@@ -107,7 +108,7 @@ async def test_a_word_left_for_a_chat_at_rest_begins_a_turn(tmp_path: Path) -> N
     async with served(tmp_path, main=[says("one"), says("I heard it.")]) as site:
         session = (await say(site.client, "hello"))["sessionId"]
         await site.client.ended(session)
-        await site.gen.store.post(session, "It is nine o'clock.", "system")
+        await components(site.gen).store.post(session, "It is nine o'clock.", "system")
         await site.client.until(f"/api/tasks/{session}", lambda told: told["result"] == "I heard it.")
         ended = await site.client.ended(session)
         assert (ended["turns"], ended["success"]) == (2, True)
@@ -237,7 +238,7 @@ async def test_what_is_planned_runs_in_the_server_and_reaches_its_chat(tmp_path:
         now = stamp()
         planned = (f"at {now}", "What time is it?", "UTC", str(tmp_path), site.gen.policy, now, now)
         model = f"scripted:{tmp_path}/script.json"
-        await site.gen.store.agenda.plan(ScheduledJob(*planned, model=model, to="file:team"), 10)
+        await components(site.gen).store.agenda.plan(ScheduledJob(*planned, model=model, to="file:team"), 10)
 
         async def told() -> bool:
             return any("It is nine." in line for line in sent_on(home))
