@@ -254,8 +254,8 @@ async def cancel(fleet: Fleet) -> None:
             [task] = await submit(gen, 1)
             await until(lambda task=task: task in fleet.owners(), "a worker is at it")
             began = time.perf_counter()
-            await gen.store.send_signal(task, TaskSignal.STOP)
-            found = await gen.store.task(task)
+            await components(gen).store.send_signal(task, TaskSignal.STOP)
+            found = await gen.history.task(task)
             while found is not None and not found.status.ended:
                 await asyncio.sleep(0.002)
                 found = await gen.history.task(task)

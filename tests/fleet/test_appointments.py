@@ -38,7 +38,7 @@ async def test_each_appointment_runs_once_over_all_workers_and_servers(fleet: Fl
     fleet.write({"*": [{"text": "done", "delay_ms": 50}]})
     fleet.start(2, *PATIENT)
     async with fleet.open() as gen:
-        schedule = gen.store.schedule
+        schedule = components(gen).store.schedule
         soon = datetime.now(UTC) + timedelta(seconds=1.5)
         for number in range(COUNT):
             await schedule.add(planned(fleet, f"job {number}", soon), 100)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gencode.agent.ports import Request
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.core.events import TaskStarted
 from gencode.core.messages import Message, Part, ToolMessage, ToolResult
 from gencode.core.status import Status, stop_cause
@@ -204,7 +204,7 @@ async def test_who_was_stopped_is_not_woken_by_an_agent_beside_it(tmp_path: Path
     ) as gen:
         await gen.ask("go").outcome()
         (answer,) = told(await said(gen, SECOND))
-        here, waiting = await gen.get(FIRST), await gen.store.unread_messages(FIRST)
+        here, waiting = await gen.get(FIRST), await components(gen).store.unread_messages(FIRST)
     kept = (
         f"Here (task {FIRST}) has finished (cancelled) and is not resumed by this; "
         "it gets the message when it is resumed."
@@ -245,7 +245,7 @@ async def test_a_message_wakes_nobody_whose_budget_is_spent_and_is_kept(tmp_path
     ) as gen:
         await gen.ask("go").outcome()
         (answer,) = told(await said(gen, SECOND))
-        here, waiting = await gen.get(FIRST), await gen.store.unread_messages(FIRST)
+        here, waiting = await gen.get(FIRST), await components(gen).store.unread_messages(FIRST)
     assert answer.text.endswith(" The message is kept, and heard when the task goes on.")
     assert ("1 turn" in answer.text, here.result, len(waiting)) == (True, "one", 1)
 
@@ -272,7 +272,7 @@ async def test_one_in_a_process_of_its_own_does_not_wake_what_its_sender_would_n
     async with apart_and_here(tmp_path, home, monkeypatch, think) as gen:
         outcome = await gen.ask("go").outcome()
         here = next(each for each in await gen.tasks(parent=outcome.agent_id) if each.agent == "Here")
-        waiting = await gen.store.unread_messages(here.agent_id)
+        waiting = await components(gen).store.unread_messages(here.agent_id)
     assert (outcome.result, here.status, here.result, here.turns) == ("Done.", Status.COMPLETED, "one", 1)
     assert [letter.text.splitlines()[1:] for letter in waiting] == [["> and?"]]
 
