@@ -31,9 +31,9 @@ from gencode.core.rules import Action, Decision
 from gencode.core.status import Status
 from gencode.interfaces.render.transcript import (
     Call,
+    IncomingMessage,
     Remark,
     Reply,
-    IncomingMessage,
     Thought,
     Transcript,
     adopt,
@@ -61,7 +61,13 @@ def test_what_is_said_thought_called_and_answered_is_kept_in_order() -> None:
         MessageAdded(AssistantMessage("here")),
     )
     read = Call("c1", "Read", "Read(a.py)", {"file_path": "a.py"}, "done", "line 1")
-    assert transcript.entries == (IncomingMessage("where?"), Thought("hm"), Reply("I look."), read, Reply("here"))
+    assert transcript.entries == (
+        IncomingMessage("where?"),
+        Thought("hm"),
+        Reply("I look."),
+        read,
+        Reply("here"),
+    )
 
 
 def test_what_is_arriving_is_there_until_it_is_said() -> None:

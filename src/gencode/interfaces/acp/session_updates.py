@@ -45,9 +45,9 @@ from gencode.interfaces.render.agent_view import path, spent
 from gencode.interfaces.render.transcript import (
     Call,
     HandedBack,
+    IncomingMessage,
     Remark,
     Reply,
-    IncomingMessage,
     Thought,
     Transcript,
     hear,

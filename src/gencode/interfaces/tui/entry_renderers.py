@@ -11,7 +11,15 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from gencode.core.visible import visible, visible_line
-from gencode.interfaces.render.transcript import Call, Remark, Reply, IncomingMessage, Thought, diff_of, kind_of
+from gencode.interfaces.render.transcript import (
+    Call,
+    IncomingMessage,
+    Remark,
+    Reply,
+    Thought,
+    diff_of,
+    kind_of,
+)
 
 RESULT_LINES = 200
 LONGEST_CODE = 60_000
