@@ -67,7 +67,7 @@ FOREIGN = {
 
 NO_SENTENCES = {
     # Tables of words, and texts with a form of their own.
-    "gencode.tasks.compare_runs": ["Duration"],  # left out before two results are shown side by side
+    "gencode.tasks.history": ["Duration"],  # left out before two results are shown side by side
     "gencode.sandbox.processes.environment": ["API_?KEYS", "github_pat_"],
     "gencode.interfaces.tui.agent_panels": [" tokens"],  # left out where there is no room for it
     "gencode.permissions.bash.reasons": ["possible path", "plan guard", "plain shell"],

@@ -18,7 +18,7 @@ from gencode.interfaces.chat.agent_info import AgentLine, LintedFile, SkillLine
 from gencode.interfaces.chat.model_info import ModelLine
 from gencode.interfaces.cli.doctor import Check
 from gencode.mcp.session_servers import ServerReport
-from gencode.tasks.compare_runs import Difference, Pair
+from gencode.tasks.history import Difference, Pair
 from gencode.workspaces.worktrees.leftovers import Leftover
 
 Fields = dict[str, Any]

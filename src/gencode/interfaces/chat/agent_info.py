@@ -11,9 +11,8 @@ from msgspec import Struct, structs
 from gencode.agent.toolbox import Toolbox
 from gencode.app import AgentEntry, GenCode, Registry
 from gencode.core.rules import Mode
-from gencode.core.skill import Skill, SkillEntry
-from gencode.core.spec import AgentSpec
-from gencode.core.visible import visible, visible_line
+from gencode.core.spec import AgentSpec, Skill, SkillEntry
+from gencode.core.text import visible, visible_line
 from gencode.interfaces.render.plain_text import table
 from gencode.permissions.tool_table import MEMORY_TOOLS
 from gencode.permissions.trust import standing, trust_added

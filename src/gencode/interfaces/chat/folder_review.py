@@ -11,7 +11,7 @@ from gencode.agent.hook_settings import EVENTS, parse_hooks
 from gencode.app import agents_if_trusted, describe_servers
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, same_name
-from gencode.core.visible import exact_line
+from gencode.core.text import exact_line
 from gencode.permissions.project_files import SERVERS, SETTINGS
 from gencode.permissions.started_files import StartedFiles
 from gencode.permissions.trust import FolderTrust, TrustChange

@@ -4,8 +4,8 @@ from msgspec import Struct
 
 from gencode.agent.models import ALIASES, TIERS
 from gencode.app import GenCode
+from gencode.core.budget import Price
 from gencode.core.errors import UserMistake
-from gencode.core.prices import Price
 from gencode.interfaces.render.plain_text import table
 
 CONNECT = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or name one with --model, GEN_MODEL or settings.toml"

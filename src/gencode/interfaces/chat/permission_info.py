@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from gencode.core.errors import UserMistake
 from gencode.core.spec import same_name
-from gencode.core.visible import exact_line
+from gencode.core.text import exact_line
 from gencode.interfaces.render.plain_text import table
 from gencode.permissions.decision import check_tool
 from gencode.permissions.explanation import Explanation

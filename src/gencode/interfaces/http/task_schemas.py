@@ -12,7 +12,7 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.interfaces.http.endpoints import Name, Text
 from gencode.interfaces.http.task_states import TaskState, TaskTimes
-from gencode.tasks.compare_runs import Comparison
+from gencode.tasks.history import Comparison
 
 Number = Annotated[int, Meta(ge=0, le=2**53)]
 Limit = Annotated[int, Meta(ge=1, le=500)]

@@ -8,14 +8,14 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from gencode.core.status import Status
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.task_controls import VERBS
 from gencode.interfaces.render.agent_view import SIGNS, AgentRow, View, rows, state
 from gencode.interfaces.render.number_format import bar_text, money, seconds, tokens
 from gencode.interfaces.tui.agent_panels import terse
 from gencode.interfaces.tui.error_boundary import ActionBorder
 from gencode.interfaces.tui.rich_renderer import Paper
-from gencode.tasks.actions import TaskAction
+from gencode.tasks.handle import TaskAction
 
 BACKGROUND = "b"
 _MOVES = {"up": -1, "down": 1, "home": -1_000_000, "end": 1_000_000}
