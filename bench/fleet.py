@@ -253,7 +253,7 @@ async def cancel(fleet: Fleet) -> None:
             [task] = await submit(gen, 1)
             await until(lambda task=task: task in fleet.owners(), "a worker is at it")
             began = time.perf_counter()
-            await gen.store.ask(task, TaskSignal.STOP)
+            await gen.store.send_signal(task, TaskSignal.STOP)
             found = await gen.store.task(task)
             while found is not None and not found.status.ended:
                 await asyncio.sleep(0.002)

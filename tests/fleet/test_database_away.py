@@ -72,8 +72,8 @@ class Muted(FleetStore):
         await super().submit(fact, order, enqueue, named, session)
         raise StoreUnavailable("it did not answer")
 
-    async def hand_on(self, task: str, keeper: str, order: bytes, enqueue: Enqueue) -> None:
-        await super().hand_on(task, keeper, order, enqueue)
+    async def submit_held(self, task: str, keeper: str, order: bytes, enqueue: Enqueue) -> None:
+        await super().submit_held(task, keeper, order, enqueue)
         raise StoreUnavailable("it did not answer")
 
 
@@ -184,7 +184,7 @@ async def test_an_agent_that_waited_for_its_turn_and_may_be_queued_is_called_off
         """No queue is needed."""
 
     async def begin() -> NoReturn:
-        await store.hand_on(lease.task, "keeper", b"{}", nowhere)
+        await store.submit_held(lease.task, "keeper", b"{}", nowhere)
         raise AssertionError("no answer comes")
 
     async def queued() -> bool:

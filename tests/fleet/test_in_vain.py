@@ -99,7 +99,7 @@ async def test_a_worker_ends_what_no_worker_takes_and_nobody_waits_for(
         [new, late] = [*await submit(gen, 1, "Explore"), *await submit(other, 1, "Plan")]
 
         async def put_back() -> bool:
-            seen = await store.outlook(late)
+            seen = await store.missing_worker(late)
             return seen is not None and seen.most is not None
 
         await until(put_back, "the worker has put back what it does not share")
@@ -127,7 +127,7 @@ async def test_what_nobody_waits_for_is_left_to_workers_that_come_by_day_and_is_
         [task] = await submit(gen, 1, "Explore")
     assert await watching.pass_by(1_000) == []
     [stuck] = [each for each in (await fleet_status(narrow.url)).stuck if each.task == task]
-    assert stuck.outlook.why == "no worker that is there takes tasks of Explore"
+    assert stuck.missing_worker.why == "no worker that is there takes tasks of Explore"
     assert await close_unclaimed(store, task, "it is in the way of other tests")
 
 

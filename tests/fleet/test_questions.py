@@ -148,7 +148,7 @@ async def test_what_was_answered_for_one_task_is_not_answered_for_another_of_the
     asker = QuestionDesk(here=False)
     async with GenCode.open(fleet.folder, model=model, store=store, asker=asker) as gen:
         jobs = [await gen.take_on(Handover(model, created)) for _ in range(2)]
-        memories = [job.seat.gate.approvals.once for job in jobs if isinstance(job, LocalTask)]
+        memories = [job.setup.gate.approvals.once for job in jobs if isinstance(job, LocalTask)]
         memories[0].add(Approval("host", "example.org"))
         assert memories == [{Approval("host", "example.org")}, set()]
     await store.close()

@@ -113,13 +113,13 @@ async def test_a_conversation_at_rest_is_woken_by_it(tmp_path: Path) -> None:
 async def test_the_app_shows_that_it_ended(tmp_path: Path) -> None:
     wait = behind("while [ ! -e go ]; do sleep 0.05; done; exit 6")
     main = [says("", wait), says("It runs."), says("I see.")]
-    async with seated(tmp_path, settings=FREE, script=turns(main=main)) as seat:
-        await seat.type("start it")
-        await seat.rests()
+    async with seated(tmp_path, settings=FREE, script=turns(main=main)) as setup:
+        await setup.type("start it")
+        await setup.rests()
         (tmp_path / "go").touch()
-        await seat.assert_sees("ended with exit code 6")
-        await seat.assert_sees("I see.")
-        await seat.rests()
+        await setup.assert_sees("ended with exit code 6")
+        await setup.assert_sees("I see.")
+        await setup.rests()
 
 
 def test_gen_p_waits_for_it_and_answers_with_what_came(tmp_path: Path) -> None:

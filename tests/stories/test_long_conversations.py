@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gencode import GenCode
 from gencode.agent.call_budget import weight
-from gencode.agent.final_answer import form_in
+from gencode.agent.final_answer import form_notice
 from gencode.agent.ports import Provider, Request
 from gencode.core.errors import ProviderError
 from gencode.core.events import CostEstimated, Event, TranscriptCompacted
@@ -178,7 +178,7 @@ async def test_a_schema_is_still_known_after_a_summary(long_file: Path) -> None:
         outcome = await gen.task("general-purpose", "count", output_schema=schema)
     assert outcome.output == {"lines": 7}
     last = heard.requests[-1].messages
-    form = form_in(last[1])
+    form = form_notice(last[1])
     assert is_summed_up(last) and form is not None and form.schema == schema
 
 
@@ -192,7 +192,7 @@ async def test_of_several_schemas_the_last_one_is_still_known_after_a_summary(lo
         outcome = await gen.resume(task, "count again")
     assert outcome.output == {"words": 9}
     last = heard.requests[-1].messages
-    forms = [*filter(None, map(form_in, last))]
+    forms = [*filter(None, map(form_notice, last))]
     assert is_summed_up(last) and forms[-1].schema == words
 
 

@@ -80,7 +80,7 @@ async def test_who_is_spawned_has_the_hands_of_the_table_and_reaches_nobody(tmp_
         await gen.ask("go").outcome()
         found = results(await transcript(gen, "00000002"))
         tools = set((await started(gen, "00000002")).tools)
-        waiting = await store.tray.outgoing()
+        waiting = await store.outbox.pending()
     assert [result.error for result in found] == [False] * 4 + [True] * 3
     assert {"Read", "Write", "Edit", "LS", "Bash", "WebSearch", "WebFetch"} <= tools
     assert tools.isdisjoint({"message", "spawn", "spawn_subagent", "cron", "Task"})
@@ -113,7 +113,7 @@ async def test_a_message_goes_to_the_users_own_place_and_to_others(tmp_path: Pat
     ]
     async with on_disk() as store, scripted(tmp_path, store=store, settings=FREE, main=main) as gen:
         heard = [event async for event in gen.ask("go")]
-        waiting = await store.tray.outgoing()
+        waiting = await store.outbox.pending()
     notes = [each.fact.text for each in heard if isinstance(each.fact, ProgressMade) and each.fact.note]
     file = (home / ".gen" / "outbox" / "progress.md").read_text()
     assert (notes, waiting) == (["I have begun."], [])
@@ -135,8 +135,8 @@ async def test_what_is_planned_runs_after_a_restart_and_answers_where_it_was_ask
         gen.secretary.outbox.register("phone", Phone())
         session = (await gen.ask("look for new files every day").outcome()).agent_id
     async with on_disk() as store:
-        (job,) = await store.agenda.appointments()
-        assert await store.agenda.move(job, replace(job, due=stamp(datetime.now(UTC))))
+        (job,) = await store.schedule.jobs()
+        assert await store.schedule.replace(job, replace(job, due=stamp(datetime.now(UTC))))
         async with scripted(tmp_path, store=store, main=[says("Nothing new.")]) as gen:
             gen.secretary.outbox.register("phone", Phone())
 
@@ -147,7 +147,7 @@ async def test_what_is_planned_runs_after_a_restart_and_answers_where_it_was_ask
             await asyncio.gather(*map(scheduler.fire, await scheduler.look(datetime.now(UTC))))
             delivered = await gen.secretary.outbox.deliver()
         first, second = await store.tasks(TaskQuery(conversations=True))
-        (after,) = await store.agenda.appointments()
+        (after,) = await store.schedule.jobs()
     assert (first.id, second.created.prompt, second.status) == (
         session,
         "Look for new files.",

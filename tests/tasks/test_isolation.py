@@ -227,7 +227,7 @@ async def test_a_wish_for_the_other_process_is_not_taken_by_this_one(tmp_path: P
     model = played(tmp_path, Explore=[LOOK, SLOW])
     async with GenCode.open(tmp_path, model=model) as gen:
         handle = await gen.task("Explore", "look", background=True, isolation="process")
-        assert await gen.store.ask(handle.id, TaskSignal.STOP)
+        assert await gen.store.send_signal(handle.id, TaskSignal.STOP)
         outcome = await handle.result()
     assert (outcome.status, outcome.error) == (Status.CANCELLED, "it was stopped from another process")
 

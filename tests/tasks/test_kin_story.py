@@ -99,12 +99,12 @@ def test_the_listing_of_those_in_reach_is_bounded() -> None:
     family.learn("000000ff", None, "main")
     for number in range(14):
         family.learn(f"{number:08x}", "000000ff", "Explore")
-    assert family.in_reach("00000000") == [
+    assert family.reachable("00000000") == [
         "main (task 000000ff), which sent you",
         *(f"Explore (task {number:08x})" for number in range(13, 3, -1)),
         "and 3 earlier ones",
     ]
-    assert family.in_reach("000000ff") == []
+    assert family.reachable("000000ff") == []
 
 
 async def test_agents_in_processes_of_their_own_write_to_their_sender_and_to_each_other(
@@ -204,7 +204,7 @@ async def test_who_was_stopped_is_not_woken_by_an_agent_beside_it(tmp_path: Path
     ) as gen:
         await gen.ask("go").outcome()
         (answer,) = told(await said(gen, SECOND))
-        here, waiting = await gen.get(FIRST), await gen.store.waiting(FIRST)
+        here, waiting = await gen.get(FIRST), await gen.store.unread_messages(FIRST)
     kept = (
         f"Here (task {FIRST}) has finished (cancelled) and is not resumed by this; "
         "it gets the message when it is resumed."
@@ -245,7 +245,7 @@ async def test_a_message_wakes_nobody_whose_budget_is_spent_and_is_kept(tmp_path
     ) as gen:
         await gen.ask("go").outcome()
         (answer,) = told(await said(gen, SECOND))
-        here, waiting = await gen.get(FIRST), await gen.store.waiting(FIRST)
+        here, waiting = await gen.get(FIRST), await gen.store.unread_messages(FIRST)
     assert answer.text.endswith(" The message is kept, and heard when the task goes on.")
     assert ("1 turn" in answer.text, here.result, len(waiting)) == (True, "one", 1)
 
@@ -272,7 +272,7 @@ async def test_one_in_a_process_of_its_own_does_not_wake_what_its_sender_would_n
     async with apart_and_here(tmp_path, home, monkeypatch, think) as gen:
         outcome = await gen.ask("go").outcome()
         here = next(each for each in await gen.tasks(parent=outcome.agent_id) if each.agent == "Here")
-        waiting = await gen.store.waiting(here.agent_id)
+        waiting = await gen.store.unread_messages(here.agent_id)
     assert (outcome.result, here.status, here.result, here.turns) == ("Done.", Status.COMPLETED, "one", 1)
     assert [letter.text.splitlines()[1:] for letter in waiting] == [["> and?"]]
 

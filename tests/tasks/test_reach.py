@@ -180,9 +180,9 @@ class Late(MemoryStore):
     async def before(self) -> None:
         """What happens meanwhile."""
 
-    async def ask(self, task: str, wish: TaskSignal) -> bool:
+    async def send_signal(self, task: str, signal: TaskSignal) -> bool:
         await self.before()
-        return await super().ask(task, wish)
+        return await super().send_signal(task, signal)
 
 
 async def test_an_interrupt_names_only_what_it_cut(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ async def test_what_goes_to_the_user_is_shown_at_once(tmp_path: Path) -> None:
     )
     async with scripted(tmp_path, settings=FREE, main=[says_hello, says("ok")]) as gen:
         heard = [event async for event in gen.ask("go")]
-        waiting = await gen.store.tray.outgoing()
+        waiting = await gen.store.outbox.pending()
     notes = [each.fact.text for each in heard if isinstance(each.fact, ProgressMade) and each.fact.note]
     assert (notes, waiting) == (["one", "two", "x"], [])
 
@@ -49,7 +49,7 @@ async def test_where_nobody_watches_it_waits(tmp_path: Path) -> None:
     ) as gen:
         job = await gen.start_turn("go")
         await gen.outcome(job)
-        (waiting,) = await gen.store.tray.outgoing()
+        (waiting,) = await gen.store.outbox.pending()
         (answer,) = answers(transcript_of(await gen.store.events(job.id)))
     assert (waiting.to, waiting.text, waiting.sender) == (Address("cli", job.id), "hi", job.id)
     assert answer[0].startswith(f"The message to cli:{job.id} could not be delivered yet") and not answer[1]

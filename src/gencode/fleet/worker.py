@@ -95,7 +95,7 @@ class UnclaimedTasks:
             return []
         try:
             late = await self._store.overdue(2 * self._store.lease_seconds)
-            found = await self._store.outlooks([each.task for each in late])
+            found = await self._store.missing_workers([each.task for each in late])
         except GenCodeError:
             self._pause()
             raise
@@ -252,7 +252,7 @@ class Worker:
         self, found: DispatchedTask, order: FarOrder, why: str, lacks: MissingPart = MissingPart.OTHER
     ) -> Later:
         """What makes a task wait for another worker, because this machine is not set up for it."""
-        await self._store.parcels.hinder(found.task, self.name, why, lacks)
+        await self._store.parcels.report_problem(found.task, self.name, why, lacks)
         needs = Needs(found.agent, order.cwd, order.mark, either=True)
         return Later(why, self._reluctance.again(found.task), needs)
 

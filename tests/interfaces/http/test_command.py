@@ -223,7 +223,7 @@ async def test_what_goes_on_and_waits_in_line_is_pending_and_told_so_once(tmp_pa
             for task in tasks:
                 heard = transcript_of(await other.gen.store.events(task))
                 told = [each.notice for each in heard if isinstance(each, UserMessage)]
-                assert (told.count(GO_ON.notice), await other.gen.store.waiting(task)) == (1, [])
+                assert (told.count(GO_ON.notice), await other.gen.store.unread_messages(task)) == (1, [])
 
 
 def test_a_shared_database_that_is_not_there_is_said_to_be_gone(tmp_path: Path) -> None:

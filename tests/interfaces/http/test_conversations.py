@@ -163,7 +163,7 @@ async def test_a_channel_that_takes_nothing_is_named_once(
         await say(site.client, "again", "team/room")
 
         async def waiting() -> int:
-            return len(await site.gen.store.tray.outgoing())
+            return len(await site.gen.store.outbox.pending())
 
         await eventually(waiting, 2)
     told = [each.getMessage() for each in caplog.records if "took no message" in each.getMessage()]
@@ -237,7 +237,7 @@ async def test_what_is_planned_runs_in_the_server_and_reaches_its_chat(tmp_path:
         now = stamp()
         planned = (f"at {now}", "What time is it?", "UTC", str(tmp_path), site.gen.root.policy, now, now)
         model = f"scripted:{tmp_path}/script.json"
-        await site.gen.store.agenda.plan(ScheduledJob(*planned, model=model, to="file:team"), 10)
+        await site.gen.store.schedule.add(ScheduledJob(*planned, model=model, to="file:team"), 10)
 
         async def told() -> bool:
             return any("It is nine." in line for line in sent_on(home))

@@ -196,9 +196,13 @@ async def _fleet(url: str) -> list[Check]:
     for task in seen.stuck:
         taken = f"taken {task.takes} times, " if task.takes else ""
         why = f"{task.task} of {task.agent} in {task.cwd}: {taken}nobody at it for {task.seconds:.0f} s"
-        outlook = task.outlook
-        because = f" ({outlook.why})" if outlook.why else ""
-        way = f"{outlook.way}; or gen task stop {task.task}" if outlook.way else f"gen task stop {task.task}"
+        missing_worker = task.missing_worker
+        because = f" ({missing_worker.why})" if missing_worker.why else ""
+        way = (
+            f"{missing_worker.way}; or gen task stop {task.task}"
+            if missing_worker.way
+            else f"gen task stop {task.task}"
+        )
         found.append(Check("stuck task", "missing", why + because, way))
     for work in seen.returned:
         files = "1 file" if work.files == 1 else f"{work.files} files"
