@@ -169,7 +169,7 @@ def test_an_agent_at_work_in_it_runs_nothing_and_gets_nothing(folder: Path, tmp_
     model = script(tmp_path, main=[{"text": "", "calls": calls}, {"text": "done"}], others=[{"text": "done"}])
     ended = gen("-p", "go", "--model", model, "--json", cwd=folder, GEN_SANDBOX="off")
     assert (ended.code, canary(folder).exists()) == (3, False)
-    assert "This folder brings settings, agents, MCP servers and skills that do not count yet" in ended.err
+    assert "This folder's settings, agents, MCP servers and skills do not apply" in ended.err
     shown = gen("task", "show", ended.json["sessionId"], "--json", cwd=folder).json
     said = [each["decision"]["action"] for each in shown["decisions"]][: len(CALLS)]
     assert said == ["deny"] * 7 + ["allow"] + ["deny"]
