@@ -1,4 +1,4 @@
-"""Budgets of tasks and sessions: which of two counts, what a session may spend, and how one is set."""
+"""Budgets of tasks and sessions: which of two applies, what a session may spend, and how one is set."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -21,7 +21,7 @@ from gencode.core.ids import new_id
 from gencode.core.task import Task
 from gencode.journal.store import Store
 from gencode.tasks.deadline import seconds_left
-from gencode.tasks.task_queries import current_budget, spent_by, tasks_above
+from gencode.tasks.queries import current_budget, spent_by, tasks_above
 
 GO_ON = "A bigger one lets it go on: gen task budget {task} {kind} N."
 RAISE = "To raise that one: gen task budget {task} {kind} N."

@@ -124,8 +124,8 @@ async def _serve(args: argparse.Namespace, streams: tuple[int, int] | None, wish
 
 
 def _wish(args: argparse.Namespace) -> "Wish":
+    from gencode.interfaces.http.guard import Keys, kept_token
     from gencode.interfaces.http.listener import Wish
-    from gencode.interfaces.http.tokens import Keys, kept_token
 
     keys = Keys(kept_token(Path(args.token_file).expanduser()) if "token_file" in args else "")
     bind: str = getattr(args, "bind", "127.0.0.1")

@@ -10,9 +10,8 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from gencode.interfaces.http.guard import LARGEST_BODY, Guard, Refused
+from gencode.interfaces.http.guard import LARGEST_BODY, Guard, Refused, Right
 from gencode.interfaces.http.listener import Wish, listening, server_of
-from gencode.interfaces.http.tokens import Right
 from gencode.interfaces.mcp_server.transport import InvalidMessage, Shutdown, parse_message
 from gencode.interfaces.render.plain_text import answer
 
