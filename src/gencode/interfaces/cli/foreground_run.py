@@ -220,7 +220,7 @@ def _tell_servers(gen: GenCode, before: Mapping[str, ServerReport]) -> dict[str,
     for each in gen.mcp_servers.troubles():
         known = before.get(each.name)
         if known is None or (known.state == "starting" and each.state != "starting"):
-            plain_text.note(visible_line(each.told(), LONGEST_TOLD))
+            plain_text.note(visible_line(each.problem(), LONGEST_TOLD))
     return {each.name: each for each in gen.mcp_servers.troubles()}
 
 
