@@ -20,8 +20,8 @@ from gencode.interfaces.chat.agent_info import (
     AgentDetails,
     AgentLine,
     LintedFile,
+    agent_details,
     agent_line,
-    agent_page,
     linted_file,
     own_files,
 )
@@ -94,7 +94,7 @@ async def list_agents(context: ServerContext, request: ApiRequest[Nothing, Nothi
 
 @endpoint("GET /api/agents/{name}", "view", "Get an agent", answer=AgentDetails)
 async def get_agent(context: ServerContext, request: ApiRequest[Nothing, Nothing]) -> AgentDetails:
-    return agent_page(context.gen, request.path["name"])
+    return agent_details(context.gen, request.path["name"])
 
 
 @endpoint("GET /api/lint", "view", "Lint agent files", query=LintQuery, answer=LintResults)

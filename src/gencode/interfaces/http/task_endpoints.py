@@ -33,6 +33,7 @@ from gencode.interfaces.http.task_schemas import (
     InterruptRequest,
     MessageRequest,
     OutputQuery,
+    ReplayedTask,
     ReplayQuery,
     ResumeRequest,
     StartRequest,
@@ -46,7 +47,6 @@ from gencode.interfaces.http.task_schemas import (
     TaskFilter,
     TaskOutput,
     TaskPage,
-    TaskReplay,
     TaskSubtree,
     TaskTranscript,
     TimesFilter,
@@ -259,17 +259,17 @@ async def get_events(
     "view",
     "Replay a task and its subagents from the journal, without a model",
     query=ReplayQuery,
-    answer=TaskReplay,
+    answer=ReplayedTask,
 )
 async def replay_task(
     context: ServerContext, task: Task, request: ApiRequest[ReplayQuery, Nothing]
-) -> TaskReplay:
+) -> ReplayedTask:
     wanted = request.query
     family, _ = await below(context, task)
     played = await context.gen.history.replayed(family)
     parents = {each.id: each.parent for each in family}
     part = played.events[wanted.start : wanted.start + wanted.limit]
-    return TaskReplay(
+    return ReplayedTask(
         task=await context.gen.history.outcome(task),
         events=[wire(event, parents[event.task]) for event in part],
         total=len(played.events),

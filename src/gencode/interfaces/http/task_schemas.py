@@ -268,7 +268,7 @@ class Compared(Struct, frozen=True):
     comparison: Comparison
 
 
-class TaskReplay(Struct, frozen=True):
+class ReplayedTask(Struct, frozen=True):
     """A task replayed from the journal: `same` when the replay matches the stored state."""
 
     task: Outcome
