@@ -98,7 +98,7 @@ async def test_requests_stay_bounded_however_many_pictures_a_conversation_has(tm
         for turn in range(4):
             await chat.send("look", (shown(turn, WEIGHT), shown(turn, WEIGHT)))
             await chat.wait_until_idle()
-        journal = transcript_of(await gen.store.events(chat.session or ""))
+        journal = transcript_of(await gen.history.events(chat.session or ""))
         await chat.close()
     assert [len(pictures_in(each.messages)) for each in model.requests] == [2, 3, 3, 3]
     assert len(pictures_in(journal)) == 8

@@ -156,7 +156,7 @@ async def test_a_model_that_takes_text_only_is_told_of_pictures_that_another_one
             session = ChatSession(gen)
             await session.send("look", (DOT,))
             await session.wait_until_idle()
-            gen.session.model.use("deepseek/chat")
+            gen.models.use("deepseek/chat")
             await session.send("hello")
             await session.wait_until_idle()
             await session.close()

@@ -104,7 +104,7 @@ async def test_a_picture_is_in_the_journal_and_in_every_later_request(tmp_path: 
         for text in ("look", "again"):
             await chat.send(text, (picture,))
             await chat.wait_until_idle()
-        said = transcript_of(await gen.store.events(chat.session or ""))
+        said = transcript_of(await gen.history.events(chat.session or ""))
         await chat.send("go on")
         await until(lambda: chat.running, "the turn is open")
         with pytest.raises(UserMistake) as refused:

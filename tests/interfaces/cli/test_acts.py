@@ -101,7 +101,7 @@ async def test_a_verb_that_would_hit_nothing_says_so_and_asks_nothing(tmp_path: 
 async def test_the_mode_reaches_the_root(tmp_path: Path) -> None:
     async with talking(tmp_path, main=[says("ok")]) as (chat, _):
         assert isinstance(await done(chat, "/mode accept-edits"), StatusMessage)
-        assert chat.gen.root.policy.mode is Mode.ACCEPT_EDITS
+        assert chat.gen.policy.mode is Mode.ACCEPT_EDITS
         with pytest.raises(UserMistake, match="There is no permission mode"):
             await done(chat, "/mode everything")
 
@@ -120,16 +120,16 @@ async def test_a_budget_bounds_the_next_turn_and_can_be_taken_away(tmp_path: Pat
     async with talking(tmp_path, main=turns, Explore=[says("found")]) as (chat, _):
         await said(chat, "go")
         await done(chat, "/budget spawns 1")
-        assert chat.gen.work.budget == Budget(spawns=1)
+        assert chat.gen.budgets.default == Budget(spawns=1)
         await said(chat, "again")
         events = (await chat.gen.journal(chat.session or "")).events
         assert str(events).count("TaskCreated") == 1
         assert "The budget of 1 agent of the session is spent." in str(events)
         await done(chat, "/budget tokens 5000")
         await done(chat, "/budget spawns none")
-        assert chat.gen.work.budget == Budget(tokens=5000)
+        assert chat.gen.budgets.default == Budget(tokens=5000)
         await done(chat, "/budget none")
-        assert chat.gen.work.budget == Budget()
+        assert chat.gen.budgets.default == Budget()
         for wrong in ("/budget tokens many", "/budget turns 3", "/budget tokens 0"):
             with pytest.raises(UserMistake):
                 await done(chat, wrong)
@@ -160,13 +160,13 @@ async def test_a_budget_counts_at_once_in_every_process_if_the_conversation_is_a
         await said(chat, "go")
         session = chat.session or ""
         assert "Nothing" not in str(await done(chat, "/budget tokens 5000"))
-        assert await other.work.budget_of(session) == Budget(tokens=5000)
+        assert await other.budgets.of_conversation(session) == Budget(tokens=5000)
         await done(chat, "/budget none")
-        assert await other.work.budget_of(session) == Budget()
+        assert await other.budgets.of_conversation(session) == Budget()
         await chat.send("more")
         await until(lambda: chat.running and chat.working)
         await done(chat, "/budget spawns 3")
-        assert await other.work.budget_of(session) == Budget(spawns=3)
+        assert await other.budgets.of_conversation(session) == Budget(spawns=3)
 
 
 async def test_what_agents_spend_in_other_processes_counts_when_it_is_asked_for(tmp_path: Path) -> None:

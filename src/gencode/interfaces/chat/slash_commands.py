@@ -1,5 +1,6 @@
 """Slash commands: their table, parsing, help, and what each does, as a result that any screen can show."""
 
+import asyncio
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from difflib import get_close_matches
@@ -12,7 +13,7 @@ from msgspec import Struct
 from gencode.agent.ports import StopAction
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
-from gencode.core.rules import RuleSource, parse_mode
+from gencode.core.rules import parse_mode
 from gencode.core.spec import TaskRequest
 from gencode.core.text import visible_line
 from gencode.interfaces.chat.chat_session import ChatSession
@@ -20,7 +21,6 @@ from gencode.interfaces.chat.info_pages import (
     budget_page,
     cost_page,
     modes_page,
-    printed,
     rules_page,
     servers_page,
     status_page,
@@ -295,26 +295,25 @@ async def _new(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandRes
 
 
 async def _agents(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
+    from gencode.interfaces.chat import record_pages as pages
+
     words = typed.words()
-    cwd = chat.gen.workspace.cwd
     match words:
         case []:
             return ShowView("agents")
         case ["lint", *paths]:
-            return Page("gen agents lint", await printed(["agents", "lint", *paths], cwd))
+            return Page("gen agents lint", await asyncio.to_thread(pages.lint_page, chat.gen, paths))
         case ["trust"]:
-            return ShowView("trust", await printed(["trust", "--show"], cwd))
+            return ShowView("trust", await asyncio.to_thread(pages.trust_page, chat.gen))
         case ["new", name, first, *more]:
-            said = ["agents", "new", name, "--description", " ".join((first, *more))]
-            return Page("gen agents new", await printed(said, cwd))
+            description = " ".join((first, *more))
+            return Page("gen agents new", pages.new_agent_page(chat.gen, name, description))
         case ["new", *_]:
             raise UserMistake("Give a name and a description: /agents new tester Runs the tests.")
         case ["edit", name]:
             return ShowView("edit", _editable_file(chat, name))
         case [name]:
-            model = chat.chosen_model.lasting if chat.chosen_model else chat.gen.settings.model
-            shown = await printed(["agents", "show", name], cwd, model)
-            return Page(f"gen agents show {name}", shown)
+            return Page(f"gen agents show {name}", pages.agent_page(chat.gen, name))
         case _:
             raise UserMistake("Usage: /agents [NAME | lint | new NAME DESCRIPTION | edit NAME | trust]")
 
@@ -328,7 +327,9 @@ def _editable_file(chat: ChatSession, name: str) -> str:
 
 async def _model(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     if not typed.rest:
-        return Page("gen models", await printed(["models"], chat.gen.workspace.cwd))
+        from gencode.interfaces.chat.record_pages import models_page
+
+        return Page("gen models", models_page(chat.gen, chat.chosen_model.name if chat.chosen_model else ""))
     chat.chosen_model = chat.gen.models.use(typed.rest)
     return StatusMessage(f"Model from the next turn on: {visible_line(chat.chosen_model.name)}")
 
@@ -346,15 +347,10 @@ async def _permissions(chat: ChatSession, typed: ParsedCommand, here: str) -> Co
     if not tool:
         return Page("Permissions", rules_page(chat.gen))
     words = typed.words()[1:]
-    said = ["permissions", "explain", "--tool", tool, "--input", words[0] if len(words) == 1 else rest]
-    mode = ["--mode", str(chat.gen.policy.mode)]
-    rules = [
-        part
-        for rule in chat.gen.policy.rules
-        if rule.origin.source is RuleSource.FLAG
-        for part in (f"--{rule.action}", rule.spelled)
-    ]
-    return Page("gen permissions explain", await printed([*said, *mode, *rules], chat.gen.workspace.cwd))
+    given = words[0] if len(words) == 1 else rest
+    from gencode.interfaces.chat.record_pages import explanation_page
+
+    return Page("gen permissions explain", explanation_page(chat.gen, tool, given or "{}"))
 
 
 async def _budget(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
@@ -407,7 +403,9 @@ async def _compact(chat: ChatSession, typed: ParsedCommand, here: str) -> Comman
 
 
 async def _skills(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
-    return Page("gen skills list", await printed(["skills", "list"], chat.gen.workspace.cwd))
+    from gencode.interfaces.chat.record_pages import skills_page
+
+    return Page("gen skills list", skills_page(chat.gen))
 
 
 async def _servers(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:

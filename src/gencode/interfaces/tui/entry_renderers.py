@@ -12,7 +12,15 @@ from rich.text import Text
 
 from gencode.core.text import visible, visible_line
 from gencode.interfaces.render.number_format import plural
-from gencode.interfaces.render.transcript import Call, Remark, Reply, SentMessage, Thought, diff_of, kind_of
+from gencode.interfaces.render.transcript import (
+    Call,
+    IncomingMessage,
+    Remark,
+    Reply,
+    Thought,
+    diff_of,
+    kind_of,
+)
 
 RESULT_LINES = 200
 MAX_CODE = 60_000
@@ -53,7 +61,7 @@ def markdown(text: str, code: str, *, verbatim: bool = False) -> RenderableType:
     return Text(visible(text)) if verbatim else _Markdown(visible(text), code)
 
 
-def message(entry: SentMessage, names: dict[str, str]) -> RenderableType:
+def message(entry: IncomingMessage, names: dict[str, str]) -> RenderableType:
     """Something that was said to the agent, and by whom."""
     if entry.sender == "user":
         text, rest = _shortened(entry.text)
@@ -77,7 +85,7 @@ def _shortened(text: str) -> tuple[str, str]:
     return kept, f"\n  … {plural(left, 'more character')} (sent in full)" if left else ""
 
 
-def full_message(entry: SentMessage, names: dict[str, str]) -> RenderableType:
+def full_message(entry: IncomingMessage, names: dict[str, str]) -> RenderableType:
     """All of what the harness or another agent said."""
     sender = _SENDERS.get(entry.sender) or names.get(entry.sender, entry.sender)
     return Group(

@@ -219,6 +219,7 @@ class InquiryScreen(QuestionScreen):
     esc_effect = "Esc to skip"
     esc_effect = "Esc to skip"
     esc_effect = "Esc to skip"
+    esc_effect = "Esc to skip"
 
     def __init__(
         self, question: Question, renderer: RichRenderer, waiting: Callable[[], int] = no_others

@@ -24,9 +24,9 @@ from gencode.interfaces.render.transcript import (
     Call,
     Entry,
     HandedBack,
+    IncomingMessage,
     Remark,
     Reply,
-    SentMessage,
     Thought,
     Transcript,
     results_of,
@@ -61,7 +61,7 @@ class TranscriptBlock(Struct, eq=False):
     def opens(self) -> bool:
         """Whether there is more to see of it."""
         match self.entries:
-            case (SentMessage(sender=sender),):
+            case (IncomingMessage(sender=sender),):
                 return sender != "user"
             case (Thought() | Call(), *_):
                 return True
@@ -137,9 +137,9 @@ class BlockRenderer:
     ) -> RenderableType:
         names = {task: agent.agent for task, agent in agents.items()} if _from_agent(block) else {}
         match block.entries[0]:
-            case SentMessage() as entry if entry.sender == "user" or not opened:
+            case IncomingMessage() as entry if entry.sender == "user" or not opened:
                 return Group(Text(""), entry_renderers.message(entry, names))
-            case SentMessage() as entry:
+            case IncomingMessage() as entry:
                 return entry_renderers.full_message(entry, names)
             case Thought() as entry:
                 return entry_renderers.thought(entry, opened=opened)
@@ -225,7 +225,7 @@ def _trimmed(lines: Sequence[Strip]) -> Sequence[Strip]:
 
 def _from_agent(block: TranscriptBlock) -> bool:
     first = block.entries[0]
-    return isinstance(first, SentMessage) and first.sender not in ("user", "system")
+    return isinstance(first, IncomingMessage) and first.sender not in ("user", "system")
 
 
 class RenderedLines(Struct, frozen=True):
