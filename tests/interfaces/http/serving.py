@@ -14,7 +14,7 @@ import aiohttp
 from gencode.app import GenCode
 from gencode.interfaces.http.guard import Keys, Right
 from gencode.interfaces.http.listener import Wish
-from gencode.interfaces.http.server import Bell, Serving, new_desk
+from gencode.interfaces.http.server import Bell, ServerRun, new_desk
 from gencode.testing import Turns
 from tests.interfaces.cli.running import script, start
 
@@ -125,7 +125,7 @@ class Served(NamedTuple):
 
     gen: GenCode
     client: Client
-    serving: Serving
+    serving: ServerRun
     keys: Keys
 
     def shared(self, number: int = 0) -> Client:
@@ -150,7 +150,7 @@ async def served(
         GenCode.open(folder, model=model, settings=settings, asker=desk) as gen,
         aiohttp.ClientSession() as http,
     ):
-        serving = Serving(gen, desk, bell, Wish(keys))
+        serving = ServerRun(gen, desk, bell, Wish(keys))
         running = asyncio.create_task(serving.run())
         ready = asyncio.create_task(serving.ready.wait())
         await asyncio.wait([running, ready], return_when=asyncio.FIRST_COMPLETED)

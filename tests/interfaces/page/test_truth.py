@@ -12,7 +12,7 @@ from playwright.async_api import Browser
 from gencode.app import GenCode
 from gencode.interfaces.http.guard import Keys
 from gencode.interfaces.http.listener import Wish
-from gencode.interfaces.http.server import Bell, Serving, new_desk
+from gencode.interfaces.http.server import Bell, ServerRun, new_desk
 from gencode.testing import Turns, call, says
 from tests.interfaces.cli.running import script
 from tests.interfaces.http.serving import Client, served
@@ -29,12 +29,12 @@ SEND = call("Task", subagent_type="Explore", description="look", prompt="look", 
 
 
 @asynccontextmanager
-async def server_at(folder: Path, wish: Wish, **agents: Turns) -> AsyncGenerator[Serving, None]:
+async def server_at(folder: Path, wish: Wish, **agents: Turns) -> AsyncGenerator[ServerRun, None]:
     """A server with the port and the tokens that another one had before it."""
     bell = Bell()
     desk = new_desk(bell)
     async with GenCode.open(folder, model=script(folder, **agents), asker=desk) as gen:
-        serving = Serving(gen, desk, bell, wish)
+        serving = ServerRun(gen, desk, bell, wish)
         running = asyncio.create_task(serving.run())
         await serving.ready.wait()
         try:

@@ -59,7 +59,7 @@ def _is_there(name: str) -> bool:
 
 async def _serve(args: argparse.Namespace, keys: "Keys") -> int:
     from gencode.interfaces.http.listener import Wish
-    from gencode.interfaces.http.server import Bell, Serving, new_desk
+    from gencode.interfaces.http.server import Bell, ServerRun, new_desk
 
     host = _address(getattr(args, "bind", "127.0.0.1"))
     names = tuple(_host_name(name) for name in getattr(args, "allow_host", []))
@@ -70,7 +70,7 @@ async def _serve(args: argparse.Namespace, keys: "Keys") -> int:
         gen.mcp_servers.wait_at_most(SCREEN_WAIT)
         if told := check(gen, args):
             note(told)
-        serving = Serving(gen, desk, bell, wish, flags=flags(args), json="json" in args)
+        serving = ServerRun(gen, desk, bell, wish, flags=flags(args), json="json" in args)
         return await serving.run()
 
 

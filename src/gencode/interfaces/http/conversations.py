@@ -152,7 +152,7 @@ SEEN_THERE = frozenset({SESSION, WEB, "cli", "terminal"})
 UNHEARD = TaskQuery(conversations=True, unheard=True)
 
 
-class Inbox:
+class ChatInbox:
     """Hands messages to conversations, and looks after those whose turn is over."""
 
     def __init__(self, gen: GenCode, hub: Hub, chats: Chats, outbox: Outbox) -> None:

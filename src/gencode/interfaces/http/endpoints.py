@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from gencode.app import GenCode
 from gencode.core.errors import GenCodeError
-from gencode.interfaces.http.conversations import Chats, Inbox
+from gencode.interfaces.http.conversations import ChatInbox, Chats
 from gencode.interfaces.http.guard import LARGEST_BODY, Refused, Right, refusal
 from gencode.interfaces.http.hub import Hub
 from gencode.interfaces.http.task_states import TimesReader
@@ -44,7 +44,7 @@ class Site:
     desk: QuestionDesk
     hub: Hub
     chats: Chats
-    inbox: Inbox
+    inbox: ChatInbox
     times: TimesReader
 
 

@@ -143,7 +143,7 @@ MOST_CLIENTS = 500
 ALIVE_FRAMED = framed(ALIVE)
 
 
-class Piece:
+class StreamPiece:
     """Something new, encoded at most once in each length: an event with its parent, or a whole frame."""
 
     __slots__ = ("_event", "_frames", "_parent", "everybody", "is_state", "task")
@@ -240,7 +240,7 @@ class Hub:
         self.parents = Parents(gen)
         self.states = TaskStates(gen)
         self._clients: set[Client] = set()
-        self._pending: list[Piece] = []
+        self._pending: list[StreamPiece] = []
         self._recent: deque[LogPosition] = deque(maxlen=REMEMBERED)
         self._told: dict[str, int] = {}
         self._announced: dict[str, int] = {}
@@ -320,7 +320,7 @@ class Hub:
 
     def say(self, kind: str, told: dict[str, object]) -> None:
         """Tell everybody who hears of all tasks something that is no fact of a task."""
-        self._pending.append(Piece("", None, made=notice(kind, told)))
+        self._pending.append(StreamPiece("", None, made=notice(kind, told)))
         self._news.set()
 
     async def pass_on(self, event: Event) -> None:
@@ -402,7 +402,7 @@ class Hub:
         return len(found) > 1
 
     async def _take(self, event: Event) -> None:
-        self._pending.append(Piece(event.task, event, await self.parents.of(event)))
+        self._pending.append(StreamPiece(event.task, event, await self.parents.of(event)))
         self.states.hear(event)
 
     async def _tell_states(self) -> None:
@@ -414,7 +414,9 @@ class Hub:
                 continue
             try:
                 for state in await self.states.changed():
-                    self._pending.append(Piece(state.agent_id, None, made=state_frame(state), is_state=True))
+                    self._pending.append(
+                        StreamPiece(state.agent_id, None, made=state_frame(state), is_state=True)
+                    )
                     self._news.set()
             except StoreTrouble as trouble:
                 log.warning("the states of tasks could not be read: %s", trouble)
@@ -454,7 +456,7 @@ class Hub:
                 return
         await self.start()
         made = notice("StreamReset", {"cursor": str(self.cursor)})
-        self._pending.append(Piece("", None, made=made, everybody=True))
+        self._pending.append(StreamPiece("", None, made=made, everybody=True))
 
     def _flush(self) -> None:
         pieces, self._pending = self._pending, []
@@ -462,7 +464,7 @@ class Hub:
             return
         began = time.thread_time()
         for_all = [piece for piece in pieces if piece.everybody]
-        by_task: defaultdict[str, list[Piece]] = defaultdict(list)
+        by_task: defaultdict[str, list[StreamPiece]] = defaultdict(list)
         for piece in pieces:
             if piece.task:
                 by_task[piece.task].append(piece)
@@ -488,5 +490,5 @@ def cursor_of(mark: LogPosition | None) -> Cursor:
     return Cursor() if mark is None else Cursor(mark.task, mark.seq)
 
 
-def _together(pieces: Sequence[Piece], brief: bool) -> Framed | None:
+def _together(pieces: Sequence[StreamPiece], brief: bool) -> Framed | None:
     return framed(b"".join([piece.frame(brief) for piece in pieces])) if pieces else None

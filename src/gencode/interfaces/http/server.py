@@ -13,7 +13,7 @@ from gencode.core.text import visible_line
 from gencode.interfaces.chat.schedule_runner import scheduler_of
 from gencode.interfaces.cli.foreground_run import tell_stopped
 from gencode.interfaces.http.application import web_app
-from gencode.interfaces.http.conversations import WEB, Chats, Inbox, WebChannel, unreachable
+from gencode.interfaces.http.conversations import WEB, ChatInbox, Chats, WebChannel, unreachable
 from gencode.interfaces.http.endpoints import Site
 from gencode.interfaces.http.guard import Guard
 from gencode.interfaces.http.hub import Hub
@@ -48,7 +48,7 @@ def new_desk(bell: Bell) -> QuestionDesk:
     return QuestionDesk(audience=audience, seconds=PATIENCE, always=remember, changed=bell.ring)
 
 
-class Serving:
+class ServerRun:
     """One server from its first line to its end."""
 
     def __init__(
@@ -70,7 +70,7 @@ class Serving:
         chats = Chats(gen_home() / "chats.jsonl", gen.workspace.cwd)
         outbox = gen.outbox
         outbox.register(WEB, WebChannel(self._hub))
-        self._inbox = Inbox(gen, self._hub, chats, outbox)
+        self._inbox = ChatInbox(gen, self._hub, chats, outbox)
         times = TimesReader(gen.history.log)
         self.site = Site(gen, desk, self._hub, chats, self._inbox, times)
         self._ended = asyncio.Event()

@@ -37,7 +37,7 @@ class Health(Struct, frozen=True, rename="camel"):
     cursor: str
 
 
-class Models(Struct, frozen=True):
+class ModelList(Struct, frozen=True):
     """The model that leads conversations, and what every name stands for."""
 
     main: ModelLine
@@ -118,9 +118,9 @@ async def get_health(site: Site, asked: Asked[Nothing, Nothing]) -> Health:
     )
 
 
-@endpoint("GET /api/models", "view", "The models, and how names resolve", answer=Models)
-async def list_models(site: Site, asked: Asked[Nothing, Nothing]) -> Models:
-    return Models(main_model(site.gen), [_model(site.gen, name) for name in site.gen.models.names()])
+@endpoint("GET /api/models", "view", "The models, and how names resolve", answer=ModelList)
+async def list_models(site: Site, asked: Asked[Nothing, Nothing]) -> ModelList:
+    return ModelList(main_model(site.gen), [_model(site.gen, name) for name in site.gen.models.names()])
 
 
 @endpoint("GET /api/tools", "view", "The tools", answer=Tools)
