@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gencode.tasks.handle import Handle as Handle
     from gencode.tasks.handle import StruckTask as StruckTask
     from gencode.tasks.history import Comparison as Comparison
-    from gencode.tasks.history import TaskReplay as TaskReplay
+    from gencode.tasks.history import Replay as Replay
 
 __version__ = "0.1.0"
 
@@ -48,7 +48,7 @@ _HOMES = {
     "Outcome": "gencode.core.outcome",
     "ProgressMade": "gencode.core.events",
     "Question": "gencode.core.questions",
-    "TaskReplay": "gencode.tasks.history",
+    "Replay": "gencode.tasks.history",
     "Status": "gencode.core.status",
     "StruckTask": "gencode.tasks.handle",
     "TaskCreated": "gencode.core.events",
@@ -78,11 +78,11 @@ __all__ = [
     "Outcome",
     "ProgressMade",
     "Question",
+    "Replay",
     "Status",
     "StruckTask",
     "TaskCreated",
     "TaskEnded",
-    "TaskReplay",
     "TaskStarted",
     "TextArrived",
     "ThinkingArrived",

@@ -65,7 +65,7 @@ from gencode.tasks.handle import (
     TaskOptions,
     task_request,
 )
-from gencode.tasks.history import TaskReplay
+from gencode.tasks.history import Replay
 from gencode.tasks.liveness import FolderLiveness
 from gencode.tasks.process_engine import WorkOrder as WorkOrder
 from gencode.tasks.remote_task import DetachedTask
@@ -353,7 +353,7 @@ class GenCode:
         events, problem = await readable_events(self._parts.store, checked_text(TASK, task), after)
         return TaskJournal(events, str(problem or ""))
 
-    async def replay(self, task: str) -> TaskReplay:
+    async def replay(self, task: str) -> Replay:
         """Replay a task and everything below it from the journal; whether that leads to the stored state."""
         return await self._parts.history.replay(task)
 

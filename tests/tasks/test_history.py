@@ -9,7 +9,7 @@ from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.events import Event, TaskCreated
 from gencode.core.task import Task
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.history import Comparison, Difference, TaskReplay
+from gencode.tasks.history import Comparison, Difference, Replay
 from gencode.testing import call, says, scripted
 
 SENDS = says("", call("Task", subagent_type="Explore", prompt="look"))
@@ -32,7 +32,7 @@ async def test_a_run_is_played_again_with_all_below_it_and_without_a_model(tmp_p
         born = [each.task for each in found.events if isinstance(each.fact, TaskCreated)]
         facts = [fact for task in born for fact in await store.events(task)]
         assert sorted(facts, key=_when) == list(found.events)
-        assert found == TaskReplay(found.events, task=await gen.get(asked.agent_id))
+        assert found == Replay(found.events, task=await gen.get(asked.agent_id))
         assert (found.same, len(born), found.task.result) == (True, 2, "done")
 
 

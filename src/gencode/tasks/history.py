@@ -48,7 +48,7 @@ class ReplayedTasks(Struct, frozen=True):
         return not self.different
 
 
-class TaskReplay(ReplayedTasks, frozen=True, kw_only=True):
+class Replay(ReplayedTasks, frozen=True, kw_only=True):
     """A task and everything below it, played again from the journal."""
 
     task: Outcome
@@ -66,13 +66,13 @@ class TaskHistory:
         events, problem = await readable_events(self._store, checked_text(TASK, task))
         return events, str(problem or "")
 
-    async def replay(self, task: str) -> TaskReplay:
+    async def replay(self, task: str) -> Replay:
         """Play a task and everything below it again, and look whether the journal tells the stored state."""
         root = await self._records.find(task)
         below = await self._records.below([root])
         played = await self.played([root, *(child for children in below.values() for child in children)])
         outcome = await self._records.get(root)
-        return TaskReplay(played.events, played.different, played.problems, task=outcome)
+        return Replay(played.events, played.different, played.problems, task=outcome)
 
     async def difference(self, task: str, other: str) -> "Comparison":
         """Where two runs went apart: in what was heard, said, called and given, and in all below them."""

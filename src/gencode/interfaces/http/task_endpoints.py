@@ -36,7 +36,7 @@ from gencode.interfaces.http.task_schemas import (
     More,
     NewTask,
     OutputWish,
-    Replay,
+    ReplayedTask,
     Replaying,
     Said,
     StateFilter,
@@ -253,15 +253,15 @@ async def get_events(site: Site, task: Task, asked: Asked[Window, Nothing]) -> F
     "view",
     "A task and everything below it again from the journal, without a model",
     query=Replaying,
-    answer=Replay,
+    answer=ReplayedTask,
 )
-async def replay_task(site: Site, task: Task, asked: Asked[Replaying, Nothing]) -> Replay:
+async def replay_task(site: Site, task: Task, asked: Asked[Replaying, Nothing]) -> ReplayedTask:
     wish = asked.query
     family, _ = await below(site, task)
     played = await site.gen.history.replayed(family)
     parents = {each.id: each.parent for each in family}
     part = played.events[wish.start : wish.start + wish.limit]
-    return Replay(
+    return ReplayedTask(
         task=await site.gen.history.outcome(task),
         events=[wire(event, parents[event.task]) for event in part],
         total=len(played.events),

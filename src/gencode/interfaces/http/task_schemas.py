@@ -268,7 +268,7 @@ class Compared(Struct, frozen=True):
     comparison: Comparison
 
 
-class Replay(Struct, frozen=True):
+class ReplayedTask(Struct, frozen=True):
     """A task played again from the journal: `same` when its facts tell exactly the stored state."""
 
     task: Outcome
