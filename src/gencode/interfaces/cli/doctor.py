@@ -26,8 +26,8 @@ from gencode.core.extras import installing
 from gencode.core.spec import Workspace
 from gencode.core.task import Task
 from gencode.core.text import visible_line
-from gencode.interfaces.cli.models import main_model
-from gencode.interfaces.cli.open_session import CONNECT, opened, servers_tried, servers_untrusted
+from gencode.interfaces.chat.model_info import CONNECT, main_model
+from gencode.interfaces.cli.open_session import opened, servers_tried, servers_untrusted
 from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.log_file import log_file
