@@ -134,7 +134,7 @@ async def test_a_single_moment_that_was_missed_is_told_and_stays_to_be_seen(tmp_
     (job,) = await office.now()
     assert (job.due, job.missed, job.last_status, await office.conversations()) == (None, 1, "missed", [])
     assert office.told[0].endswith(
-        "its run of 2026-03-10 11:55 UTC was missed, because nobody was there to do it."
+        "its run of 2026-03-10 11:55 UTC was missed, because GenCode was not running."
     )
 
 
@@ -257,7 +257,7 @@ async def test_a_run_that_was_cut_off_can_be_gone_on_with(tmp_path: Path) -> Non
     (job,) = await office.now()
     assert (job.owner, job.last_status, job.missed) == ("", "interrupted", 0)
     why = "because its process died or could not reach the database"
-    assert office.told[0].endswith(f"{why}; go on with: gen -p PROMPT --session 0a0a0a0a")
+    assert office.told[0].endswith(f"{why}; resume it with: gen -p PROMPT --session 0a0a0a0a")
 
 
 async def test_what_cannot_be_planned_is_refused(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.tasks.words import heard, said
 pytestmark = pytest.mark.needs("git")
 
 FREE = {"permission_mode": "dontAsk"}
-UNCOMMITTED = "You need not commit it: that is done when you end, and a sandbox may keep you from it before."
+UNCOMMITTED = "You need not commit: that is done when you end, and a sandbox may prevent it before."
 
 
 def git(folder: Path, *words: str) -> str:
@@ -58,8 +58,8 @@ async def test_an_agent_changes_its_own_worktree_and_hands_back_a_diff(
         gone = await current_result(await gen.find(outcome.agent_id))
     assert (offered, "To take it over" in offered) == (outcome.result, True)
     assert ("take it over" in taken, "-one\n+two" in taken, "take it over" in gone) == (False, True, False)
-    assert taken.endswith(f"[All of it is in {folder} by now.]")
-    assert gone.endswith(f"[Its worktree and its branch {branch} are gone by now.]")
+    assert taken.endswith(f"[All its changes are in {folder} now.]")
+    assert gone.endswith(f"[Its worktree and its branch {branch} were removed.]")
     assert (outcome.status, here, (folder / "a.txt").read_text()) == (Status.COMPLETED, "one\n", "two\n")
     assert branch == f"gencode/{outcome.agent_id}"
     assert outcome.result.startswith(f"changed it\n\n[Its changes are on the branch {branch}, in ")

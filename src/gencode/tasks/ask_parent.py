@@ -47,7 +47,7 @@ from gencode.tasks.watch import TaskWatcher
 
 log = logging.getLogger(__name__)
 
-NOBODY = "Nobody can be asked here"
+NOBODY = "Nobody is available to answer"
 SILENCE = "Nobody answered in time"
 UNDECIDED = "The user did not answer"
 PERSON = "The user"
@@ -120,7 +120,11 @@ class QuestionRouter:
         if caller.session.asker is None or alone:
             return nobody
         question = Question(
-            *(caller.task or "", caller.lineage[-1], call, ASKING, caller.lineage),
+            task=caller.task or "",
+            agent=caller.lineage[-1],
+            call=call,
+            decision=ASKING,
+            path=caller.lineage,
             inquiries=tuple(inquiries),
             waited=waited,
             patience=AnswerTimeout(self._person_seconds, self._share(job, SHARE_OF_PERSON)),
@@ -285,6 +289,7 @@ def question_message(job: LocalTask, inquiries: Sequence[Inquiry], seconds: floa
     return (
         f"[{job.seat.agent} (task {job.id}) asks]\n"
         f"{asked}\n"
-        f'Answer with SendMessage(task_id="{job.id}", message="…") if you know it. Otherwise leave it: once '
-        f"you only wait for it, or after {seconds:.0f} s, the user is asked, or it goes on without an answer."
+        f'Answer with SendMessage(task_id="{job.id}", message="…") if you know it. Otherwise ignore '
+        f"this: once you only wait for that agent, or after {seconds:.0f} s, the user is asked, or it goes on "
+        "without an answer."
     )

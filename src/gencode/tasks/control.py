@@ -28,7 +28,7 @@ STOP_SECONDS = 3.0
 LET_GO_SECONDS = 20.0
 """So long it has to send it to the background, and another process to begin: nobody is cut off meanwhile."""
 HEARD_SECONDS = 0.25
-SENT_BACK = StopCause(EndReason.BACKGROUNDED, "it was sent to the background")
+SENT_BACK = StopCause(EndReason.BACKGROUNDED, "it was moved to the background")
 MOST_LIVES = 10
 """So often an agent begins before only its sender and a person can let it go on: two that write to each other
 would wake each other for ever."""
@@ -169,13 +169,14 @@ class TaskControl:
         if found.status.ended:
             raise Conflict(f"Task {task} has already ended as {found.status}.")
         if found.conversation:
-            raise UserMistake(f"{task} is a conversation; only the work of an agent goes to the background.")
+            raise UserMistake(f"{task} is a conversation; only subagents can run in the background.")
         if found.terms.background or not await self._store.ask(task, TaskSignal.BACKGROUND):
             return await self._watch.task(task)
         found = await self._watch.until(task, lambda now: now.terms.background, LET_GO_SECONDS)
         if not found.terms.background and not found.status.ended:
             raise UserMistake(
-                f"Nobody let go of task {task} within {LET_GO_SECONDS:.0f} s; it runs as before."
+                f"Task {task} could not be moved to the background within {LET_GO_SECONDS:.0f} s; it runs as "
+                "before."
             )
         return await self._handed_over(found)
 
@@ -287,7 +288,7 @@ class MessageSender:
                     return now, False
                 if not lost or time.monotonic() > until:
                     if posted:
-                        raise MessageKept(f"{refused} What was said to task {found.id} is kept.") from None
+                        raise MessageKept(f"{refused} The message to task {found.id} is kept.") from None
                     raise
             found = now
             await self._store.changes.after(seen, LOOK_SECONDS)

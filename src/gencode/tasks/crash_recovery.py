@@ -43,7 +43,7 @@ from gencode.tasks.queries import is_bounded
 log = logging.getLogger(__name__)
 MOST_TRIES = 5
 """So often a task may be taken and left just when it is stopped."""
-GO_ON = ". To go on with it after that: gen task resume {task} 'go on'"
+GO_ON = ". To resume it later: gen task resume {task} 'go on'"
 
 
 async def close_orphans(store: Store, owner: str, outputs: Path | None = None) -> None:
@@ -284,15 +284,15 @@ def _naming(task: Task, call: ToolCall, answer: ToolResult, children: Sequence[T
     ]
     if not sent:
         return answer
-    said = [f"Task {each.id} of {each.agent} {_far(each)}" for each in sent]
+    said = [f"Task {each.id} ({each.agent}) {_far(each)}" for each in sent]
     left = Trace(left=tuple(each.id for each in sent))
     return replace(answer, text="\n".join((answer.text, *said)), trace=left)
 
 
 def _far(task: Task) -> str:
     if task.status.ended:
-        return f"ended as {task.status}: its result follows by itself."
-    return "had not ended then: what it comes to follows by itself."
+        return f"has ended ({task.status}). Its result is delivered separately."
+    return "had not ended. Its result is delivered when it ends."
 
 
 async def restore_output_file(store: Store, outputs: Path | None, task: Task) -> None:

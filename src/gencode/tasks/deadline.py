@@ -37,10 +37,7 @@ BLINK_SECONDS = 0.01
 """Who has no more of the time of others when its turn comes has not really begun."""
 LATE = "it took longer than {seconds:.4g} s; {why}"
 NOT_BEGUN = "it did not begin in time; {why}"
-SPENT = (
-    "The budget of {seconds:g} {unit} of {owner} is spent. A bigger one lets it go on: "
-    "gen task budget {task} seconds N."
-)
+SPENT = "The budget of {seconds:g} {unit} of {owner} is spent. To raise it: gen task budget {task} seconds N."
 
 
 class TimeLimit(StrEnum):
@@ -58,10 +55,10 @@ class TimeLimit(StrEnum):
 
 
 WHY: Mapping[TimeLimit, str] = {
-    TimeLimit.RUN: "max_seconds lets a run take no more",
-    TimeLimit.AGENT: "task_seconds lets a run take no more",
-    TimeLimit.PARENT: "the agent that waits for it has no more time",
-    TimeLimit.ANCESTORS: "those that it has to end with have no more time",
+    TimeLimit.RUN: "max_seconds allows no more",
+    TimeLimit.AGENT: "task_seconds allows no more",
+    TimeLimit.PARENT: "its parent has no time left",
+    TimeLimit.ANCESTORS: "the tasks above it have no time left",
 }
 
 

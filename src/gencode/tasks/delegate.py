@@ -105,9 +105,7 @@ class AgentDelegate:
     async def run(self, request: TaskRequest, call: ToolCall) -> Outcome:
         """Run an agent to its end and give its outcome; one in the background as it is at its start."""
         if not self._delegation.seating.may_send(self._caller):
-            raise ToolError(
-                "An agent that was sent cannot send agents itself; do the work here or report back."
-            )
+            raise ToolError("This agent cannot start subagents. Do the work here, or report back.")
         job = await (self._resumed(request) if request.resume else self._sent(request, call))
         self._look_after(job)
         if request.background or (job.task.terms.background and not request.resume):
@@ -201,7 +199,7 @@ class AgentDelegate:
                 if isinstance(refused, MessageKept):
                     raise
                 raise MessageKept(
-                    f"{refused} The message is kept, and heard when the task goes on."
+                    f"{refused} The message is kept and delivered when the task is resumed."
                 ) from None
             return self._delegation.watch.outcome(now), "heard" if now.status.ended else "soon"
 
@@ -242,7 +240,7 @@ class AgentDelegate:
         """One of those, or the agent's own, with its transcript; UserMistake for anybody else's."""
         wanted, own = _id(task), self._caller.task
         if wanted != own and wanted not in [child.agent_id for child in await self.own()]:
-            raise UserMistake(f"There is no task {wanted} of yours.")
+            raise UserMistake(f"You have no task {wanted}.")
         found = await self._delegation.known(wanted)
         events, _ = await readable_events(self._delegation.store, wanted)
         transcript: list[dict[str, Any]] = [to_builtins(message) for message in whole_transcript(events)]
@@ -284,14 +282,12 @@ class AgentDelegate:
 
     async def _resumed(self, request: TaskRequest) -> RunningTask:
         if request.isolation:
-            raise UserMistake(
-                "An agent that goes on does so in the process of its sender; leave isolation out."
-            )
+            raise UserMistake("A resumed subagent runs in the process of its parent; leave isolation out.")
         task = await self._delegation.known(_id(request.resume))
         if task.parent != self._caller.task:
-            raise UserMistake(f"Task {task.id} was sent by somebody else; only its sender can go on with it.")
+            raise UserMistake(f"Task {task.id} has another parent; only that can resume it.")
         if self._delegation.seating.find(request.agent).name != task.agent:  # the gate has judged this one
-            raise UserMistake(f"Task {task.id} belongs to {task.agent}; name that as subagent_type.")
+            raise UserMistake(f"Task {task.id} belongs to {task.agent}; use that as subagent_type.")
         request = await with_checked_schema(request)
         await self._delegation.watch.check_not_woken(task)
         plan = await self._delegation.planner.plan_child_resume(task, request, self._here())

@@ -63,19 +63,20 @@ MOST_TOGETHER = 24_000
 """So many characters of results come in one message; each gets its share, the rest is paged."""
 LEAST_EACH = 500
 STOPPED_WITH = (
-    "\nTask {task} of {agent} was stopped with it. To go on with that: "
+    "\nTask {task} ({agent}) was stopped as well. To resume it: "
     'Task(subagent_type="{agent}", prompt=…, resume="{task}").'
 )
-JUST_THEN = "Interrupted. Task {task} of {agent} ended as {status} just then: its result follows by itself."
+JUST_THEN = (
+    "Interrupted. Task {task} ({agent}) has just ended ({status}). Its result is delivered separately."
+)
 LONGEST_COMMAND = 100
 BEFORE_THE_END = 1.0
 """So many seconds before its time is up an agent stops to wait for its commands: it has answered already."""
-WAITS = "waits for its background command{s} to end, at most {seconds:.4g} s: {names}"
+WAITS = "waits up to {seconds:.4g} s for its background command{s}: {names}"
 LONGEST_LABEL = 80
 LONGEST_TASK = 500
 TELL_THE_USER = (
-    "Tell the user what came of it, in a sentence or two of your own; ids and how the work was done do not "
-    "matter to them."
+    "Tell the user the result in one or two sentences of your own. Leave out ids and how the work was done."
 )
 
 
@@ -290,7 +291,7 @@ class AgentInbox:
     def _command_text(self, command: CommandRun) -> str:
         """The end of a background command; one of an earlier process ended with that at the latest."""
         shell = self._commands.here().get(command.shell)
-        how = f"has ended. {shell.verdict}" if shell else "is gone: the process that ran it has ended."
+        how = f"has ended. {shell.verdict}" if shell else "was lost: the process that ran it has ended."
         folder = self._record.folder
         file = shell.file if shell else folder / f"{command.shell}.txt" if folder else None
         where = f" Its output is in {file}." if file else ""

@@ -29,7 +29,7 @@ from gencode.tasks.running_task import RunningTask
 Amounts = Mapping[str, float | None]
 """A budget as a dictionary."""
 _ISOLATIONS = get_args(Isolation)
-NOT_HEARD = StopCause(EndReason.CALLER_GONE, "nobody listened any more")
+NOT_HEARD = StopCause(EndReason.CALLER_GONE, "its caller stopped listening")
 TaskAction = StopAction | Literal["steer"]
 _VERBS = (*get_args(StopAction), "steer")
 STOPPED = stop_cause("it was stopped")
@@ -52,7 +52,7 @@ def task_request(agent: str, prompt: str, options: TaskOptions, *, background: b
     """A program's words as a request; UserMistake names a word that means nothing here."""
     if unknown := options.keys() - TaskOptions.__annotations__:
         known = ", ".join(TaskOptions.__annotations__)
-        raise UserMistake(f"A task has no {', '.join(sorted(unknown))}; what may be said is: {known}.")
+        raise UserMistake(f"A task has no option {', '.join(sorted(unknown))}; its options are: {known}.")
     told: dict[str, Any] = {"agent": agent, "prompt": prompt, "background": background, **options}
     for name in ("agent", "prompt", "description", "model"):
         checked_text(f"{name} of a task", told.get(name, ""))
@@ -61,7 +61,7 @@ def task_request(agent: str, prompt: str, options: TaskOptions, *, background: b
     isolation = str(options.get("isolation", ""))
     if isolation not in _ISOLATIONS:
         raise UserMistake(
-            f"The isolation {isolation!r} does not exist; say 'process' or 'worktree', or leave it out."
+            f"There is no isolation {isolation!r}; use 'process' or 'worktree', or leave it out."
         )
     budget: Any = options.get("budget")
     told["budget"] = NO_BUDGET if budget is None else checked_budget(budget)
@@ -131,7 +131,7 @@ class TaskActions:
     async def hits(self, task: str, verb: TaskAction) -> list[Outcome]:
         """What a verb would hit at this moment, the task itself first."""
         if verb not in _VERBS:
-            raise UserMistake(f"There is no verb {verb!r}; the verbs are: {', '.join(_VERBS)}.")
+            raise UserMistake(f"There is no action {verb!r}; the actions are: {', '.join(_VERBS)}.")
         found = await self._records.find(task)
         hit = [found] if verb == "steer" else await self._reach.hits(found.id, verb)
         return await self._records.outcomes(hit)

@@ -136,8 +136,12 @@ async def compare(records: TaskRecords, store: Store, one: Task, other: Task) ->
     async def compared(task: Task, beside: Task) -> Comparison:
         said = [(await readable_events(store, each.id))[0] for each in (task, beside)]
         outcomes = [await records.outcome_of(each) for each in (task, beside)]
-        steps = left.steps(whole_transcript(said[0])), right.steps(whole_transcript(said[1]))
-        return _comparison(*steps, left.ended(outcomes[0]), right.ended(outcomes[1]))
+        return _comparison(
+            left.steps(whole_transcript(said[0])),
+            right.steps(whole_transcript(said[1])),
+            left.ended(outcomes[0]),
+            right.ended(outcomes[1]),
+        )
 
     whole = await compared(one, other)
     below: list[Pair] = []
@@ -148,8 +152,16 @@ async def compare(records: TaskRecords, store: Store, one: Task, other: Task) ->
             below.append(_only_one(task, beside))
             continue
         found = await compared(task, beside)
-        parts = (found.same_steps, found.differences, found.facts)
-        below.append(Pair(task.id, beside.id, found.same, *parts))
+        below.append(
+            Pair(
+                one=task.id,
+                other=beside.id,
+                same=found.same,
+                same_steps=found.same_steps,
+                differences=found.differences,
+                facts=found.facts,
+            )
+        )
         waiting += _pairs(left.below[task.id], right.below[beside.id])
     return replace(whole, below=tuple(below))
 

@@ -91,7 +91,7 @@ class ProcessEngine:
             async with asyncio.timeout(START_SECONDS):
                 begun = await asyncio.to_thread(_told, process, msgspec.json.encode(order))
         except TimeoutError:
-            begun = StartReply(mistake=f"it did not begin within {START_SECONDS:.0f} s")
+            begun = StartReply(mistake=f"it did not start within {START_SECONDS:.0f} s")
         finally:
             if not begun.task:
                 _kill(process)

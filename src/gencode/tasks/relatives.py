@@ -63,7 +63,7 @@ class TaskTree:
         beside = [self.named(each) for each in self.children(parent) if each != task]
         rest = len(beside) - MOST_NAMED
         more = [f"and {rest:,} earlier ones"] if rest > 0 else []
-        return [f"{self.named(parent)}, which sent you", *beside[:MOST_NAMED], *more]
+        return [f"{self.named(parent)}, your parent", *beside[:MOST_NAMED], *more]
 
     def children(self, task: str) -> list[str]:
         """The tasks that a task asked for, the latest first."""

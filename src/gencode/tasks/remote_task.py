@@ -49,12 +49,12 @@ EXIT_SECONDS = 0.01
 """A process that has written its end is gone in a moment, and nothing says when."""
 T = TypeVar("T")
 NOT_HERE = (
-    "A process of its own needs what it can open itself: a journal on disk, a model with a name and no tools "
-    "but GenCode's. Run the task in this process instead."
+    "A process of its own needs a journal on disk, a named model and only built-in tools. Run the task in "
+    "this process instead."
 )
 BEGIN_SECONDS = 10.0
 """So much longer than it may be silent a process may take to begin, since it has to be loaded first."""
-CUT_SHORT = StopCause(EndReason.PARENT_STOPPED, "whoever sent it was stopped meanwhile")
+CUT_SHORT = StopCause(EndReason.PARENT_STOPPED, "its parent was stopped meanwhile")
 Begin = Callable[[], Awaitable[EngineProcess]]
 """Starts the process that runs a task."""
 
@@ -466,7 +466,7 @@ class OtherProcesses:
             async with asyncio.timeout(most):
                 return await self._engine.start(handover)
         except TimeoutError:
-            raise UserMistake(f"The process for the task did not begin within {most:.4g} s.") from None
+            raise UserMistake(f"The process for the task did not start within {most:.4g} s.") from None
 
 
 def new_handover(

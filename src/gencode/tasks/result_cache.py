@@ -51,7 +51,7 @@ _LITERAL = re.compile(r"(?:[^*?\[{\\/]*/)*")
 
 def cached_ending(task: Task) -> LoopResult:
     """The end of a task that another one is answered with."""
-    mark = f"answered from the journal: task {task.id} of {task.end.at}; nothing it rests on has changed"
+    mark = f"reused the result of task {task.id} of {task.end.at}; nothing it depends on has changed"
     return LoopResult(
         Status.COMPLETED, EndReason.FINISHED, task.result, warnings=(mark,), output=task.end.output
     )

@@ -36,8 +36,8 @@ IN_CLONE = (
 )
 _CUT = {
     Status.CANCELLED: "You were stopped",
-    Status.INTERRUPTED: "You were cut off",
-    Status.TIMED_OUT: "You were stopped, because your time was up",
+    Status.INTERRUPTED: "You were interrupted",
+    Status.TIMED_OUT: "You ran out of time",
     Status.FAILED: "Your last run failed",
 }
 _TO_ITSELF = {
@@ -185,7 +185,7 @@ class CallerFactory:
             return self._models.again(task.terms.model)
         except UserMistake as mistake:
             raise UserMistake(
-                f"Task {task.id} cannot go on with its model; name another. {mistake}"
+                f"Task {task.id} cannot be resumed with its model; name another one. {mistake}"
             ) from None
 
 
@@ -196,7 +196,7 @@ def is_here(folder: str) -> bool:
 
 def busy_error(task: str, *, waits: bool) -> Conflict:
     """Why nobody goes on with a task now: somebody is at it, or it `waits` for its turn."""
-    does = "waits for its turn; say more to it, wait for it" if waits else "is running; wait for it"
+    does = "is waiting in the queue; send it a message, wait for it" if waits else "is running; wait for it"
     return Conflict(f"Task {task} {does} or stop it first.")
 
 
@@ -236,7 +236,9 @@ def ended_notice(task: Task) -> list[UserMessage]:
         return []
     error = _TO_ITSELF.get(task.end.reason, task.end.error) if task.end.reason else task.end.error
     why = f": {error.rstrip('.')}" if error else ""
-    text = f"{_CUT[task.status]}{why}. Go on from there; calls that were cut are marked as interrupted."
+    text = (
+        f"{_CUT[task.status]}{why}. Continue from there; calls that did not finish are marked as interrupted."
+    )
     notice = SystemNotice(NoticeKind.ENDED, reason=task.end.reason)
     return [UserMessage(text, sender="system", notice=notice)]
 
@@ -293,14 +295,14 @@ def _place(depth: int, here: Caller, model: Model, chain: Chain, spec: AgentSpec
 def _elsewhere(task: Task, verb: str, *, far: bool) -> str:
     """Why a task does not go on in this folder, and where it does."""
     if far:
-        does = "run the fork" if verb == "fork" else "go on with it"
+        does = "run the fork" if verb == "fork" else "resume it"
         return (
             f"The folder {task.cwd} of task {task.id} is not on this machine; let a worker {does}: "
             f"gen task {verb} {task.id} --background"
         )
     if not is_here(task.cwd):
-        return f"The folder {task.cwd} of task {task.id} is gone; make it again to go on with it."
-    return f"Task {task.id} belongs to the folder {task.cwd}; go on with it there (cwd, or --cwd)."
+        return f"The folder {task.cwd} of task {task.id} is gone; create it again to resume the task."
+    return f"Task {task.id} belongs to the folder {task.cwd}; resume it there (cwd, or --cwd)."
 
 
 def _chain(task: Task | TaskCreated, spec: AgentSpec, today: Chain, root: Root | None) -> Chain:

@@ -124,19 +124,14 @@ class RunningTask(ABC):
         try:
             await asyncio.wait([self.work, sent_back, news or sent_back], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self.drop_background_signal()
+            sent_back.cancel()
+            self.sent_back = None
         return self.work.done()
 
     def background_signal(self) -> "asyncio.Future[None]":
         """Be ready to be sent to the background; what is given is done when that has happened."""
         self.sent_back = asyncio.get_running_loop().create_future()
         return self.sent_back
-
-    def drop_background_signal(self) -> None:
-        """Nobody waits any more who would have to know that the task moved to the background."""
-        if self.sent_back is not None:
-            self.sent_back.cancel()
-            self.sent_back = None
 
     def move_to_background(self) -> None:
         """Let whoever waits for it go on without it."""

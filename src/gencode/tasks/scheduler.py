@@ -192,7 +192,7 @@ class Scheduler:
             return
         run = f"{_named(job)}: its run of {told(moment(job.began), zone_of(job.zone))}"
         why = "its process died" if lost == "dead" else "its process died or could not reach the database"
-        text, status = f"{run} was cut off, because {why}; {_way(job)}", str(Status.INTERRUPTED)
+        text, status = f"{run} was interrupted, because {why}; {_way(job)}", str(Status.INTERRUPTED)
         if not job.last_task:
             text, status = f"{run} was missed, because {why} before it began.", "missed"
         after = replace(job, owner="", began="", last_status=status, missed=job.missed + (status == "missed"))
@@ -234,12 +234,12 @@ class Scheduler:
         if found.status.ended:
             return None
         await self._store.post(job.session, job.prompt, "system")
-        return RunResult("told", f"The conversation {job.session} was at work and hears it.")
+        return RunResult("told", f"The conversation {job.session} is running and gets it as a message.")
 
     async def _close(self, job: ScheduledJob, run: RunResult) -> None:
         """Write down how a run ended; one that is not planned again goes when it went well."""
         went_well = run.status in (Status.COMPLETED, "told")
-        text = clip(f"{_named(job)} ended as {run.status}.\n{run.text}".strip(), LONGEST - 200)
+        text = clip(f"{_named(job)} {_ended(run.status)}.\n{run.text}".strip(), LONGEST - 200)
         try:
             await self._change(
                 job,
@@ -290,6 +290,10 @@ def _lasts(rule: Rule, allowed_now: set[tuple[str, str]]) -> bool:
     return (rule.tool, rule.pattern) in allowed_now
 
 
+def _ended(status: str) -> str:
+    return {Status.COMPLETED: "has finished", "told": "was delivered"}.get(status, f"ended as {status}")
+
+
 def _named(job: ScheduledJob) -> str:
     return f"[The scheduled job {job.id} ({job.title})]"
 
@@ -297,15 +301,15 @@ def _named(job: ScheduledJob) -> str:
 def _missed_words(job: ScheduledJob, missed: int, first: datetime) -> str:
     since = told(first, zone_of(job.zone))
     if missed == 1:
-        return f"{_named(job)}: its run of {since} was missed, because nobody was there to do it."
+        return f"{_named(job)}: its run of {since} was missed, because GenCode was not running."
     count = f"{missed:,}{' or more' if missed >= MOST_COUNTED else ''}"
-    return f"{_named(job)}: {count} runs since {since} were missed, because nobody was there to do them."
+    return f"{_named(job)}: {count} runs since {since} were missed, because GenCode was not running."
 
 
 def _way(job: ScheduledJob) -> str:
     if job.task:
-        return f"go on with: gen task resume {job.last_task} PROMPT"
-    return f"go on with: gen -p PROMPT --session {job.last_task}"
+        return f"resume it with: gen task resume {job.last_task} PROMPT"
+    return f"resume it with: gen -p PROMPT --session {job.last_task}"
 
 
 def _draft(job: ScheduledJob, text: str) -> OutgoingMessage | None:

@@ -50,7 +50,7 @@ MAINS_OWN = ("message", "cron", "spawn", "spawn_subagent")
 """What only the agent has that leads a conversation, whatever files of others name."""
 MEMORY = ("memory_list", "memory_read", "memory_write", "memory_append", "memory_patch")
 NOTES = (
-    "You keep notes for later tasks of yours: list and read them (memory_list, memory_read, scope `{scope}`) "
+    "You keep notes for your later tasks: list and read them (memory_list, memory_read, scope `{scope}`) "
     "before you begin, and add what will be useful again (memory_append, memory_write)."
 )
 SKILL = "Skill"
@@ -221,16 +221,16 @@ class SeatBuilder:
         missing = self._toolbox.missing(spec.tools)
         if outside is not None:
             missing = [name for name in missing if not name.startswith(SERVERS)]
-        warnings = [f"the tool {name} is not there" for name in missing] + list(caller.model.warnings)
+        warnings = [f"the tool {name} is not available" for name in missing] + list(caller.model.warnings)
         lost = [name for name in had if name not in self._toolbox and name not in missing]
-        warnings += [f"the tool {name}, which it had before, is not there any more" for name in lost]
+        warnings += [f"the tool {name}, which it had before, is no longer available" for name in lost]
         warnings += self._withheld(spec, caller)
         warnings += [earlier_version(spec.outdated)] if spec.outdated else []
         warnings += self._preloaded(spec)[1]
         warnings += outside.warnings(spec) if outside is not None else ()
         warnings += _odd_hooks(spec)
         if self._unpriced(spec, caller.model.name):
-            warnings.append(f"its limit of ${spec.budget.usd:g} does not count. {NO_PRICE}")
+            warnings.append(f"its limit of ${spec.budget.usd:g} does not apply. {NO_PRICE}")
         warnings += [note.text for note in caller.notes()]
         return TaskStarted(caller.model.name, system, tuple(toolbox), tuple(warnings))
 
@@ -355,10 +355,10 @@ class SeatBuilder:
         if not names:
             return []
         what = f"tool {names[0]} is" if len(names) == 1 else f"tools {', '.join(names)} are"
-        deeper = f"for those that its file names, max_depth = {caller.depth + 1} is needed where it runs"
-        deepest = f"agents are nested {DEEPEST} deep at most"
+        deeper = f"to start the agents that its file names, set max_depth = {caller.depth + 1}"
+        deepest = f"agents can be nested at most {DEEPEST} deep"
         why = f"; {deepest if caller.depth >= DEEPEST else deeper}" if spec.sends else ""
-        return [f"the {what} not given to an agent that was sent{why}"]
+        return [f"the {what} not available to a subagent{why}"]
 
     def _known(self, name: str) -> AgentSpec | None:
         try:

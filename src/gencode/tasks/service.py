@@ -37,16 +37,19 @@ from gencode.tasks.start import TaskStarter
 from gencode.tasks.task_budgets import TaskBudgets
 
 COME_BACK = UserMessage(
-    "Work that you sent to the background has ended. Tell the user what came of it.",
+    "Background work has finished. Tell the user the result.",
     sender="system",
     notice=SystemNotice(NoticeKind.RESULTS),
 )
 MOST_LED = 1_000
 """So many conversations are remembered; in older ones what was said yes to for all of one is asked again."""
-BLIND = "The model {model} takes no pictures, so nothing was sent; choose one that does, or say it in words."
+BLIND = (
+    "The model {model} does not accept images, so nothing was sent. Choose another model, or describe the "
+    "image."
+)
 OWN_FORM = (
-    "{session} is a conversation: its answers have the form that the file of the agent says that leads it "
-    "(output-schema); leave the schema out."
+    "{session} is a conversation; its answers follow the output-schema of the agent that leads it. Leave the "
+    "schema out."
 )
 Prompt = str | UserMessage
 """What a person says, alone or with the pictures that go with it."""
@@ -104,7 +107,7 @@ class TaskService:
         if found.conversation and request.output_schema is not None:
             raise UserMistake(OWN_FORM.format(session=found.id))
         if found.conversation:
-            raise UserMistake(f"{found.id} is a conversation; go on with it: gen -p --session {found.id}")
+            raise UserMistake(f"{found.id} is a conversation; resume it with: gen -p --session {found.id}")
         await self._watch.check_not_woken(found)
         return await self._resumed(found, request)
 
@@ -174,8 +177,8 @@ class TaskService:
         found = await self._records.find(task)
         if found.conversation:
             raise UserMistake(
-                f"{found.id} is a conversation; only the task of an agent can be forked. Fork one of its "
-                f"agents (gen task list), or go on with it: gen -p --session {found.id}"
+                f"{found.id} is a conversation, and only tasks of subagents can be forked. Fork one of its "
+                f"subagents (gen task list), or resume it with: gen -p --session {found.id}"
             )
         return found
 
@@ -232,7 +235,8 @@ class TaskService:
             plan = await self._planner.plan_received(handover.created, handover)
             return await self._starter.start(plan)
         request = TaskRequest(
-            *("", handover.prompt),
+            agent="",
+            prompt=handover.prompt,
             model=handover.model,
             max_turns=handover.max_turns,
             background=True,
@@ -291,7 +295,7 @@ class TaskService:
         try:
             return await self.turn(spec, said or "", found.id)
         except BudgetSpent as spent:
-            raise MessageKept(f"{spent} What the conversation has not heard yet is kept.") from None
+            raise MessageKept(f"{spent} Results that were not delivered yet are kept.") from None
 
     def commands_ended(self, task: Task) -> bool:
         """Whether a background command of a task at rest has ended here, of which it was not told."""

@@ -262,7 +262,7 @@ class TaskStarter:
             return await self._taken(lease, plan, run)
         except CorruptFact as corrupt:
             raise UserMistake(
-                f"Task {task} cannot be resumed: {corrupt} Nothing was changed; gen task show {task} has "
+                f"Task {task} cannot be resumed: {corrupt} Nothing was changed; gen task show {task} prints "
                 "what can be read of it."
             ) from None
 

@@ -46,14 +46,14 @@ REPORT_SECONDS = 60.0
 """So long an agent that was stopped may take to say what it has found."""
 
 ELSEWHERE = stop_cause("it was stopped from another process")
-INTERRUPTED = StopCause(EndReason.INTERRUPTED, "a person interrupted it")
+INTERRUPTED = StopCause(EndReason.INTERRUPTED, "the user interrupted it")
 LOST = StopCause(EndReason.LEASE_LOST, "another process has it now")
 CLOSING = StopCause(EndReason.CLOSING, "the program is closing")
 REPORT = (
     "You were stopped: {why}. No tool can be called any more. Say now what you have found and done so far, "
     "and what is still open."
 )
-NO_REPORT = "it was stopped and could not say any more what it had: {why}"
+NO_REPORT = "it was stopped and could not report what it had: {why}"
 
 
 class Supervisor:
@@ -203,7 +203,7 @@ class Supervisor:
                 log.info("task %s failed: %s", job.id, words, exc_info=bug)
                 return LoopResult(Status.FAILED, EndReason.EXTENSION_ERROR, error=words)
             log.exception("task %s failed by a bug", job.id)
-            fault = f"a fault in GenCode: {type(bug).__name__}; the log has the details"
+            fault = f"a bug in GenCode: {type(bug).__name__}; the log has the details"
             return LoopResult(Status.FAILED, EndReason.BUG, error=fault)
 
     async def _reported(self, job: LocalTask, why: StopCause) -> LoopResult:
@@ -228,8 +228,9 @@ class Supervisor:
         facts: list[DurableFact] = []
         if job.record.open_calls:
             why = ending.error or "the agent ended before it was answered"
-            known = job.record.answers, job.record.remarks
-            facts.append(MessageAdded(interrupted(job.record.open_calls, why, *known)))
+            record = job.record
+            answers = interrupted(record.open_calls, why, record.answers, record.remarks)
+            facts.append(MessageAdded(answers))
         task = job.record.task
         said = bool(ending.text.strip())
         report, changes = (ending.text, ()) if said else (task.report.text, task.report.changes)

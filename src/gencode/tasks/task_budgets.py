@@ -23,7 +23,7 @@ from gencode.journal.store import Store
 from gencode.tasks.deadline import seconds_left
 from gencode.tasks.queries import current_budget, spent_by, tasks_above
 
-GO_ON = "A bigger one lets it go on: gen task budget {task} {kind} N."
+GO_ON = "To raise it: gen task budget {task} {kind} N."
 RAISE = "To raise that one: gen task budget {task} {kind} N."
 MOST_WRITTEN = 1_000
 """Of so many sessions it is known whether another budget was named elsewhere."""

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from gencode.workspaces.worktrees.leftovers import Leftover
     from gencode.workspaces.worktrees.worktree import Worktree
 
-NO_HOME = "A worktree needs a folder of GenCode's own, and there is none here; leave isolation out."
+NO_HOME = "There is no folder in which GenCode could create a worktree; leave isolation out."
 THERE = (
-    "You work in a git worktree of your own, {cwd}, on the branch {branch}, which was made from {begun}. "
+    "You work in a git worktree of your own, {cwd}, on the branch {branch}, which was created from {begun}. "
     "What you change in it, committed or not, is on that branch only until somebody merges it. You need not "
-    "commit it: that is done when you end, and a sandbox may keep you from it before."
+    "commit: that is done when you end, and a sandbox may prevent it before."
 )
 _PLACES: dict[type, str] = {WorktreePlace: "worktree", WorkerCopy: "copy", ClonePlace: "clone"}
 
@@ -286,9 +286,9 @@ async def current_result(task: Task, store: Store | None = None) -> str:
     )
     if left is not None and cut:
         return f"{kept.rstrip()}\n\n{_found(left)}".lstrip()
-    where = f"Its worktree and its branch {tree.branch} are gone by now"
+    where = f"Its worktree and its branch {tree.branch} were removed"
     if left is not None:
-        where = f"All of it is in {tree.repository} by now{_but(left)}"
+        where = f"All its changes are in {tree.repository} now{_but(left)}"
     return f"{kept.rstrip()}\n\n[{where}.]".lstrip()
 
 
@@ -302,8 +302,10 @@ def _found(left: "Leftover") -> str:
     where = f"on the branch {left.branch}, in {left.path}"
     if left.merged or left.settled:
         return f"[What it changed, {files}, is {where}, and all of it is in {left.repository}{_but(left)}.]"
-    open_too = ", partly not committed" if left.dirty else ""
-    said = f"[It was cut off. What it had changed, {files}, is {where}{open_too}, and not in your checkout.]"
+    open_too = ", partly uncommitted" if left.dirty else ""
+    said = (
+        f"[It was interrupted. What it had changed, {files}, is {where}{open_too}, and not in your checkout.]"
+    )
     return f"{said}\nTo take it over: {left.taking_over}"
 
 
@@ -313,7 +315,7 @@ def place_notice(earlier: TaskPlace | None, here: Workspace) -> list[UserMessage
         return []
     where = _PLACES[type(earlier)]
     text = (
-        f"You are back in the folder itself, {here.cwd}. What you changed in your {where} is in it only if "
-        "somebody took it over, so look."
+        f"You are back in the original folder, {here.cwd}. What you changed in your {where} is in it only if "
+        "somebody applied it, so check."
     )
     return [place_told(text, FolderPlace(str(here.cwd)))]

@@ -146,7 +146,9 @@ def test_a_killed_scheduler_leaves_a_run_that_the_next_one_tells_of(tmp_path: Pa
     wait_until(lambda: jobs(tmp_path)[0]["lastStatus"] == "interrupted")
     code, err = ended(again, signal.SIGTERM)
     assert code == 143
-    assert f"was cut off, because its process died; go on with: gen -p PROMPT --session {session}" in err
+    assert (
+        f"was interrupted, because its process died; resume it with: gen -p PROMPT --session {session}" in err
+    )
     assert gen("sessions", "show", session, "--json", cwd=tmp_path).json["status"] == "interrupted"
     assert (jobs(tmp_path)[0]["runs"], jobs(tmp_path)[0]["missed"]) == (1, 0)
 
