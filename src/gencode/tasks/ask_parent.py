@@ -290,6 +290,6 @@ def question_message(job: LocalTask, inquiries: Sequence[Inquiry], seconds: floa
         f"[{job.seat.agent} (task {job.id}) asks]\n"
         f"{asked}\n"
         f'Answer with SendMessage(task_id="{job.id}", message="…") if you know it. Otherwise ignore '
-        f"this: once you only wait for that agent, or after {seconds:.0f} s, the user is asked, or it goes on "
-        "without an answer."
+        f"this: once you only wait for that agent, or after {seconds:.0f} s, the user is asked, or it goes "
+        "on without an answer."
     )
