@@ -136,8 +136,8 @@ class Caller(Struct, frozen=True, eq=False, kw_only=True):
 def _in_clone(copied: FolderCopy) -> UserMessage:
     text = (
         f"You work in a clone of the repository of {copied.of}, in {copied.top}. File tools accept paths "
-        f"that begin with {copied.of}/; commands do not, so use paths of the clone in them. Changes made in the "
-        "other folder are here only if they were committed and fetched, so check before you rely on them."
+        f"that begin with {copied.of}/; commands do not, so use paths of the clone in them. Changes made in "
+        "the other folder are here only if they were committed and fetched, so check before you rely on them."
     )
     return place_told(text, ClonePlace(copied.top, copied.of))
 
