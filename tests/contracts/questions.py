@@ -108,11 +108,11 @@ async def test_a_question_is_put_only_where_somebody_is_there_for_it(store: Any)
     for presence in (None, replace(ME, background=False), replace(ME, cwd="/b")):
         if presence is not None:
             await store.questions.here(presence, 60.0)
-        with pytest.raises(NobodyAvailable, match="Nobody is available to answer"):
+        with pytest.raises(NobodyAvailable, match="Nobody can be asked here"):
             await store.questions.put(post(about(child)))
         await store.questions.gone(ME.name)
     await store.questions.here(ME, 0.0)
-    with pytest.raises(NobodyAvailable, match="Nobody is available to answer"):
+    with pytest.raises(NobodyAvailable, match="Nobody can be asked here"):
         await store.questions.put(post(about(child)))
     led = replace(ME, name=TERMINAL, background=False)
     await store.questions.here(led, 60.0)

@@ -108,7 +108,7 @@ async def test_who_is_as_deep_as_can_be_is_not_told_to_be_deeper(tmp_path: Path,
     async with scripted(tmp_path, settings=settings, main=[send, says("ok")], lead=[send, says("ok")]) as gen:
         await gen.ask("go").outcome()
         warned = [each.evidence.warnings[:1] for each in await gen.tasks()]
-    words = "the tool Task is not available to a subagent; agents are nested 4 deep at most"
+    words = "the tool Task is not available to a subagent; agents can be nested at most 4 deep"
     assert warned == [(), (), (), (words,)]
 
 

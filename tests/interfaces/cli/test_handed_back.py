@@ -91,7 +91,7 @@ def test_only_who_was_cut_short_leaves_results_unanswered(status: Status) -> Non
         (("b@1",), ["found"]),
         (("b",), ["you are welcome"]),
         (("b", "b@2"), ["found", "you are welcome"]),  # it was waited for, and woken after that
-        (("b", "b@1", "b@2"), ["found", "you are welcome"]),  # it was moved to the background
+        (("b", "b@1", "b@2"), ["found", "you are welcome"]),  # it was sent to the background
     ],
 )
 def test_what_each_run_of_an_agent_came_to_is_shown_by_itself(

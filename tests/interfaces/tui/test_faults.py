@@ -14,7 +14,7 @@ from gencode.stores.memory import MemoryStore
 from gencode.testing import says
 from tests.interfaces.tui.driving import Seat, seated, turns
 
-SHOWN = "by a bug in GenCode"
+SHOWN = "by a fault in GenCode"
 
 
 class FileOfPrompts(History):
