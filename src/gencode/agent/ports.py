@@ -86,7 +86,7 @@ class Delegate(Protocol):
         """The outcome of a task, after at most so many seconds of waiting for its end."""
         ...
 
-    async def strike(self, task: str, verb: StopAction) -> ControlResult:
+    async def apply_action(self, task: str, verb: StopAction) -> ControlResult:
         """Cut or stop a task in the background, and the work it waits for."""
         ...
 

@@ -115,7 +115,7 @@ class Caller(Struct, frozen=True, eq=False, kw_only=True):
         return mode
 
     def notes(self, place: TaskPlace | None = None) -> list[UserMessage]:
-        """What an agent is told of its place: a clone, and a ceiling over what its mode would let it do.
+        """The notices about the place of an agent: a clone, and a limit on its mode.
 
         It knows already that it works in the `place` where it was last.
         """

@@ -146,7 +146,7 @@ class QuestionRouter:
         return None if left is None else left * share
 
     async def _parent(self, job: LocalTask) -> ParentAgent | None:
-        """The parent of a task, if it is at work, here or elsewhere, and can answer."""
+        """The running parent of a task, here or in another process, if it can answer."""
         parent_id = job.task.parent
         if parent_id is None or job.task.imported:  # what a file says of its parent gives no rights
             return None
@@ -199,7 +199,7 @@ class QuestionRouter:
                     inbox.put(letter)
 
     async def _comes(self, inbox: AgentInbox, asked: ParentQuestion, after: int, until: float) -> bool:
-        """Wait for a letter of the one that was asked; False when it leaves it, or its time is up."""
+        """Wait for a message of the parent; False when it ignores the question, or its time is up."""
         letter = asyncio.ensure_future(inbox.wait_for_letter(asked.parent, after))
         gone = asyncio.ensure_future(self._left(asked))
         try:
@@ -212,7 +212,7 @@ class QuestionRouter:
             await asyncio.gather(letter, gone, return_exceptions=True)
 
     async def _left(self, asked: ParentQuestion) -> None:
-        """Wait until who was asked is not at work any more, or has nothing left to say to it.
+        """Wait until the parent is not running any more, or has nothing left to say.
 
         One whose process dies is not at work.
         """
@@ -227,7 +227,7 @@ class QuestionRouter:
                 log.warning("it is not known whether task %s is at work: %s", asked.parent, trouble)
 
     async def _leaves(self, parent: Task, asked: ParentQuestion) -> bool:
-        """Whether who has heard a question is done, and waits for nobody but those that ask."""
+        """Whether a parent that has read the question is done, and only waits for those that ask."""
         events, _ = await readable_events(self._store, asked.parent, asked.before)
         said = [each.fact.message for each in events if isinstance(each.fact, MessageAdded)]
         reply = said[-1] if said else None
@@ -255,7 +255,7 @@ class QuestionRouter:
         return found if found.status is Status.RUNNING else None
 
     async def _has_heard(self, task: str, number: int) -> bool:
-        """Whether a task has taken a letter: what it wrote before is no answer to that."""
+        """Whether a task has read a message: what it wrote before is no answer to that."""
         found = await self._store.task(task)
         return found is None or found.delivered.mailed >= number
 

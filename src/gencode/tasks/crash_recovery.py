@@ -170,7 +170,7 @@ async def _cancelled(store: Store, task: str, owner: str, why: StopCause) -> boo
 
 
 async def _queued_prompt(store: Store, task: str) -> str | None:
-    """What workers are to tell a task with which they go on; None where they have nothing to do with it."""
+    """The prompt with which workers are to resume a task; None where they have nothing to do with it."""
     found = await store.dispatched(task) if isinstance(store, SharedJournal) else None
     return found.prompt if found and found.order is not None else None
 
@@ -210,7 +210,7 @@ async def _written(store: Store, lease: Lease, last: list[DurableFact]) -> bool:
 async def ending_facts(
     store: Store, task: Task, why: StopCause, status: Status, prompt: str | None = None
 ) -> list[DurableFact]:
-    """The facts that end a task: not begun yet, cut where it was, or with a `prompt` to go on and not begun.
+    """The events that end a task: never begun, interrupted, or waiting to be resumed with a `prompt`.
 
     None of one that has ended.
     """
@@ -223,7 +223,7 @@ async def ending_facts(
 
 
 async def _begun_with(store: Store, task: Task, prompt: str) -> list[DurableFact]:
-    """The facts of a run that nobody began with: what it was told is heard when the task goes on.
+    """The events of a run that never began: its prompt is read when the task is resumed.
 
     Letters are kept until they are heard anyway.
     """
@@ -247,7 +247,7 @@ def interruption(
     bounded: bool,
     status: Status = Status.INTERRUPTED,
 ) -> list[DurableFact]:
-    """The facts that end a task whose process died: its cut calls answered, then its end.
+    """The events that end a task whose process died: results for its interrupted calls, then its end.
 
     Where it has a budget, or somebody above it, the call of the model counts that may have been in flight.
     """
@@ -262,7 +262,7 @@ def interruption(
 
 
 def _in_flight(task: Task, transcript: Sequence[Message]) -> list[DurableFact]:
-    """About what a call cost that nobody heard the reply of; nothing where it was not the model's turn."""
+    """The estimated cost of a model call whose reply was lost; nothing where there was none."""
     told = task.totals.usage.input_tokens + task.totals.usage.output_tokens
     silent = task.totals.turns > 0 and not told  # it costs nothing, or nobody knows what
     waits = task.status is Status.PENDING  # for its turn, with what it hears then written down
@@ -274,7 +274,7 @@ def _in_flight(task: Task, transcript: Sequence[Message]) -> list[DurableFact]:
 
 
 def _naming(task: Task, call: ToolCall, answer: ToolResult, children: Sequence[Task]) -> ToolResult:
-    """The answer to a call that was cut, with the agents that it had sent and that nothing was heard of."""
+    """The result of an interrupted call, with its subagents that have no result yet."""
     heard = {*task.evidence.children, *task.delivered.left}
     again = call.input.get("resume")
     sent = [

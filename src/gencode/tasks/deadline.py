@@ -187,7 +187,7 @@ class Deadline:
         self._budget: Budget | None = None
 
     def when_passed(self, call: Callable[[], None]) -> None:
-        """Call this when it has passed, before anything is cut for that."""
+        """Call this when it has passed, before anything is stopped for that."""
         self._on_passed = call
 
     def when_changed(self, call: Callable[[], None] | None) -> None:
@@ -200,7 +200,7 @@ class Deadline:
             self._on_passed()
 
     def remaining(self) -> float | None:
-        """So many seconds of its own are left to the task; None where it has no limit."""
+        """The seconds that a task has left; None where it has no limit."""
         return None if self.at is None else max(self.at - time.monotonic(), 0.0)
 
     @property
@@ -241,7 +241,7 @@ class Deadline:
 
 
 def remaining(timed: TimedTask | None, find: Find) -> float | None:
-    """For how many seconds a task may go on at most; None where it has no limit.
+    """The seconds that a task has left; None where it has no limit.
 
     It ends with who waits for it, and with its conversation.
     """
@@ -369,12 +369,12 @@ class UnclaimedTimer:
         return self._lasted >= seen.most
 
     def pause(self) -> None:
-        """A look was not possible, or told nothing."""
+        """Nothing could be seen this time."""
         self._last = None
 
 
 class TimeSpent(BudgetSpent):
-    """A task has been at work for as long as its budget lets it, and nobody else has more of that."""
+    """A task has used the seconds of its budget."""
 
     def __init__(self, message: str) -> None:
         UserMistake.__init__(self, message)
@@ -386,7 +386,7 @@ class TimeSpent(BudgetSpent):
 
 
 def worked_seconds(task: Task) -> float:
-    """For how long a task was at work, in all its runs; in one that has no end up to its last fact.
+    """How long a task was running, in all its runs; in one without an end up to its last event.
 
     A clock that was put back meanwhile takes nothing from earlier runs.
     """
@@ -397,7 +397,7 @@ def worked_seconds(task: Task) -> float:
 
 
 def seconds_left(task: Task | None, budget: Budget, *, over: bool = False) -> float | None:
-    """How long a task may still be at work by its budget; None where that has no limit.
+    """How long a task may still run by its budget; None where that has no limit.
 
     All its runs count, in whatever process they were. TimeSpent when it has been at work for as long as that
     already; but one that is taken `over` in the middle of a run has a moment, in which that ends. What nobody
@@ -414,7 +414,7 @@ def seconds_left(task: Task | None, budget: Budget, *, over: bool = False) -> fl
 
 
 def spent_words(task: Task, budget: Budget | None = None) -> str:
-    """That a task was at work for all the seconds of its budget, or of this one, and the way out."""
+    """The message that a task has used the seconds of its budget, and how to raise it."""
     seconds = (budget or task.terms.budget).seconds or 0.0
     owner = "the session" if task.conversation else f"agent {task.agent}"
     unit = "second" if seconds == 1 else "seconds"

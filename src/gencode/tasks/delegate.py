@@ -54,9 +54,9 @@ class Delegation(Struct, frozen=True, eq=False, kw_only=True):
     wake: Wake
     outputs: Path
 
-    async def strike(self, task: str, verb: StopAction, why: StopCause) -> ControlResult:
+    async def apply_action(self, task: str, verb: StopAction, why: StopCause) -> ControlResult:
         """Interrupt or stop a task, and the work it waits for."""
-        hit = (await self.reach.strike(task, verb, why)).hit
+        hit = (await self.reach.apply_action(task, verb, why)).hit
         over = {task, *(each.id for each in hit)}
         left = [each for each in await self.reach.hits(task, "tree") if each.id not in over]
         outcome = await self.look(task, 0)
@@ -154,13 +154,13 @@ class AgentDelegate:
             outcome = replace(outcome, queue_position=place)
         return replace(outcome, background=True) if self._inbox.is_later(outcome.agent_id) else outcome
 
-    async def strike(self, task: str, verb: StopAction) -> ControlResult:
+    async def apply_action(self, task: str, verb: StopAction) -> ControlResult:
         """Interrupt or stop a task in the background, and the work it waits for."""
         agent = self._caller.lineage[-1]
         why = stop_cause(f"the agent {agent} stopped it")
         if verb == "interrupt":
             why = StopCause(EndReason.INTERRUPTED, f"the agent {agent} interrupted it")
-        return await self._delegation.strike(_id(task), verb, why)
+        return await self._delegation.apply_action(_id(task), verb, why)
 
     async def hits(self, task: str, verb: StopAction) -> Sequence[StartedTask]:
         """What a verb would affect at this moment, the task itself first."""
@@ -172,7 +172,7 @@ class AgentDelegate:
         return await self._delegation.watch.author(cwd, path, sha256, self._caller.task)
 
     async def send(self, task: str, message: str) -> tuple[Outcome, Hearing]:
-        """Say something to a task: a running one hears it before its next reply, a finished one is woken.
+        """Send a message to a task: a running one reads it before its next reply, an ended one is woken.
 
         Its outcome as it is then, and when it hears it. Nobody wakes who sent them.
         """
@@ -204,14 +204,14 @@ class AgentDelegate:
             return self._delegation.watch.outcome(now), "heard" if now.status.ended else "soon"
 
     async def wake(self, found: Task) -> Task:
-        """Let a task of this agent that has ended go on with what was said to it; its result comes here."""
+        """Resume a subagent of this agent with the messages that wait for it; its result comes here."""
         job = await self._resumed(TaskRequest(found.agent, "", background=True, resume=found.id))
         self._look_after(job)
         self._inbox.expect(job)
         return job.task
 
     async def _wake_sibling(self, found: Task) -> Wake | None:
-        """The same for a task beside this one, as if its sender had said it: that gets the result.
+        """How to resume a sibling as if its parent had sent the message: the parent gets the result.
 
         None if it does not go on for this agent: it is none of its siblings, or was stopped, or its sender is
         at work in another process, which would neither wait for it nor stop it.
@@ -231,7 +231,7 @@ class AgentDelegate:
         return await self._delegation.questions.ask(self._caller, self._inbox, inquiries, call)
 
     async def own(self) -> Sequence[Outcome]:
-        """The tasks that this agent has sent in all its runs, oldest first."""
+        """The subagents that this agent has started in all its runs, oldest first."""
         store = self._delegation.store
         found = await with_woken_as_pending(store, await store.tasks(TaskQuery(parent=self._task)))
         return [self._delegation.watch.outcome(child) for child in found]
@@ -247,12 +247,12 @@ class AgentDelegate:
         return replace(self._delegation.watch.outcome(found), transcript=transcript)
 
     def sent(self) -> Sequence[StartedTask]:
-        """The tasks that were sent in this run, in the order they were launched."""
+        """The subagents that were started in this run, in the order they were launched."""
         children = self._children.values()
         return [child if isinstance(child, StartedTask) else as_sent(child.task) for child in children]
 
     def agents(self) -> Sequence[tuple[str, str]]:
-        """Name and description of every agent that may be sent."""
+        """Name and description of every agent that may be started."""
         return [(spec.name, spec.description) for spec in self._delegation.seating.spawnable(self._caller)]
 
     def result_cap(self, agent: str) -> int:

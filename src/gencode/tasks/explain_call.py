@@ -46,7 +46,7 @@ class CallExplainer:
         *,
         background: bool = False,
     ) -> Explanation:
-        """The decision for a call of whoever sits at `caller`, or of an agent that is sent from there."""
+        """The decision for a call of the `caller`, or of an agent that it would start."""
         tool, arguments = checked_text("tool", tool), checked_arguments(arguments)
         chain = caller.chain if agent is None else caller.chain.below(chain_link(agent))
         if same_name(tool) == "bash" and not isinstance(arguments.get("command"), str):

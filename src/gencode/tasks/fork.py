@@ -133,7 +133,7 @@ async def check_fork_begun(store: Store, task: Task) -> None:
 def forked_memory(
     task: str, events: Sequence[Event], point: ForkPoint, here: Workspace | None, *, tree: bool = False
 ) -> TaskForked:
-    """What a fork remembers. In a folder `here` that is no copy made for it, it hears how that is.
+    """What a fork remembers; in a folder `here` that is no copy made for it, with a note about that.
 
     What a worktree of its own is, it hears later.
     """

@@ -72,7 +72,7 @@ async def find_cached(
 
 
 def _beginning_of(created: TaskCreated, request: Request, place: Caller) -> str:
-    """A hash of all that an agent is told and given at its beginning.
+    """A hash of everything that an agent is given at its beginning.
 
     Empty where that is not all: what a person allowed meanwhile counts only in this session, and a copy of a
     folder has more than one name.
@@ -124,7 +124,7 @@ def _inputs(seat: RunSetup, events: Sequence[Event], began: str) -> tuple[FileCh
 
 
 def _left_alone(seat: RunSetup, events: Sequence[Event], transcript: Sequence[Message]) -> bool:
-    """Whether a task heard nothing after its beginning, nobody was asked about it, and no call failed."""
+    """Whether a task got no message after its beginning, needed no approval, and no call failed."""
     decisions = [event.fact.decision for event in events if isinstance(event.fact, CallDecided)]
     later = transcript[beginning(transcript) :]
     return not (

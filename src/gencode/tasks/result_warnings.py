@@ -43,7 +43,7 @@ def warnings_of(
 
 
 def children_warnings(sent: Sequence[StartedTask]) -> list[str]:
-    """How the agents that were sent ended, where that was not well."""
+    """Which subagents did not complete."""
     found: list[str] = []
     for child in sent:
         if not child.status.ended:

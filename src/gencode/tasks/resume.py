@@ -121,7 +121,7 @@ class CallerFactory:
         return replace(here, model=model), kept_policies(task, here.chain[0])
 
     async def for_detached(self, task: Task, asked: str, *, here: bool) -> Caller:
-        """The place of a task that goes on in another process, which has its folder."""
+        """The caller of a task that is resumed in another process, which has its folder."""
         if self.is_far(task):
             sits = self.person
             return replace(sits, model=self._model(task, asked, sits.model))
@@ -132,7 +132,7 @@ class CallerFactory:
     async def for_task(
         self, task: Task, asked: str, *, here: bool = False, apart: bool = False, verb: str = "resume"
     ) -> Caller:
-        """Where a task goes on in this process, or in one `apart` on this machine: in its folder.
+        """The caller of a task that is resumed in this process, or in one `apart` on this machine.
 
         A clone of that counts where its folder is not on this machine, or where it is to be `here`.
         """
@@ -149,7 +149,7 @@ class CallerFactory:
         return _place(task.created.depth, sits, model, _chain_in_clone(task, spec, sits.chain), spec)
 
     async def _clone(self, task: Task, here: Workspace, *, named: bool, verb: str) -> "Clone | None":
-        """The clone that a task goes on in; None for its own folder, UserMistake for any other one."""
+        """The clone in which a task is resumed; None for its own folder, UserMistake for any other one."""
         if task.id in self._folders.prepared or task.imported or not task.cwd:
             return None
         if task.cwd == str(here.cwd):
@@ -174,7 +174,7 @@ class CallerFactory:
         return None
 
     def _model(self, task: Task, asked: str, usual: Model) -> Model:
-        """The model that goes on with a task: the one that is asked for, else the one it had."""
+        """The model of a resumed task: the requested one, else the one it had."""
         if usual.asked == OWN:
             return usual
         if asked:
@@ -195,7 +195,7 @@ def is_here(folder: str) -> bool:
 
 
 def busy_error(task: str, *, waits: bool) -> Conflict:
-    """Why nobody goes on with a task now: somebody is at it, or it `waits` for its turn."""
+    """Why a task cannot be resumed now: it is running, or it `waits` in the queue."""
     does = "is waiting in the queue; send it a message, wait for it" if waits else "is running; wait for it"
     return Conflict(f"Task {task} {does} or stop it first.")
 
@@ -203,7 +203,7 @@ def busy_error(task: str, *, waits: bool) -> Conflict:
 def resume_messages(
     task: Task, said: UserMessage, letters: Sequence[PostedMessage], events: Sequence[Event]
 ) -> list[UserMessage]:
-    """What a task hears when it goes on: why it had ended, what it is asked, and what came meanwhile.
+    """The messages of a resumed task: why it had ended, its new prompt, and what came meanwhile.
 
     Why it had ended it hears once, also where that happens again before anybody else has said anything.
     """
@@ -219,19 +219,19 @@ def resume_messages(
 
 
 def has_messages(events: Sequence[Event]) -> bool:
-    """Whether an agent was told anything in a run of its own; a copy may remember what another one heard."""
+    """Whether an agent got any message in a run of its own; a fork may remember those of another task."""
     return any(isinstance(event.fact, MessageAdded) for event in events)
 
 
 def has_unanswered_messages(task: Task, events: Sequence[Event]) -> bool:
-    """Whether an agent was told something that it has not answered, and so can go on with nothing new."""
+    """Whether an agent has messages that it did not answer, and so can be resumed without a new one."""
     transcript = transcript_of(events)
     answered = bool(transcript) and not isinstance(transcript[-1], UserMessage)
     return not task.conversation and not (answered and has_messages(events))
 
 
 def ended_notice(task: Task) -> list[UserMessage]:
-    """What an agent hears before anything else when its last run did not end by itself."""
+    """The notice for an agent whose last run was stopped, interrupted or failed."""
     if task.status not in _CUT:
         return []
     error = _TO_ITSELF.get(task.end.reason, task.end.error) if task.end.reason else task.end.error
@@ -244,7 +244,7 @@ def ended_notice(task: Task) -> list[UserMessage]:
 
 
 def trailing_notices(transcript: Sequence[Message]) -> list[UserMessage]:
-    """What an agent was told by nobody in particular, after all that it said itself and that others said."""
+    """The notices of GenCode at the end of a transcript, after all that anybody said."""
     found: list[UserMessage] = []
     for message in reversed(transcript):
         if not isinstance(message, UserMessage) or message.sender != "system":
@@ -260,7 +260,7 @@ def with_place_notice(
     here: Workspace,
     events: Sequence[Event],
 ) -> list[UserMessage]:
-    """What a task hears when it goes on, with where it is; one that was never told so is told all of it."""
+    """The messages of a resumed task with a notice about its folder, where that has changed."""
     if workplace is not None and not has_messages(events):
         return [*heard, *workplace.introduction()]
     place = workplace.change_notice() if workplace else place_notice(task.delivered.place, here)
@@ -268,7 +268,7 @@ def with_place_notice(
 
 
 def queued_start(started: TaskStarted) -> tuple[TaskQueued, tuple[TaskStarted]]:
-    """What is written of a task that has to wait for its turn to go on: at once, and when it is its turn."""
+    """The events of a resumed task that has to wait in the queue: at once, and when it begins."""
     queued = TaskQueued(started.model, started.budget, started.output_schema)
     return queued, (replace(started, budget=None, output_schema=None),)
 
@@ -293,7 +293,7 @@ def _place(depth: int, here: Caller, model: Model, chain: Chain, spec: AgentSpec
 
 
 def _elsewhere(task: Task, verb: str, *, far: bool) -> str:
-    """Why a task does not go on in this folder, and where it does."""
+    """Why a task cannot be resumed in this folder, and where it can."""
     if far:
         does = "run the fork" if verb == "fork" else "resume it"
         return (
@@ -318,7 +318,7 @@ def _chain(task: Task | TaskCreated, spec: AgentSpec, today: Chain, root: Root |
 
 
 def _chain_in_clone(task: Task, spec: AgentSpec, today: Chain) -> Chain:
-    """What counts in this folder, and below it what counted in the other one, which can only narrow that.
+    """The policies of this folder, and below them those of the original one, which can only narrow them.
 
     Nobody has granted anything here. Permissions that were named now belong to this folder, so they lift
     nothing that the other one refuses.

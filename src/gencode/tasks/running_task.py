@@ -62,7 +62,7 @@ class RunningTask(ABC):
 
     @abstractmethod
     def tell(self, fact: PassingFact) -> None:
-        """Let something be heard that is not written down."""
+        """Publish an event that is not stored."""
 
     @property
     @abstractmethod
@@ -71,7 +71,7 @@ class RunningTask(ABC):
 
     @property
     def interrupted(self) -> bool:
-        """Whether only its turn was cut, and nothing else was stopped with it."""
+        """Whether only its turn was interrupted, and nothing else was stopped."""
         return False
 
     @property
@@ -117,7 +117,7 @@ class RunningTask(ABC):
         return self.task
 
     async def in_foreground(self, news: "asyncio.Future[Any] | None" = None) -> bool:
-        """Wait until it has ended, is sent to the background, or `news` has come; whether it has ended."""
+        """Wait until it has ended, is moved to the background, or `news` has come; whether it has ended."""
         if self.work is None:
             return True
         sent_back = self.background_signal()
@@ -129,12 +129,12 @@ class RunningTask(ABC):
         return self.work.done()
 
     def background_signal(self) -> "asyncio.Future[None]":
-        """Be ready to be sent to the background; what is given is done when that has happened."""
+        """A future that is done when the task is moved to the background."""
         self.sent_back = asyncio.get_running_loop().create_future()
         return self.sent_back
 
     def move_to_background(self) -> None:
-        """Let whoever waits for it go on without it."""
+        """Release whoever waits for it."""
         if self.sent_back is not None and not self.sent_back.done():
             self.sent_back.set_result(None)
 
@@ -163,7 +163,7 @@ class RunningTask(ABC):
         await self.halt(why)
 
     async def halt(self, why: StopCause) -> None:
-        """Stop the task and wait until it has ended, or has been cut off after the grace time."""
+        """Stop the task and wait until it has ended, or was cancelled after the grace time."""
         self.stop.stop(why)
         if self.work is not None:
             _, late = await asyncio.wait([self.work], timeout=GRACE_SECONDS)
@@ -242,11 +242,11 @@ class LocalTask(RunningTask):
 
     @property
     def interrupted(self) -> bool:
-        """Whether only its turn was cut, and nothing else was stopped with it."""
+        """Whether only its turn was interrupted, and nothing else was stopped."""
         return self.turns.stopped and not self.stop.stopped and not self.reports
 
     def tell(self, fact: PassingFact) -> None:
-        """Let something be heard that is not written down."""
+        """Publish an event that is not stored."""
         self.record.tell(fact)
 
     def begun(self) -> None:
@@ -261,7 +261,7 @@ class LocalTask(RunningTask):
             self.seat.slot.give_back()
 
     def change_seconds(self, budget: Budget, find: Find) -> None:
-        """Let it be at work for as long as another budget says, with its earlier runs."""
+        """Limit its seconds by another budget; its earlier runs count."""
         self.deadline.change_budget(self.task, budget, worked_seconds(self.began), find)
 
     def report(self, why: StopCause) -> None:
@@ -270,7 +270,7 @@ class LocalTask(RunningTask):
         self.turns.stop(why)
 
     def interrupt(self, why: StopCause) -> None:
-        """Cut what it does at this moment. An agent goes on from there; a conversation's turn is over.
+        """Interrupt what it does now: an agent continues from there, a conversation's turn is over.
 
         One that waits for its turn does nothing that could be cut.
         """

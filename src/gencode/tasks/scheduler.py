@@ -89,7 +89,7 @@ class RunResult(Struct, frozen=True):
 
 
 class Scheduler:
-    """Looks again and again for what is due. `tell` gets a line about everything that is missed or ends.
+    """Runs scheduled jobs when they are due. `tell` gets a line about every run that is missed or ends.
 
     What is not `mine`, because its folder is on another machine, is left to others.
     """
@@ -112,7 +112,7 @@ class Scheduler:
         self._drained = False
 
     def drain(self) -> None:
-        """Begin nothing more; what runs goes on to its end."""
+        """Start nothing more; running jobs are finished."""
         self._drained = True
 
     async def run(self) -> None:
@@ -128,7 +128,7 @@ class Scheduler:
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self, now: datetime) -> list[ScheduledJob]:
-        """Claim every run that is due, and report what was missed or cut off; those that are ours to run."""
+        """Claim every run that is due, and report what was missed or interrupted; the claimed ones."""
         claimed: list[ScheduledJob] = []
         for each in await self._store.agenda.pressing(stamp(now)):
             try:
@@ -200,7 +200,7 @@ class Scheduler:
             self._tell(text)
 
     async def _is_gone(self, job: ScheduledJob, now: datetime) -> bool:
-        """Whether the process elsewhere that is at a run has died, as the lease of its task tells."""
+        """Whether the process that runs a job on another machine has died, by the lease of its task."""
         since = now - moment(job.began)
         if since < GRACE or since >= FORGOTTEN:
             return since >= FORGOTTEN
@@ -227,7 +227,7 @@ class Scheduler:
         return RunResult(outcome.status, outcome.result or outcome.error or "")
 
     async def _said_to_a_running_one(self, job: ScheduledJob) -> RunResult | None:
-        """A conversation that is at work hears it as a letter, before its next reply."""
+        """Send the prompt as a message to a conversation that is running."""
         found = await self._store.task(job.session)
         if found is None:
             raise UserMistake(f"There is no conversation {job.session} any more.")

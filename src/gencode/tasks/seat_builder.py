@@ -72,7 +72,7 @@ class AgentSkills(Protocol):
     """Skills, as far as a seat has to know of them."""
 
     def skill_lines(self) -> str:
-        """Those an agent may choose from, a line each; empty when there are none."""
+        """The skills that an agent may choose from, a line each; empty when there are none."""
         ...
 
     def preloaded(self, names: Sequence[str]) -> PreloadedSkills:
@@ -149,23 +149,23 @@ class SeatBuilder:
         return self._agents.find(agent).result_cap
 
     def spawnable(self, caller: Caller) -> Sequence[AgentSpec]:
-        """Every agent that may be sent from a place."""
+        """Every agent that a caller may start."""
         if not self.may_send(caller):
             return ()
         named = None if caller.sends is None else {same_name(name) for name in caller.sends}
         return [spec for spec in self._agents.spawnable() if named is None or same_name(spec.name) in named]
 
     def may_send(self, caller: Caller) -> bool:
-        """Whether agents may be sent from a place: it is not too deep, and its agent's file names some."""
+        """Whether a caller may start subagents: it is not too deep, and its agent's file names some."""
         return caller.depth < self._customs.depth and (caller.depth == 0 or bool(caller.sends))
 
     def agent_kind(self, name: str) -> AgentKind:
-        """Whether an agent is a built-in one that only reads, and so may be sent without a question."""
+        """Whether an agent is a built-in one that only reads, and so needs no approval to be started."""
         spec = self._known(name)
         return "builtin-reader" if spec and spec.builtin and spec.mode is Mode.PLAN else "other"
 
     def agent_mode(self, name: str) -> Mode | None:
-        """The mode of an agent's file; None where it has none and takes its sender's."""
+        """The mode of an agent's file; None where it takes that of its parent."""
         spec = self._known(name)
         return spec.mode if spec else None
 
@@ -414,7 +414,7 @@ def output_schema_at(events: Sequence[Event], at: int) -> Form:
 
 
 async def checked_schema(schema: Form) -> Form:
-    """The same schema; UserMistake for what is none. Others go on while that is found out."""
+    """The same schema; UserMistake for an invalid one. It is checked in a thread."""
     if schema is None:
         return None
     from gencode.agent.output_schema import aside, check_schema

@@ -168,7 +168,7 @@ class Supervisor:
             await self._close(job, ending)
 
     async def _wait_for_turn(self, job: LocalTask) -> None:
-        """Wait until another agent may be at work, and write that this one is."""
+        """Wait for a slot in the work queue, and write that the task begins."""
         if job.first:
             if job.seat.slot is not None:
                 with job.turns.interrupts(), job.record.parked():
@@ -224,7 +224,7 @@ class Supervisor:
         return ending
 
     async def _close(self, job: LocalTask, ending: LoopResult) -> None:
-        """Answer the calls that were cut and write the end, in one transaction."""
+        """Write results for interrupted calls and the end, in one transaction."""
         facts: list[DurableFact] = []
         if job.record.open_calls:
             why = ending.error or "the agent ended before it was answered"
@@ -289,7 +289,7 @@ class Supervisor:
                     log.warning("the silence of task %s could not be noted: %s", live.id, trouble)
 
     def _tell_places(self) -> None:
-        """Let the places in the queue be heard that have changed."""
+        """Publish the queue positions that have changed."""
         waiting = [task for task in self.slots.waiting() if task in self._jobs and self._jobs[task].queued]
         places = {task: place for place, task in enumerate(waiting, start=1)}
         for task, place in places.items():
@@ -320,7 +320,7 @@ class Supervisor:
             await job.record.commit(BudgetSet(budget))
 
     async def move_to_background(self, job: LocalTask) -> None:
-        """Let whoever waits for a job go on without it; from now on it is one in the background."""
+        """Move a task to the background: whoever waits for it is released."""
         await job.record.commit(TaskBackgrounded())
         job.seat.gate.approvals.move_to_background()
         job.move_to_background()

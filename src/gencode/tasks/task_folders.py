@@ -90,7 +90,7 @@ class TaskFolder:
         return [place_told(text, self._place)]
 
     def change_notice(self) -> list[UserMessage]:
-        """What an agent should know before it goes on: that it is not in the worktree it had."""
+        """The notice for a resumed agent that is not in the worktree it had."""
         return [place_told(self._anew.agent, self._place)] if self._anew else []
 
     @property
@@ -188,7 +188,7 @@ class TaskFolders:
 
     @asynccontextmanager
     async def locked(self, task: Task) -> AsyncGenerator[None]:
-        """While nobody who ends in the worktree that a task is about to go on in can remove that."""
+        """Lock the worktree of a task that is about to be resumed, so that nobody removes it."""
         from gencode.workspaces.worktrees.worktree import alone, path_around
 
         folder = task.created.worktree or task.cwd
@@ -202,7 +202,7 @@ class TaskFolders:
             yield
 
     async def restored(self, task: Task, workspace: Workspace) -> TaskFolder | None:
-        """The worktree for a task that goes on, if it has one, with its newest work as far as that is known.
+        """The worktree of a resumed task, if it has one, with its newest work as far as that is known.
 
         One that is gone is made anew.
         """
@@ -297,7 +297,7 @@ def _but(left: "Leftover") -> str:
 
 
 def _found(left: "Leftover") -> str:
-    """What is in the worktree of an agent that was cut off before anybody could sum that up."""
+    """The changes in the worktree of an agent that was interrupted before they could be summed up."""
     files = "1 file" if left.changed == 1 else f"{'?' if left.changed is None else left.changed} files"
     where = f"on the branch {left.branch}, in {left.path}"
     if left.merged or left.settled:
@@ -310,7 +310,7 @@ def _found(left: "Leftover") -> str:
 
 
 def place_notice(earlier: TaskPlace | None, here: Workspace) -> list[UserMessage]:
-    """What an agent hears that last worked in a copy or a worktree and goes on in the folder itself."""
+    """The notice for an agent that worked in a copy or a worktree and is resumed in the original folder."""
     if here.copied is not None or earlier is None or isinstance(earlier, FolderPlace):
         return []
     where = _PLACES[type(earlier)]

@@ -146,7 +146,7 @@ class TaskWatcher:
         return outcome_of(task, outputs=self._outputs)
 
     async def check_not_woken(self, task: Task) -> None:
-        """UserMistake for a task that was woken and has not begun: what it was told then must not be lost."""
+        """UserMistake for a task that was woken and has not begun: its new messages must not be lost."""
         if task.status.ended and (await self.task(task.id)).status is Status.PENDING:
             raise Conflict(WOKEN.format(task=task.id))
 

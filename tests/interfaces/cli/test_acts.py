@@ -77,7 +77,7 @@ async def test_a_verb_is_confirmed_with_what_it_would_hit(tmp_path: Path) -> Non
         found = await done(talk, "/stop")
         assert isinstance(found, Confirm) and (found.verb, found.task) == ("stop", session)
         assert session in found.text
-        await talk.strike(session, "stop")
+        await talk.apply_action(session, "stop")
 
 
 async def test_a_verb_that_would_hit_nothing_says_so_and_asks_nothing(tmp_path: Path) -> None:

@@ -111,8 +111,8 @@ async def test_what_a_person_stopped_wakes_nobody_and_is_told_in_the_next_turn(
         session = here.session or ""
         both = sorted(here.view.launched(session))
         by = there if elsewhere else here
-        await by.strike(session, first)
-        await by.strike(session, "tree")
+        await by.apply_action(session, first)
+        await by.apply_action(session, "tree")
         await until(lambda: all(here.view.agents[each].status is Status.CANCELLED for each in both))
         assert await here.gen.work.hear(here.gen.agents.main(), session) is None
         assert (await here.gen.get(session)).turns == 2

@@ -207,11 +207,11 @@ class Talk:
         """What a verb would hit at this moment."""
         return await self.gen.reach.hits((await self.gen.find(task)).id, verb)
 
-    async def strike(self, task: str, verb: StopAction, message: str = "") -> Sequence[Task]:
+    async def apply_action(self, task: str, verb: StopAction, message: str = "") -> Sequence[Task]:
         """Do one of the verbs that cut or end, and say what it hit and what goes on."""
         found = await self.gen.find(task)
         why = INTERRUPTED if verb == "interrupt" else STOPPED
-        stops = await self.gen.reach.strike(found.id, verb, why, message)
+        stops = await self.gen.reach.apply_action(found.id, verb, why, message)
         hit = {each.id for each in stops.hit}
         behind = [
             f"{name_of(each)} ({each.id})"
@@ -228,7 +228,7 @@ class Talk:
     async def interrupt(self) -> None:
         """Cut the turn and what it waits for; what is in the background goes on, and that is said."""
         if self.running and self.session is not None:
-            await self.strike(self.session, "interrupt")
+            await self.apply_action(self.session, "interrupt")
 
     async def move_to_background(self, task: str = "") -> None:
         """Send an agent, or all that the conversation waits for, to the background."""

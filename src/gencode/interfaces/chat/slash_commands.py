@@ -208,7 +208,7 @@ async def act(talk: Talk, typed: Typed, here: str = "") -> Deed:
     return await _ACTS[typed.name](talk, typed, here)
 
 
-async def strike(talk: Talk, task: str, verb: StopAction, message: str = "") -> Deed:
+async def apply_action(talk: Talk, task: str, verb: StopAction, message: str = "") -> Deed:
     """A verb at an agent is to be confirmed; one that would hit nothing says so at once."""
     hits = await talk.hits(task, verb)
     text = would_hit(verb, await talk.gen.find(task), hits)
@@ -220,7 +220,7 @@ async def _verb(talk: Talk, typed: Typed, here: str) -> Deed:
     word, rest = typed.first()
     if not word and not here:
         raise UserMistake(f"Nothing runs here; say which agent: /{typed.name} ID.")
-    return await strike(talk, (await talk.gen.find(word or here)).id, verb, rest)
+    return await apply_action(talk, (await talk.gen.find(word or here)).id, verb, rest)
 
 
 async def _help(talk: Talk, typed: Typed, here: str) -> Deed:

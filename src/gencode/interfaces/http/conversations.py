@@ -216,7 +216,7 @@ class Inbox:
             if said and now.status.ended and self._is_here(now):
                 await self._gen.work.hear(self._spec(now), session)
             now = await self._gen.watch.task(session)
-        return await self._gen.verbs.struck(StopResult(now, stops.hit))
+        return await self._gen.verbs.action_result(StopResult(now, stops.hit))
 
     async def run(self, lock: Path) -> None:
         """Look after every chat of this folder until cancelled; wait while another server does so."""

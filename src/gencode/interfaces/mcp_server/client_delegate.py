@@ -46,13 +46,13 @@ class ClientDelegate:
         """The tasks that an action would affect now, the task itself first."""
         return await self._gen.delegation.hits((await visible_task(self._gen, task)).id, verb)
 
-    async def strike(self, task: str, verb: StopAction) -> ControlResult:
+    async def apply_action(self, task: str, verb: StopAction) -> ControlResult:
         """Interrupt or stop a task that runs here, and the subagents it waits for."""
         found = await controllable_task(self._gen, task)
         if verb == "tree":
             await self._check_all_here(found)
         why = INTERRUPTED if verb == "interrupt" else STOPPED
-        return await self._gen.delegation.strike(found.id, verb, why)
+        return await self._gen.delegation.apply_action(found.id, verb, why)
 
     async def _check_all_here(self, task: Task) -> None:
         """UserMistake if another process runs a subagent of a task that was not started from here."""
