@@ -163,8 +163,8 @@ class BackgroundCommands(Struct, frozen=True):
 class AgentInbox:
     """The inbox of one agent: results of subagents, messages, and ends of background commands.
 
-    `cap` limits the result of an agent, `earlier` are the children from before this run, and `stale` names the
-    files that the agent had read and others have changed since.
+    `cap` limits the result of an agent, `earlier` are the children from before this run, and `stale` names
+    the files that the agent had read and others have changed since.
     """
 
     def __init__(
