@@ -9,17 +9,16 @@ from msgspec import Struct
 
 from gencode.agent.models import Model
 from gencode.budgets.limits import Spent
-from gencode.core.budget import Budget
+from gencode.core.budget import Budget, Price
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome
-from gencode.core.prices import Price
-from gencode.core.reasons import StopCause
+from gencode.core.status import StopCause
 from gencode.core.task import Task
+from gencode.journal.change_notifier import ChangeNotifier
 from gencode.journal.dispatch import MissingWorker, SharedJournal
 from gencode.journal.folder_snapshot import SnapshotStore
 from gencode.journal.global_log import GlobalLog
 from gencode.journal.store import Ownership, PostedMessage, Store, TaskQuery
-from gencode.journal.store_changes import ChangeNotifier
 from gencode.tasks import queries
 from gencode.tasks.crash_recovery import close_unclaimed
 from gencode.tasks.history import ReplayedTasks

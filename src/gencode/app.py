@@ -24,19 +24,18 @@ from gencode.api import (
     TaskJournal,
     Workers,
 )
-from gencode.core.address import Address
+from gencode.channels.address import Address
 from gencode.core.budget import Budget
 from gencode.core.events import Event
 from gencode.core.messages import UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Asker, QuestionStore
-from gencode.core.reasons import EndReason, StopCause
 from gencode.core.rules import Mode, Policy
 from gencode.core.spec import AgentSpec, TaskRequest, Workspace
+from gencode.core.status import EndReason, StopCause
 from gencode.core.task import Task
-from gencode.journal.dispatch import SharedJournal
+from gencode.journal.dispatch import Handover, SharedJournal
 from gencode.journal.event_bus import EventListener
-from gencode.journal.handover import Handover
 from gencode.journal.store import Store, TaskQuery
 from gencode.mcp.session_servers import SCREEN_WAIT as SCREEN_WAIT
 from gencode.mcp.session_servers import Change as Change
@@ -82,7 +81,7 @@ from gencode.wiring import started_if_trusted as started_if_trusted
 if TYPE_CHECKING:
     from gencode.channels.outbox import Outbox
     from gencode.mcp.servers import ServerCandidate as ServerCandidate
-    from gencode.schedule.appointments import JobCalendar, ScheduledJob
+    from gencode.schedule.scheduled_jobs import JobCalendar, ScheduledJob
     from gencode.tasks.history import Comparison
     from gencode.tasks.scheduler import OpenFolderOf, Scheduler
 

@@ -10,23 +10,22 @@ import msgspec
 
 from gencode.agent.hook_settings import parse_hooks
 from gencode.agent.instructions import Instructions, no_instructions
+from gencode.agent.messaging import Messaging, MessagingContext
 from gencode.agent.models import OFFLINE, ModelRegistry
-from gencode.agent.outgoing_mail import Messaging, MessagingContext
 from gencode.agent.ports import Provider
 from gencode.agent.toolbox import Tool, Toolbox
 from gencode.agent.work_queue import SlotPool
 from gencode.agents.library import Library
 from gencode.agents.registry import Registry
+from gencode.core.budget import Price
 from gencode.core.errors import UserMistake
-from gencode.core.prices import Price
 from gencode.core.questions import Asker
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, Workspace
 from gencode.core.task import Task
 from gencode.files.file_versions import FileVersions
-from gencode.journal.dispatch import SharedJournal
+from gencode.journal.dispatch import Engine, SharedJournal
 from gencode.journal.event_bus import EventBus
-from gencode.journal.handover import Engine
 from gencode.journal.store import Store
 from gencode.mcp.session_servers import FILES, SessionServers, Tables, server_commands
 from gencode.permissions.calls import Approval

@@ -6,8 +6,7 @@ import pytest
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated, TaskEnded, TaskStarted
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.journal.store import Ownership, Store, TaskQuery, TaskSignal
 from tests.contracts.store import OpenStore, everything, said
 

@@ -12,9 +12,8 @@ from gencode.agent.stop import Stop
 from gencode.core.errors import StoreTrouble, StoreUnavailable
 from gencode.core.events import Event, ProgressMade, TaskCreated
 from gencode.core.messages import ToolMessage, UserMessage
-from gencode.core.reasons import WaitFor, stop_cause
 from gencode.core.spec import TaskRequest
-from gencode.core.status import Status
+from gencode.core.status import Status, WaitFor, stop_cause
 from gencode.core.task import transcript_of
 from gencode.fleet.fleet_engine import FleetEngine
 from gencode.journal.dispatch import Enqueue

@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gencode.core.events import Event, TaskCreated, TaskEnded, TaskStarted, kind_of, settle
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import replay
 from gencode.journal.store import Ownership, TaskQuery, TaskSignal
 from gencode.stores.sqlite import SqliteStore

@@ -12,10 +12,18 @@ import pytest
 from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.errors import StoreUnavailable
-from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from gencode.core.messages import (
+    AssistantMessage,
+    CallPart,
+    EndPart,
+    Part,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Answer, Question, Reach
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.core.status import Status
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore

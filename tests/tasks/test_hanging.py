@@ -11,8 +11,7 @@ import pytest
 from gencode import GenCode, UserMistake
 from gencode.core.events import Event, PassingFact, TaskCreated, TaskStalled
 from gencode.core.messages import ToolMessage, UserMessage
-from gencode.core.reasons import StopCause
-from gencode.core.status import Status
+from gencode.core.status import Status, StopCause
 from gencode.core.task import transcript_of
 from gencode.journal.event_bus import EventListener
 from gencode.journal.owner import new_owner

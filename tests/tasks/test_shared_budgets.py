@@ -17,9 +17,8 @@ from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
-from gencode.core.messages import UserMessage
+from gencode.core.messages import Part, UserMessage
 from gencode.core.outcome import Outcome
-from gencode.core.reply_parts import Part
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.store import Store, TaskQuery

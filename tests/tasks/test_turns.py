@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from gencode.core.events import DurableFact, TaskBackgrounded, TaskCreated, TaskEnded, TaskQueued, TaskStarted
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.journal.owner import QUEUE
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.queries import queue_positions

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gencode.agent.output_file import TaskOutputFile
+from gencode.agent.output_files import TaskOutputFile
 from gencode.core.events import DurableFact, Event, MessageAdded, PassingFact
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
 from gencode.core.outcome import output_file

@@ -4,7 +4,7 @@ import logging
 from io import TextIOWrapper
 from pathlib import Path
 
-from gencode.core.visible import exact, visible_line
+from gencode.core.text import exact, visible_line
 from gencode.settings import gen_home
 
 LARGEST = 5_000_000

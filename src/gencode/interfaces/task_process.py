@@ -16,7 +16,7 @@ import msgspec
 from gencode.app import GenCode, WorkOrder
 from gencode.core.errors import GenCodeError
 from gencode.core.outcome import as_json
-from gencode.core.reasons import PARENT_GONE, TOLD_TO_END
+from gencode.core.status import PARENT_GONE, TOLD_TO_END
 from gencode.interfaces.event_loop_runner import leave, run_to_end
 from gencode.interfaces.log_file import start_log
 from gencode.questions.question_desk import QuestionDesk
@@ -86,14 +86,14 @@ async def _run(order: WorkOrder, pipe: CallerPipe) -> int:
 
 async def _let_end(gen: GenCode) -> None:
     """Wait for what the task has sent to the background, which nobody meant who stopped only that."""
-    while working := [live.work for live in gen.supervisor if live.work is not None]:
+    while working := [live.work for live in gen.running if live.work is not None]:
         await asyncio.wait(working)
 
 
 def _listen(gen: GenCode, line: int, *, bound: bool) -> None:
     """Stop softly when told to, and when the caller of a bound task is gone."""
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, gen.supervisor.stop.stop, TOLD_TO_END)
+    loop.add_signal_handler(signal.SIGTERM, gen.running.stop, TOLD_TO_END)
     for number in (signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, _no_terminal_has_a_say)
     if not bound:
@@ -103,7 +103,7 @@ def _listen(gen: GenCode, line: int, *, bound: bool) -> None:
     def heard() -> None:
         if not os.read(line, 1024):
             loop.remove_reader(line)
-            gen.supervisor.stop.stop(PARENT_GONE)
+            gen.running.stop(PARENT_GONE)
 
     loop.add_reader(line, heard)
 

@@ -11,9 +11,9 @@ from gencode.core.errors import StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, plain, unicode_text
 from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
+from gencode.journal.change_notifier import ChangeNotifier
 from gencode.journal.owner import LEASE_SECONDS
 from gencode.journal.store import Lease, Ownership, PostedMessage, TaskQuery, TaskSignal
-from gencode.journal.store_changes import ChangeNotifier
 from gencode.stores.journal_rules import (
     DRAWS,
     MOST_WAITING,

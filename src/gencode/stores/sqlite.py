@@ -19,9 +19,9 @@ from gencode.core.errors import CorruptFact, StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
 from gencode.core.ids import new_id
 from gencode.core.task import Task
+from gencode.journal.change_notifier import ChangeNotifier
 from gencode.journal.owner import LEASE_SECONDS
 from gencode.journal.store import Lease, Ownership, PostedMessage, TaskQuery, TaskSignal
-from gencode.journal.store_changes import ChangeNotifier
 from gencode.stores.group_commit import GroupCommit, WriteStep, patiently
 from gencode.stores.journal_rules import DRAWS, adopted, drawn, first, held, letter_text, missing, taken
 from gencode.stores.sqlite_ledger import Accounts, SqliteLedger

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
 from gencode.core.errors import StoreTrouble
-from gencode.journal.store_changes import CLOSED
+from gencode.journal.change_notifier import CLOSED
 
 LEDGER = (
     # The account of the session that pays for a whole tree is named where its top is.

@@ -14,7 +14,7 @@ from math import inf
 
 from msgspec import Struct
 
-from gencode.agent.abandon import apart
+from gencode.agent.plugin_calls import apart
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.events import MessageAdded
 from gencode.core.messages import AssistantMessage, ToolCall, unanswered
@@ -30,10 +30,10 @@ from gencode.core.questions import (
     TimedAsker,
     silence,
 )
-from gencode.core.quoting import disarmed, quoted
 from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
+from gencode.core.text import disarmed, quoted
 from gencode.journal.store import Store, TaskQuery
 from gencode.sessions.caller import Caller
 from gencode.tasks.control import TaskControl

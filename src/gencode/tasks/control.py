@@ -10,8 +10,7 @@ from msgspec import Struct
 from gencode.agent.ports import StopAction
 from gencode.core.errors import Conflict, Fenced, UserMistake
 from gencode.core.events import TaskStarted
-from gencode.core.reasons import STOP_UNANSWERED, EndReason, StopCause
-from gencode.core.status import Status
+from gencode.core.status import STOP_UNANSWERED, EndReason, Status, StopCause
 from gencode.core.task import Task
 from gencode.journal.owner import fate
 from gencode.journal.store import Store, TaskQuery, TaskSignal

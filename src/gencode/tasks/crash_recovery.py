@@ -13,8 +13,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gencode.agent.call_cost import USUAL_TOKEN, taken
-from gencode.agent.output_file import is_whole, rewrite
+from gencode.agent.call_budget import USUAL_TOKEN, taken
+from gencode.agent.output_files import is_whole, rewrite
 from gencode.agent.tool_calls import interrupted
 from gencode.core.errors import CorruptFact, GenCodeError, UserMistake
 from gencode.core.events import CostEstimated, DurableFact, Event, MessageAdded, TaskEnded, TaskStarted
@@ -30,8 +30,7 @@ from gencode.core.messages import (
     unanswered,
 )
 from gencode.core.outcome import output_file
-from gencode.core.reasons import DIED, LOST, EndReason, StopCause
-from gencode.core.status import Status
+from gencode.core.status import DIED, LOST, EndReason, Status, StopCause
 from gencode.core.task import Task, replay, transcript_of
 from gencode.journal.dispatch import SharedJournal
 from gencode.journal.owner import fate, new_owner

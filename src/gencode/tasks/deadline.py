@@ -23,10 +23,9 @@ from gencode.core.budget import Budget
 from gencode.core.errors import Stopped, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.ids import moment
-from gencode.core.reasons import EndReason, StopCause
+from gencode.core.status import EndReason, StopCause
 from gencode.core.task import Task
-from gencode.journal.dispatch import MissingWorker
-from gencode.journal.handover import Handover
+from gencode.journal.dispatch import Handover, MissingWorker
 
 SHARE_LEFT = 0.1
 MOST_LEFT_SECONDS = 30.0

@@ -14,11 +14,10 @@ from gencode.core.ids import clean_id
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Hearing, Inquiry, InquiryResult
-from gencode.core.quoting import disarmed, quoted
-from gencode.core.reasons import PARENT_STOPPED, EndReason, StopCause, stop_cause
 from gencode.core.spec import TaskRequest
-from gencode.core.status import Status
+from gencode.core.status import PARENT_STOPPED, EndReason, Status, StopCause, stop_cause
 from gencode.core.task import Task, whole_transcript
+from gencode.core.text import disarmed, quoted
 from gencode.journal.store import Store, TaskQuery
 from gencode.sessions.caller import Caller
 from gencode.tasks.ask_parent import QuestionRouter

@@ -28,9 +28,7 @@ from gencode.core.events import ProgressMade
 from gencode.core.ids import stamp
 from gencode.core.messages import CommandRun, ToolCall, ToolResult, Trace, UserMessage
 from gencode.core.outcome import how_ended, outcome_of, output_file, report_lines
-from gencode.core.quoting import code_span, disarmed_line
-from gencode.core.reasons import EndReason, WaitFor
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status, WaitFor
 from gencode.core.task import (
     Task,
     TaskReport,
@@ -42,7 +40,7 @@ from gencode.core.task import (
     untold_commands,
     was_given,
 )
-from gencode.core.text import one_line
+from gencode.core.text import code_span, disarmed_line, one_line
 from gencode.files.file_versions import changed_under
 from gencode.journal.store import PostedMessage, Store, TaskQuery
 from gencode.tasks.running_task import LocalTask, RunningTask

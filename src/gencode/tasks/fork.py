@@ -15,7 +15,7 @@ from gencode.core.place import TaskPlace, WorkerCopy
 from gencode.core.rules import Policy
 from gencode.core.spec import ForkPoint, TaskRequest, Workspace
 from gencode.core.task import Task, replay, transcript_of
-from gencode.journal.handover import Handover
+from gencode.journal.dispatch import Handover
 from gencode.journal.store import Store
 from gencode.permissions.chain import narrowed, narrower
 from gencode.sessions.caller import Caller

@@ -10,8 +10,8 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome
-from gencode.core.reasons import EndReason, StopCause, stop_cause
 from gencode.core.spec import Isolation, TaskRequest
+from gencode.core.status import EndReason, StopCause, stop_cause
 from gencode.core.task import Task
 from gencode.journal.event_bus import EventBus
 from gencode.journal.store import JournalReader

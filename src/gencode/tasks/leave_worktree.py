@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agent.seat import LoopResult
+from gencode.agent.run_setup import LoopResult
 from gencode.core.changes import MOST_TASKS, Changes, NamedTask, WorktreeChanges, WorktreeInUse
 from gencode.core.errors import GenCodeError
 from gencode.core.events import ChangesMoved

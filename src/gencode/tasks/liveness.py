@@ -20,7 +20,7 @@ from gencode.agent.recorder import Recorder
 from gencode.core.errors import Conflict, GenCodeError
 from gencode.core.events import Event, PassingFact, TaskStalled
 from gencode.core.ids import stamp
-from gencode.core.reasons import EndReason, StopCause
+from gencode.core.status import EndReason, StopCause
 from gencode.core.task import Task
 from gencode.journal.owner import LEASE_SECONDS, fate, process_of
 from gencode.journal.store import Lease, Ownership, Store

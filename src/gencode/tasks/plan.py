@@ -5,9 +5,9 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agent.limits import RunLimits
+from gencode.agent.final_answer import Form
 from gencode.agent.models import Model, elsewhere
-from gencode.agent.output_schema_notice import Form
+from gencode.agent.run_setup import RunLimits
 from gencode.budgets.limits import NO_BUDGET, check_budget, tightest
 from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import UserMistake
@@ -16,7 +16,7 @@ from gencode.core.messages import Image, SystemNotice, ToolCall, UserMessage
 from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest, Workspace, same_name
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.journal.handover import Handover
+from gencode.journal.dispatch import Handover
 from gencode.journal.store import Store
 from gencode.sessions.caller import Caller, chain_link
 from gencode.tasks.deadline import (

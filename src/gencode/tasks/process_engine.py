@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.journal.handover import Handover
+from gencode.journal.dispatch import Handover
 from gencode.journal.owner import fate, process_of
 
 START_SECONDS = 60.0

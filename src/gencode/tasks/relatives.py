@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gencode.agent.gate import Relation
 from gencode.agent.prompt import kin_words
-from gencode.agent.seat import RunSetup
+from gencode.agent.run_setup import RunSetup
 from gencode.core.errors import GenCodeError, Stopped
 from gencode.core.ids import clean_id
 from gencode.core.outcome import output_file

@@ -27,13 +27,11 @@ from gencode.core.events import (
 )
 from gencode.core.ids import new_id
 from gencode.core.messages import AssistantMessage, ToolMessage
-from gencode.core.reasons import CANCELLED, STOP_UNANSWERED, EndReason, StopCause
 from gencode.core.rules import Action
-from gencode.core.status import Status
+from gencode.core.status import CANCELLED, STOP_UNANSWERED, EndReason, Status, StopCause
 from gencode.core.task import Task, fold
-from gencode.journal.dispatch import WorkerTask
+from gencode.journal.dispatch import Engine, EngineProcess, Handover, WorkerTask
 from gencode.journal.event_bus import EventBus
-from gencode.journal.handover import Engine, EngineProcess, Handover
 from gencode.journal.store import Lease, Store, TaskSignal
 from gencode.tasks.crash_recovery import close_if_orphan, close_unclaimed, stop_anywhere, time_out
 from gencode.tasks.deadline import TimeLimits, with_time_left

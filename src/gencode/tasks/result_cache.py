@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gencode.agent.ports import Request
-from gencode.agent.seat import LoopResult, RunSetup
+from gencode.agent.run_setup import LoopResult, RunSetup
 from gencode.core.events import CallDecided, Event, MessageAdded, TaskCreated, TaskStarted
 from gencode.core.ids import moment
 from gencode.core.messages import (
@@ -26,12 +26,11 @@ from gencode.core.messages import (
     beginning,
     is_summed_up,
 )
-from gencode.core.reasons import EndReason
 from gencode.core.rules import Action
 from gencode.core.spec import Workspace
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import Task, transcript_of
-from gencode.files.openers import state_of
+from gencode.files.safe_files import state_of
 from gencode.journal.store import Store, TaskQuery
 from gencode.permissions.paths import resolve
 from gencode.sessions.caller import Caller

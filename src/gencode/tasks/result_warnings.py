@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 
 from gencode.agent.ports import StartedTask
-from gencode.agent.seat import LoopResult, RunSetup
+from gencode.agent.run_setup import LoopResult, RunSetup
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_summed_up
 from gencode.core.spec import Workspace
 from gencode.core.status import Status

@@ -10,13 +10,11 @@ from gencode.agent.models import OWN, Model, ModelRegistry
 from gencode.core.errors import Conflict, UserMistake
 from gencode.core.events import Event, MessageAdded, TaskCreated, TaskQueued, TaskStarted
 from gencode.core.messages import Message, NoticeKind, SystemNotice, UserMessage
-from gencode.core.reasons import EndReason
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, Workspace
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import Task, transcript_of
-from gencode.journal.dispatch import SharedJournal
-from gencode.journal.handover import Handover
+from gencode.journal.dispatch import Handover, SharedJournal
 from gencode.journal.store import PostedMessage, Store
 from gencode.permissions.chain import Chain, ChainLink, Root, narrowed, rebuilt
 from gencode.sessions.caller import Caller, chain_link

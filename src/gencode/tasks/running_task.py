@@ -6,14 +6,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from gencode.agent.recorder import Recorder
-from gencode.agent.seat import LoopResult, RunSetup
+from gencode.agent.run_setup import LoopResult, RunSetup
 from gencode.agent.stop import Stop
 from gencode.core.budget import Budget
 from gencode.core.errors import GenCodeError
 from gencode.core.events import DurableFact, PassingFact
 from gencode.core.messages import FileChange, Message
-from gencode.core.reasons import StopCause
-from gencode.core.status import Status
+from gencode.core.status import Status, StopCause
 from gencode.core.task import Task
 from gencode.journal.store import Lease
 from gencode.tasks.deadline import Deadline, Find, TimeLimits, worked_seconds

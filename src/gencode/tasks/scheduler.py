@@ -16,8 +16,8 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.channels.address import parse_address
 from gencode.channels.outbox import LONGEST, Outbox, OutgoingMessage
-from gencode.core.address import parse_address
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.ids import moment, stamp
 from gencode.core.outcome import Outcome
@@ -27,9 +27,8 @@ from gencode.core.status import Status
 from gencode.core.text import clip
 from gencode.journal.owner import fate, new_owner
 from gencode.journal.store import Store
-from gencode.schedule.appointments import ScheduledJob
-from gencode.schedule.cron import count_until, next_time, read_schedule
-from gencode.schedule.time_zones import told, zone_of
+from gencode.schedule.recurrence import count_until, next_time, read_schedule, told, zone_of
+from gencode.schedule.scheduled_jobs import ScheduledJob
 from gencode.tasks.liveness import ownership_of
 from gencode.tasks.running_task import RunningTask
 

@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agent.call_budget import NO_PRICE
+from gencode.agent.final_answer import Form
 from gencode.agent.gate import Approvals, CallingAgent, Gate, RelatedTasks
 from gencode.agent.instructions import no_instructions
-from gencode.agent.limits import RunLimits
 from gencode.agent.models import Model, ModelRegistry
-from gencode.agent.output_schema_notice import Form
-from gencode.agent.payer import NO_PRICE
 from gencode.agent.ports import AgentSource
 from gencode.agent.prompt import system_prompt
-from gencode.agent.seat import RunSetup
+from gencode.agent.run_setup import RunLimits, RunSetup
 from gencode.agent.toolbox import GrowingToolbox, MissingTool, Tool, Toolbox
-from gencode.core.budget import Budget
+from gencode.core.budget import Budget, Price
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated, TaskQueued, TaskStarted
 from gencode.core.messages import ToolCall, Usage
-from gencode.core.prices import Price
 from gencode.core.rules import SERVERS, Mode, Policy
 from gencode.core.spec import (
     DEEPEST,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agent.limits import RunLimits
 from gencode.agent.models import elsewhere
+from gencode.agent.run_setup import RunLimits
 from gencode.budgets.ledger import BudgetSpent
 from gencode.budgets.limits import NO_BUDGET
 from gencode.core.budget import Budget
@@ -18,7 +18,7 @@ from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, untold_commands
 from gencode.files.file_versions import SeenFiles
-from gencode.journal.handover import Handover
+from gencode.journal.dispatch import Handover
 from gencode.journal.store import TaskQuery, TaskSignal
 from gencode.sessions.caller import Approved
 from gencode.sessions.session import Session

@@ -8,13 +8,13 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from gencode.agent.call_budget import CallBudget, CallQueue
+from gencode.agent.final_answer import told_form
 from gencode.agent.models import Model
-from gencode.agent.output_schema_notice import told_form
-from gencode.agent.payer import CallBudget, CallQueue
 from gencode.agent.ports import Request
 from gencode.agent.recorder import Recorder
 from gencode.agent.request_images import as_shown
-from gencode.agent.seat import LoopResult, RunSetup
+from gencode.agent.run_setup import LoopResult, RunSetup
 from gencode.agent.toolbox import Toolbox
 from gencode.agent.work_queue import Slot
 from gencode.budgets.limits import NO_BUDGET, limits_of
@@ -23,12 +23,11 @@ from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import DurableFact, Event, MessageAdded, TaskBackgrounded, TaskCreated, settle
 from gencode.core.ids import stamp
 from gencode.core.messages import Message, UserMessage
-from gencode.core.reasons import DIED, TAKEN_OVER
+from gencode.core.status import DIED, TAKEN_OVER
 from gencode.core.task import Task, fold, transcript_of, whole_transcript
-from gencode.files.file_memory import last_known, recall
-from gencode.journal.dispatch import SharedJournal
+from gencode.files.file_versions import last_known, recall
+from gencode.journal.dispatch import Handover, SharedJournal
 from gencode.journal.event_bus import EventBus
-from gencode.journal.handover import Handover
 from gencode.journal.store import Lease
 from gencode.sessions.caller import Caller
 from gencode.tasks.crash_recovery import close_if_orphan, interruption
@@ -518,9 +517,9 @@ async def restore_known_files(seat: RunSetup, record: Recorder, transcript: Sequ
 
     What came from a file may claim to know anything, and knows nothing.
     """
-    from gencode.agent.artifacts import files_in
+    from gencode.agent.output_files import result_files
 
-    for file in files_in(record.folder) if record.folder else ():
+    for file in result_files(record.folder) if record.folder else ():
         seat.gate.hand_out(file)
     if not record.task.imported:
         await recall_files(seat, transcript)

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from gencode.agent.final_answer import BEFORE_THAT, fitting_before, shaped
 from gencode.agent.loop import run, sum_up
-from gencode.agent.plugin_errors import blamed
-from gencode.agent.seat import LoopResult
+from gencode.agent.plugin_calls import blamed
+from gencode.agent.run_setup import LoopResult
 from gencode.agent.stop import Stop
 from gencode.agent.tool_calls import interrupted
 from gencode.agent.work_queue import SlotPool
@@ -25,8 +25,7 @@ from gencode.core.events import (
     TaskStarted,
 )
 from gencode.core.messages import FileChange
-from gencode.core.reasons import CANCELLED, EndReason, StopCause, stop_cause
-from gencode.core.status import Status
+from gencode.core.status import CANCELLED, EndReason, Status, StopCause, stop_cause
 from gencode.journal.owner import new_owner
 from gencode.journal.store import Store, TaskSignal
 from gencode.tasks.deadline import DeadlineAlarm

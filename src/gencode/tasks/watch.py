@@ -13,8 +13,7 @@ from gencode.agent.stop import Stop
 from gencode.core.errors import Conflict, GenCodeError, StoreUnavailable, UserMistake
 from gencode.core.events import Event, PassingFact, ProgressMade
 from gencode.core.outcome import Outcome, outcome_of
-from gencode.core.reasons import EndReason, StopCause, WaitFor
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status, StopCause, WaitFor
 from gencode.core.task import Task
 from gencode.journal.dispatch import MissingWorker, NoWorkerReason, SharedJournal
 from gencode.journal.store import Store, TaskQuery

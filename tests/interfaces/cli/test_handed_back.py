@@ -8,8 +8,7 @@ import pytest
 
 from gencode.core.events import Event, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Trace, UserMessage
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import Task
 from gencode.core.task import fold as fold_task
 from gencode.interfaces.render.agent_view import AgentView, View, fold, seen, unanswered_after

@@ -26,9 +26,8 @@ from gencode.core.messages import (
     Trace,
     UserMessage,
 )
-from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, Decision
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.interfaces.render.transcript import (
     Call,
     Remark,

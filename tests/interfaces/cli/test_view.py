@@ -17,8 +17,7 @@ from gencode.core.events import (
     TextArrived,
 )
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import replay
 from gencode.interfaces.render.agent_view import AgentView, RunEnd, View, fold, seen
 

@@ -11,8 +11,8 @@ from mcp.shared.exceptions import MCPError
 
 from gencode.core.messages import ToolCall
 from gencode.core.questions import Answer, Inquiry, Option, Question
-from gencode.core.reasons import stop_cause
 from gencode.core.rules import Action, Decision
+from gencode.core.status import stop_cause
 from gencode.interfaces.mcp_server.elicitation import LONGEST, answer_from, can_elicit, elicitation
 from gencode.testing import call, says
 from tests.interfaces.mcp_server.offices import ERAS, MODERN, WRITES, office, report, task_of

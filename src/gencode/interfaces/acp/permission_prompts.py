@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from gencode.core.questions import Answer, Inquiry, Question
 from gencode.core.rules import DecidedBy
-from gencode.core.visible import exact_line, visible, visible_line
+from gencode.core.text import exact_line, visible, visible_line
 from gencode.interfaces.acp.editor_client import EditorClient
 from gencode.interfaces.acp.tool_call_updates import AcpToolCall, fenced
 from gencode.interfaces.chat.question_text import (

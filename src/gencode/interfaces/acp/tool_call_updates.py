@@ -13,7 +13,7 @@ from msgspec import Struct
 from gencode.core.messages import Image
 from gencode.core.questions import Question
 from gencode.core.status import Status
-from gencode.core.visible import exact_line, visible, visible_line
+from gencode.core.text import exact_line, visible, visible_line
 from gencode.interfaces.render.agent_view import AgentView, figures, state
 from gencode.interfaces.render.transcript import Call
 

@@ -8,13 +8,12 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from gencode.app import GenCode, ServerReport
-from gencode.core.answers import said_to_the_person
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
 from gencode.core.messages import Message, UserMessage
 from gencode.core.outcome import Outcome, RefusedCall, RunOutcome, StoppedWork, TreeUsage
 from gencode.core.status import Status
-from gencode.core.task import Task, whole_transcript
+from gencode.core.task import Task, said_to_the_person, whole_transcript
 from gencode.core.text import inert
 from gencode.interfaces.cli.claude_code_options import NOT_TOLD
 from gencode.interfaces.cli.command_input import piped_text
@@ -90,7 +89,7 @@ async def _handed_back(gen: GenCode, view: View, turn: Task) -> list[AgentView]:
     """What agents came to and nobody summed up, also what came back in the middle of a reply that was cut."""
     if turn.status not in CUT_SHORT:
         return []
-    children = await gen.store.tasks(TaskQuery(parent=turn.id))
+    children = await gen.history.tasks(TaskQuery(parent=turn.id))
     lead = view.agents.get(turn.id)
     for task in tasks_of(lead.unanswered if lead else ()):
         # Nothing was heard here of the runs in which another process has woken an agent.
@@ -144,7 +143,7 @@ def _not_told(gen: GenCode, earlier: Task | None) -> str:
 async def _earlier(gen: GenCode, args: argparse.Namespace) -> Task | None:
     """The conversation to go on with, if one was asked for."""
     if "session" in args:
-        found = await gen.records.find(args.session, conversation=True)
+        found = await gen.find(args.session, conversation=True)
         if not found.conversation:
             raise UserMistake(
                 f"{found.id} is a task of the agent {found.agent} and no conversation; "
@@ -154,7 +153,7 @@ async def _earlier(gen: GenCode, args: argparse.Namespace) -> Task | None:
     if "go_on" not in args:
         return None
     here = TaskQuery(cwd=str(gen.workspace.cwd), conversations=True, limit=1)
-    for found in await gen.store.tasks(here):
+    for found in await gen.history.tasks(here):
         return found
     raise UserMistake("There is no earlier conversation in this folder; leave --continue out to begin one.")
 
@@ -168,7 +167,7 @@ async def _answer(gen: GenCode, outcome: RunOutcome, view: View) -> PromptResult
         turns=outcome.turns,
         usage=outcome.usage,
         tasks=[await gen.get(task) for task in view.launched(outcome.agent_id)],
-        servers=gen.servers.reports(),
+        servers=gen.mcp_servers.reports(),
         error=outcome.error,
         output=UNSET if outcome.output is None else outcome.output,
         refused=outcome.refused or (),

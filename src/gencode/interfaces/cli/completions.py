@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Mode
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.cli.parser import Commands, add, build_parser
 
 MOST_OFFERED = 50

@@ -98,8 +98,8 @@ async def _tour(folder: Path, *, as_json: bool, verbose: bool) -> int:
         renderer = renderer_for("json" if as_json else "text", verbose=verbose, kept=False)
         outcome, code = await follow(gen, lambda: gen.start_turn(QUESTION), renderer)
         tasks = await gen.tasks(parent=outcome.agent_id)
-        journals = [await gen.store.events(each.agent_id) for each in (outcome, *tasks)]
-        states = [await gen.store.task(each.agent_id) for each in (outcome, *tasks)]
+        journals = [await gen.history.events(each.agent_id) for each in (outcome, *tasks)]
+        states = [await gen.history.task(each.agent_id) for each in (outcome, *tasks)]
         same = [replay(journal) for journal in journals] == states
         facts = sum(len(journal) for journal in journals)
         if as_json:

@@ -15,15 +15,14 @@ from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import Event
 from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome, RefusedCall, RunOutcome, StoppedWork
-from gencode.core.reasons import TOLD_TO_END, EndReason, StopCause, stop_cause
-from gencode.core.status import Status
+from gencode.core.status import TOLD_TO_END, EndReason, Status, StopCause, stop_cause
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import all_named, named
 from gencode.interfaces.cli.open_session import telling_of_servers
 from gencode.interfaces.render import plain_text
 from gencode.interfaces.render.agent_view import View
-from gencode.journal.store import Store, TaskQuery
+from gencode.journal.store import TaskQuery
 from gencode.tasks.running_task import RunningTask
 from gencode.tasks.supervisor import CLOSING
 
@@ -85,9 +84,9 @@ class SignalStop:
             _leave(number)
         self.code = 128 + number
         self.tell()
-        self._gen.servers.hurry()
-        self._gen.supervisor.stop.stop(SIGNALS[number])
-        self._settling = asyncio.create_task(self._gen.supervisor.settle())
+        self._gen.mcp_servers.hurry()
+        self._gen.running.stop(SIGNALS[number])
+        self._settling = asyncio.create_task(self._gen.running.settle())
 
     def tell(self, beside: str = "") -> "StoppedAtExit":
         """Say what is stopped, once."""
@@ -147,7 +146,7 @@ async def follow(
             heard.heed_time(job)
             if told:
                 plain_text.note(told)
-            for problem in gen.servers.problems:
+            for problem in gen.mcp_servers.problems:
                 plain_text.note(visible_line(f"{problem.rstrip('.')}.", LONGEST_TOLD))
             broken = _tell_servers(gen, {})
             left = job.background_signal() if leave else None
@@ -164,8 +163,8 @@ async def follow(
             _tell_servers(gen, broken)
             stopped_at_exit = heard.tell()
             if heard.code is None:
-                gen.supervisor.stop.stop(CLOSING)
-                await gen.supervisor.settle()
+                gen.running.stop(CLOSING)
+                await gen.running.settle()
             if stopped_at_exit.looking is not None:
                 await asyncio.wait([stopped_at_exit.looking], timeout=LOOK_SECONDS)
     finally:
@@ -219,11 +218,11 @@ def tell_refused(calls: Sequence[RefusedCall]) -> None:
 
 def _tell_servers(gen: GenCode, before: Mapping[str, ServerReport]) -> dict[str, ServerReport]:
     """Say which MCP servers do not work, but what was said `before`; all of them by name."""
-    for each in gen.servers.troubles():
+    for each in gen.mcp_servers.troubles():
         known = before.get(each.name)
         if known is None or (known.state == "starting" and each.state != "starting"):
             plain_text.note(visible_line(each.told(), LONGEST_TOLD))
-    return {each.name: each for each in gen.servers.troubles()}
+    return {each.name: each for each in gen.mcp_servers.troubles()}
 
 
 async def _ended(gen: GenCode, job: RunningTask) -> None:
@@ -238,11 +237,11 @@ async def _ended(gen: GenCode, job: RunningTask) -> None:
     completed = job.task.status is Status.COMPLETED
     if not interrupted and not job.stopped_elsewhere and not completed:
         return
-    if behind := [live.task for live in gen.supervisor if not live.stop.stopped and live is not job]:
+    if behind := [live.task for live in gen.running if not live.stop.stopped and live is not job]:
         cut = "The turn was interrupted" if interrupted else f"Task {job.id} was stopped"
         cut = f"Task {job.id} has finished" if completed else cut
         plain_text.note(f"{cut}. In the background goes on: {named(behind)}. Ctrl-C stops it.")
-    while behind := [live.work for live in gen.supervisor if live.work is not None]:
+    while behind := [live.work for live in gen.running if live.work is not None]:
         await asyncio.wait(behind)
 
 
@@ -262,15 +261,15 @@ def tell_stopped(gen: GenCode, *, conversations: bool = False, beside: str = "")
     What was stopped before is not told, nor the task `beside` which they are. Those below an agent in a
     process of its own are looked for in the journal, so that is told a moment later.
     """
-    working = [live for live in gen.supervisor if not live.stop.stopped and not live.task.status.ended]
+    working = [live for live in gen.running if not live.stop.stopped and not live.task.status.ended]
     running = [each.task for each in working if each.id != beside]
     running = [each for each in running if conversations or not each.conversation]
-    commands = gen.session.shells.running()
+    commands = gen.running.commands()
     apart = [each.id for each in working if each.elsewhere]
     stopped_at_exit = StoppedAtExit(_work(running, commands))
     if apart:
-        telling = _tell_all(gen.store, running, commands, apart, stopped_at_exit)
-        stopped_at_exit.looking = gen.supervisor.run_aside(telling)
+        telling = _tell_all(gen, running, commands, apart, stopped_at_exit)
+        stopped_at_exit.looking = gen.running.look_after(telling)
     elif running or commands:
         plain_text.note(STOPPING.format(names=all_named(running, commands)))
     return stopped_at_exit
@@ -282,7 +281,7 @@ def _work(tasks: Iterable[Task], commands: Sequence["Shell"]) -> list[StoppedWor
 
 
 async def _tell_all(
-    store: Store,
+    gen: GenCode,
     running: Sequence[Task],
     commands: Sequence["Shell"],
     apart: Sequence[str],
@@ -294,7 +293,7 @@ async def _tell_all(
     with suppress(TimeoutError, GenCodeError):
         async with asyncio.timeout(LOOK_SECONDS):
             while above:
-                found = await store.tasks(TaskQuery(parents=above))
+                found = await gen.history.tasks(TaskQuery(parents=above))
                 at_work = [each for each in found if (each.end.at or since) >= since]
                 above = tuple(each.id for each in found)
                 known.update((each.id, each) for each in at_work if each.id not in known)

@@ -16,7 +16,7 @@ from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
 from gencode.core.questions import Answer, Question
 from gencode.core.status import Status
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.notices import Notice, all_named, guarded
 from gencode.interfaces.chat.question_text import REACHES, WITH_NETWORK
@@ -63,12 +63,12 @@ async def _run(args: argparse.Namespace) -> int:
     audience = Audience(follows=lambda: lines.session)
     desk = QuestionDesk(lines, audience=audience, always=remember, late=lambda why: lines.tell(Notice(why)))
     async with opened(args, asker=desk) as gen:
-        gen.servers.wait_at_most(SCREEN_WAIT)
+        gen.mcp_servers.wait_at_most(SCREEN_WAIT)
         for line in check(gen, args).splitlines():
             answer(line)
         talk = Talk(gen, agent=getattr(args, "agent", ""), heard=lines.hear, told=lines.tell)
         lines.talk = talk
-        lines.farewell.open(gen.store)
+        lines.farewell.open(gen)
         lasting = [asyncio.create_task(talk.listen()), asyncio.create_task(_run_due(talk))]
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lines.interrupted)
         try:
@@ -103,8 +103,8 @@ async def _begin(talk: Talk, args: argparse.Namespace) -> None:
 
 def _name_what_stops(talk: Talk) -> None:
     """Whatever still runs here ends with this process; that is said, away from the answers."""
-    running = [live.task for live in talk.gen.supervisor if not live.over]
-    commands = talk.gen.session.shells.running()
+    running = [live.task for live in talk.gen.running if not live.over]
+    commands = talk.gen.running.commands()
     if running or commands:
         note(f"Still running, stopped now: {all_named(running, commands)}. What they have said is kept.")
 

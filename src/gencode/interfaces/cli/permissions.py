@@ -19,7 +19,7 @@ from gencode.core.events import unicode_text
 from gencode.core.outcome import as_json
 from gencode.core.rules import Action
 from gencode.core.spec import same_name
-from gencode.core.visible import exact_line
+from gencode.core.text import exact_line
 from gencode.interfaces.cli.open_session import flags, servers_tried
 from gencode.interfaces.cli.parser import Commands, add, add_group, add_policy
 from gencode.interfaces.event_loop_runner import run_to_end

@@ -67,7 +67,7 @@ async def _serve(args: argparse.Namespace, keys: "Keys") -> int:
     bell = Bell()
     desk = new_desk(bell)
     async with opened(args, asker=desk) as gen:
-        gen.servers.wait_at_most(SCREEN_WAIT)
+        gen.mcp_servers.wait_at_most(SCREEN_WAIT)
         if told := check(gen, args):
             note(told)
         serving = Serving(gen, desk, bell, wish, flags=flags(args), json="json" in args)

@@ -10,8 +10,8 @@ from msgspec import to_builtins
 from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import Event, TaskCreated
 from gencode.core.outcome import Outcome
-from gencode.core.visible import exact_line
-from gencode.core.wire import wire
+from gencode.core.subsession_events import wire
+from gencode.core.text import exact_line
 from gencode.interfaces.cli.command_input import whole_input
 from gencode.interfaces.cli.foreground_run import tell_ending
 from gencode.interfaces.cli.open_session import opened

@@ -11,11 +11,10 @@ from gencode.fleet.worker_workspace import copies_told
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note
-from gencode.journal.dispatch import SharedJournal
 from gencode.journal.folder_snapshot import ReturnedChanges, SnapshotStore, repository_around
-from gencode.tasks.leave_worktree import at_work, named_tasks
+from gencode.tasks.leave_worktree import named_tasks
 from gencode.tasks.resume import is_here
-from gencode.workspaces.transfer.apply_changes import TAKEN, Arrival, Homecoming, noted, told
+from gencode.workspaces.transfer.apply_changes import TAKEN, Arrival, Homecoming, told
 from gencode.workspaces.transfer.checkout import NoClone, checkout_at, must_fit
 from gencode.workspaces.worktrees.leftovers import looked_at
 from gencode.workspaces.worktrees.worktree import recorded
@@ -37,7 +36,7 @@ async def _merge(args: argparse.Namespace) -> int:
         else:
             arrived = await homecoming.bring(work, body)
             if arrived.state in TAKEN and homecoming.news:
-                await noted(gen.store, work.task, arrived)
+                await gen.history.note_merged(work.task, arrived)
         behind = await _left_behind(gen, work)
     if "json" in args:
         answer_json(arrived)
@@ -48,7 +47,7 @@ async def _merge(args: argparse.Namespace) -> int:
 
 async def _returned(gen: GenCode, name: str) -> tuple[SnapshotStore, tuple[ReturnedChanges, bytes]]:
     """What a task changed elsewhere, also when the task itself was deleted since."""
-    parcels, found = gen.store.parcels if isinstance(gen.store, SharedJournal) else None, None
+    parcels, found = gen.workers.returned if gen.workers else None, None
     if parcels is not None and (found := await parcels.returned(name)) and not found[0].nothing:
         return parcels, found
     task = await gen.find(name)
@@ -56,7 +55,7 @@ async def _returned(gen: GenCode, name: str) -> tuple[SnapshotStore, tuple[Retur
         return parcels, found
     tree = recorded(Path(task.created.worktree)) if task.created.worktree else None
     left = await looked_at(tree.path) if tree is not None else None
-    if left is not None and (busy := await at_work(gen.store, Path(left.path))):
+    if left is not None and (busy := await gen.history.at_work_in(Path(left.path))):
         later = f"when nobody is any more, gen task output {task.id} tells how to take it over"
         raise UserMistake(f"{named(named_tasks(busy))} at work in {left.path}; {later}.")
     if left is not None:
@@ -75,7 +74,7 @@ async def _nothing(gen: GenCode, task: Task, told: ReturnedChanges | None) -> st
             f"What task {task.id} changed could not be handed in, because {told.why}. It is on the worker "
             f"{told.worker}, in {told.kept}."
         )
-    copies = copies_told(whole_transcript(await gen.store.events(task.id))) if told is None else []
+    copies = copies_told(whole_transcript(await gen.history.events(task.id))) if told is None else []
     if copies:
         when = "has not been handed in yet" if not task.status.ended else "was not handed in"
         return (
@@ -89,7 +88,7 @@ async def _left_behind(gen: GenCode, work: ReturnedChanges) -> list[str]:
     """What of the work is only on the worker, and where, as a line for a person; mostly none."""
     if not work.left:
         return []
-    copies = copies_told(whole_transcript(await gen.store.events(work.task)))
+    copies = copies_told(whole_transcript(await gen.history.events(work.task)))
     where = f"the copy {copies[-1]}" if copies else f"its copy on {work.worker}"
     return [f"Too large to travel, and only in {where}: {work.left}."]
 

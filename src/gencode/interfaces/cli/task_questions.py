@@ -45,7 +45,7 @@ async def _asked(args: argparse.Namespace) -> int:
         await _asked_here(args, everywhere="all" in args)
         return 0
     async with opened(args) as gen:
-        found = await gen.store.questions.waiting("" if "all" in args else str(gen.workspace.cwd))
+        found = await gen.questions.waiting("" if "all" in args else str(gen.workspace.cwd))
         if "json" in args:
             answer_json({"questions": [_told(each) for each in found]})
         elif not found:
@@ -78,7 +78,7 @@ async def _answered(args: argparse.Namespace) -> int:
     why = getattr(args, "why", "")
     said = Answer(allow, getattr(args, "reach", "call"), why, network="network" in args, words=words)
     async with opened(args) as gen:
-        rows = gen.store.questions
+        rows = gen.questions
         waiting = next((each for each in await rows.waiting("") if each.number == args.number), None)
         if waiting is not None:
             check_answer(waiting.question, said)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from gencode.core.questions import NOBODY, Answer, Asker, Inquiry, Question
-from gencode.core.visible import exact, exact_line, visible, visible_line
+from gencode.core.text import exact, exact_line, visible, visible_line
 from gencode.interfaces.chat.question_text import (
     REACHES,
     RUNS_COMMANDS,

@@ -17,7 +17,7 @@ from gencode.app import Change as ToolChange
 from gencode.app import ServerState, agents_if_trusted, describe_servers, forgetful, started_if_trusted
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, same_name
-from gencode.core.visible import exact, exact_line
+from gencode.core.text import exact, exact_line
 from gencode.interfaces.cli.open_session import opened, servers_tried
 from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.cli.terminal_questions import somebody_is_there
@@ -230,7 +230,7 @@ async def _approve_server(args: argparse.Namespace) -> int:
     as_json = "json" in args
     looks = "show" in args or (as_json and "yes" not in args)
     async with opened(args, store=forgetful()) as gen:
-        found = gen.servers.candidates(name, gen.agents.spawnable())
+        found = gen.mcp_servers.candidates(name, gen.agents.spawnable())
         await servers_tried(gen)
         codes = [0 if looks else await _decide_server(each, name, args) for each in found]
         offers = [_server_offer(name, each) for each in found]

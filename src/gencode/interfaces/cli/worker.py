@@ -21,7 +21,7 @@ from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer_json, note
 from gencode.journal.store import Store
 from gencode.places import workspace_at
-from gencode.schedule.appointments import ScheduledJob
+from gencode.schedule.scheduled_jobs import ScheduledJob
 from gencode.settings import Settings, gen_home, load
 from gencode.tasks.scheduler import Scheduler
 

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from gencode.core.address import address
+from gencode.channels.address import address
 from gencode.core.outcome import Outcome
 from gencode.interfaces.http.endpoints import Asked, Name, Nothing, Site, Text, endpoint
 from gencode.interfaces.http.task_endpoints import page_of

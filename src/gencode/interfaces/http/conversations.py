@@ -20,23 +20,22 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from gencode.app import GenCode
+from gencode.channels.address import Address, parse_address
 from gencode.channels.outbox import LONGEST, Outbox, OutgoingMessage
-from gencode.core.address import Address, parse_address
 from gencode.core.errors import GenCodeError, ToolError, UnknownName, UserMistake
 from gencode.core.events import CommandEnded, Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage
-from gencode.core.reasons import StopCause
 from gencode.core.spec import AgentSpec
-from gencode.core.status import Status
+from gencode.core.status import Status, StopCause
 from gencode.core.task import Task
 from gencode.interfaces.http.hub import Hub
 from gencode.interfaces.http.restart import turn_at
 from gencode.journal.store import TaskQuery
 from gencode.permissions.urls import UrlRefused, judge_url
-from gencode.tasks.control import STOP_SECONDS, StopResult
-from gencode.tasks.delivery import worth_a_turn
+from gencode.tasks.control import STOP_SECONDS
 from gencode.tasks.handle import StruckTask
 
 SESSION = "session"
@@ -171,8 +170,8 @@ class Inbox:
         async with self._locks[str(to)]:
             known = self._chats.find(to)
             if known is not None and to.channel == SESSION:
-                known = (await self._gen.records.find(known, conversation=True)).id
-            if known is None or await self._gen.store.task(known) is None:
+                known = (await self._gen.find(known, conversation=True)).id
+            if known is None or await self._gen.history.task(known) is None:
                 job = await self._gen.start_turn(text, None, agent)
                 self._chats.bind(to, job.id)
                 self._note_origin(to, job.id)
@@ -183,40 +182,41 @@ class Inbox:
     def _note_origin(self, to: Address, session: str) -> None:
         """Let a word outside of the answers go where the person speaks from."""
         if to.channel in self._outbox.channels:
-            self._gen.secretary.comes_from(session, to)
+            self._gen.reply_through(session, to)
 
     async def say(self, session: str, text: str) -> bool:
         """Say something in a conversation: it begins a turn, or is heard by the one that is open."""
         if not text.strip():
             raise UserMistake("The message is empty; say something.")
         async with self._locks[session]:
-            task = await self._gen.watch.task(session)
+            task = await self._gen.history.current(session)
             if not task.conversation:
                 raise UserMistake(f"{task.id} is a task of the agent {task.agent} and no conversation.")
             if task.status.ended:
                 self._check_folder(task)
                 await self._gen.start_turn(text, session, _led_by(task))
                 return True
-            now = await self._gen.reach.send(session, text)
+            now = await self._gen.post(session, text)
             if not now.status.ended:
                 return False
-            return await self._gen.work.hear(self._spec(now), session) is not None
+            return await self._gen.start_follow_up(session, _led_by(now)) is not None
 
     async def interrupt(self, session: str, message: str, why: StopCause) -> StruckTask:
         """Cut the turn of a conversation; what was said to it, now or just before, begins another one."""
         async with self._locks[session]:
             if message.strip():
-                self._check_folder(await self._gen.watch.task(session))
-            reach = self._gen.reach
-            stops = await reach.interrupt(session, why)
-            now = await self._gen.watch.ended(session, STOP_SECONDS)
+                self._check_folder(await self._gen.history.current(session))
+            struck = await self._gen.interrupt(session, why=why)
+            now = await self._gen.history.ended(session, STOP_SECONDS)
             if message.strip():  # only now, so that it is not the turn that was cut which hears it
-                now = await reach.send(session, message)
-            said = any(letter.sender == "user" for letter in await self._gen.store.waiting(session))
+                now = await self._gen.post(session, message)
+            said = any(letter.sender == "user" for letter in await self._gen.history.unread(session))
             if said and now.status.ended and self._is_here(now):
-                await self._gen.work.hear(self._spec(now), session)
-            now = await self._gen.watch.task(session)
-        return await self._gen.verbs.action_result(StopResult(now, stops.hit))
+                await self._gen.start_follow_up(session, _led_by(now))
+            now = await self._gen.history.current(session)
+        outcome = await self._gen.history.outcome(now)
+        hit = tuple(outcome if each.agent_id == session else each for each in struck.hit)
+        return StruckTask(**asdict(outcome), hit=hit)
 
     async def run(self, lock: Path) -> None:
         """Look after every chat of this folder until cancelled; wait while another server does so."""
@@ -248,11 +248,11 @@ class Inbox:
 
     async def _hear_letters(self) -> None:
         """Begin a turn wherever a letter came to a conversation at rest; where that failed, again later."""
-        changes = self._gen.store.changes
+        changes = self._gen.history.changes
         while True:
             seen = changes.count
             try:
-                for session in await self._gen.store.tasks(UNHEARD):
+                for session in await self._gen.history.tasks(UNHEARD):
                     if self._chats.of(session.id):
                         await self._look(session.id)
             except GenCodeError as trouble:
@@ -261,7 +261,7 @@ class Inbox:
 
     async def _after(self, event: Event) -> None:
         """A conversation said something, or work that one sent has ended."""
-        task = await self._gen.store.task(event.task)
+        task = await self._gen.history.task(event.task)
         if task is None:
             return
         if task.conversation:
@@ -280,22 +280,15 @@ class Inbox:
             return
         try:
             async with self._locks[session]:
-                task = await self._gen.watch.task(session)
+                task = await self._gen.history.current(session)
                 at_rest = task.status.ended and task.status is not Status.CANCELLED
-                if at_rest and await self._has_come(task):
+                if at_rest and await self._gen.has_news(task):
                     self._check_folder(task)
-                    await self._gen.work.hear(self._spec(task), session)
+                    await self._gen.start_follow_up(session, _led_by(task))
             self._pauses.pop(session, None)
         except GenCodeError as trouble:
             log.warning("conversation %s could not be told what came: %s", session, trouble)
             self._pauses[session] = (min(pause * 2, LONGEST_PAUSE), time.monotonic() + pause)
-
-    async def _has_come(self, task: Task) -> bool:
-        if await self._gen.store.waiting(task.id):
-            return True
-        if self._gen.work.commands_ended(task):
-            return True
-        return worth_a_turn(task, await self._gen.store.tasks(TaskQuery(parent=task.id)))
 
     async def _send_on(self, line: Line) -> None:
         """Send the words of a conversation through the channel of its chat, each at least once."""
@@ -303,7 +296,7 @@ class Inbox:
         if to.channel in SEEN_THERE or to.channel not in self._outbox.channels:
             return
         told = line.told
-        while facts := await self._gen.store.chronicle.of_task(line.session, told):
+        while facts := await self._gen.history.log.of_task(line.session, told):
             for mark, event in facts:
                 told = mark.seq
                 if event is not None and (words := spoken(event)):
@@ -336,7 +329,7 @@ class Inbox:
         known = self._chats.find(to)
         if known is None:
             raise UnknownName("chat", str(to), [line.address for line in self._chats.all()][-20:])
-        return await self._gen.records.find(known, conversation=True)
+        return await self._gen.find(known, conversation=True)
 
 
 def spoken(event: Event) -> str:

@@ -15,9 +15,8 @@ from gencode.app import GenCode
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.ids import stamp
 from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
-from gencode.core.reasons import EndReason, StopCause
 from gencode.core.spec import TaskRequest
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status, StopCause
 from gencode.core.task import Task, transcript_of
 from gencode.journal.store import TaskQuery
 from gencode.settings import gen_home
@@ -88,7 +87,7 @@ async def go_on(gen: GenCode, lock: Path) -> list[Task]:
             statuses=(Status.CANCELLED,),
             ended_after=stamp(datetime.now(UTC) - NOT_OLDER),
         )
-        cut = [task for task in await gen.store.tasks(query) if task.end.reason is EndReason.SHUT_DOWN]
+        cut = [task for task in await gen.history.tasks(query) if task.end.reason is EndReason.SHUT_DOWN]
         free = [task for task in cut if not _is_waited_for(task)]
         # In the line they stood in; conversations last, so that they expect what they had sent.
         free.sort(key=lambda each: (each.conversation, restart_order(each)))
@@ -97,9 +96,9 @@ async def go_on(gen: GenCode, lock: Path) -> list[Task]:
 
 def shut_down(gen: GenCode) -> None:
     """Stop everything that runs, and let each task say whether it goes on by itself."""
-    for live in sorted(gen.supervisor, key=lambda each: each.task.created.depth, reverse=True):
+    for live in sorted(gen.running, key=lambda each: each.task.created.depth, reverse=True):
         live.stop.stop(SENDER_GOES_ON if _is_waited_for(live.task) else SHUT_DOWN)
-    gen.supervisor.stop.stop(SHUT_DOWN)
+    gen.running.stop(SHUT_DOWN)
 
 
 def _is_waited_for(task: Task) -> bool:
@@ -108,17 +107,15 @@ def _is_waited_for(task: Task) -> bool:
 
 async def _goes_on(gen: GenCode, task: Task) -> bool:
     try:
-        if await gen.store.task(task.id) != task:
+        if await gen.history.task(task.id) != task:
             return False  # a server of another machine was quicker
         if task.conversation:
-            agents = gen.agents
-            spec = agents.main() if task.agent == "main" else agents.find(task.agent)
-            await gen.work.hear(spec, task.id, GO_ON)
+            await gen.start_follow_up(task.id, task.agent, GO_ON)
             return True
         request = TaskRequest("", "", resume=task.id, background=task.terms.background)
         if not await _was_told(gen, task):
             request = replace(request, prompt=GO_ON.text, notice=GO_ON.notice)
-        await gen.work.resume(task.id, request)
+        await gen.start_resume(task.id, request)
     except GenCodeError as trouble:
         log.warning("task %s could not go on: %s", task.id, trouble)
         return False
@@ -127,5 +124,5 @@ async def _goes_on(gen: GenCode, task: Task) -> bool:
 
 async def _was_told(gen: GenCode, task: Task) -> bool:
     """Whether a task hears of a shutdown anyway, or need not: it had not begun, or has said nothing since."""
-    known = trailing_notices(transcript_of(await gen.store.events(task.id)))
+    known = trailing_notices(transcript_of(await gen.history.events(task.id)))
     return task.run.started_at is None or GO_ON.notice in [each.notice for each in known]

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.core.outcome import PAGE, Outcome
+from gencode.core.subsession_events import wire
 from gencode.core.task import Task, replay
-from gencode.core.wire import wire
 from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED
 from gencode.interfaces.http.endpoints import Asked, B, Endpoint, Nothing, Q, Site, endpoint
 from gencode.interfaces.http.event_stream import EventStream
@@ -58,7 +58,6 @@ from gencode.interfaces.http.task_states import as_others_see
 from gencode.journal.global_log import LogEntry
 from gencode.journal.store import TaskQuery
 from gencode.tasks.fork import Fork
-from gencode.tasks.queries import spent_by
 
 MOST_IN_TREE = 1000
 
@@ -90,12 +89,12 @@ def about_task(
 async def page_of(site: Site, query: TaskQuery, limit: int) -> tuple[list[Outcome], str | None]:
     """The newest tasks that match, newest first, and the one before which the next page begins."""
     page, following = await tasks_on(site, query, limit)
-    return await site.gen.records.outcomes(page), following
+    return await site.gen.history.outcomes(page), following
 
 
 async def tasks_on(site: Site, query: TaskQuery, limit: int) -> tuple[list[Task], str | None]:
     """The same as they were folded."""
-    tasks = await site.gen.store.tasks(replace(query, limit=limit + 1))
+    tasks = await site.gen.history.tasks(replace(query, limit=limit + 1))
     page = tasks[::-1][:limit]
     return page, page[-1].id if len(tasks) > limit else None
 
@@ -106,7 +105,7 @@ async def below(site: Site, root: Task) -> tuple[list[Task], int]:
     waiting = [root.id]
     more = 0
     while waiting:
-        for child in await site.gen.store.tasks(TaskQuery(parent=waiting.pop(0))):
+        for child in await site.gen.history.tasks(TaskQuery(parent=waiting.pop(0))):
             if child.id in family:
                 continue
             if len(family) >= MOST_IN_TREE:
@@ -151,7 +150,7 @@ async def list_states(site: Site, asked: Asked[StateFilter, Nothing]) -> StatePa
     else:
         cwd = None if wish.all else str(site.gen.workspace.cwd)
         tasks, following = await tasks_on(site, TaskQuery(cwd=cwd, before=wish.before), wish.limit)
-    seen = zip(tasks, await site.gen.records.outcomes(tasks), strict=True)
+    seen = zip(tasks, await site.gen.history.outcomes(tasks), strict=True)
     states = [as_others_see(site.hub.states.of(task), outcome) for task, outcome in seen]
     return StatePage(states, following, cursor)
 
@@ -167,7 +166,7 @@ async def list_times(site: Site, asked: Asked[TimesFilter, Nothing]) -> TimesPag
     tasks = [await site.gen.find(each) for each in asked.query.id]
     sent: defaultdict[str, set[str]] = defaultdict(set)
     if tasks:
-        for child in await site.gen.store.tasks(TaskQuery(parents=tuple(task.id for task in tasks))):
+        for child in await site.gen.history.tasks(TaskQuery(parents=tuple(task.id for task in tasks))):
             sent[child.parent or ""].add(child.created.call or "")
     open_since: defaultdict[str, list[str]] = defaultdict(list)
     for each in site.desk.waiting():
@@ -184,18 +183,18 @@ async def list_times(site: Site, asked: Asked[TimesFilter, Nothing]) -> TimesPag
 )
 async def get_task(site: Site, task: Task, asked: Asked[AsOf, Nothing]) -> Outcome:
     if asked.query.at is None:
-        return await site.gen.records.get(task)
-    found = await site.gen.store.events(task.id)
+        return await site.gen.history.outcome(task)
+    found = await site.gen.history.events(task.id)
     then = replay(event for event in found if (event.seq or 0) <= asked.query.at)
     if then is None or then.seq != asked.query.at:
         raise Refused(404, f"Task {task.id} has no fact {asked.query.at}; its last one is {task.seq}.")
-    return site.gen.watch.outcome(then)
+    return await site.gen.history.past_outcome(then)
 
 
 @about_task("GET tree", "view", "A task and everything below it", answer=Family)
 async def get_tree(site: Site, task: Task, asked: Asked[Nothing, Nothing]) -> Family:
     family, more = await below(site, task)
-    return Family(await site.gen.records.outcomes(family), more)
+    return Family(await site.gen.history.outcomes(family), more)
 
 
 @about_task(
@@ -207,8 +206,8 @@ async def get_tree(site: Site, task: Task, asked: Asked[Nothing, Nothing]) -> Fa
 )
 async def get_output(site: Site, task: Task, asked: Asked[OutputWish, Nothing]) -> TaskOutput:
     wish = asked.query
-    task = await site.gen.watch.ended(task.id, wish.timeout / 1000 if wish.block else 0)
-    outcome = await site.gen.records.get(task)
+    task = await site.gen.history.ended(task.id, wish.timeout / 1000 if wish.block else 0)
+    outcome = await site.gen.history.outcome(task)
     pages = max(1, -(-len(outcome.result) // PAGE))
     if wish.page is None:
         return widened(TaskOutput, outcome)
@@ -227,7 +226,7 @@ async def get_output(site: Site, task: Task, asked: Asked[OutputWish, Nothing]) 
 )
 async def get_transcript(site: Site, task: Task, asked: Asked[Excerpt, Nothing]) -> TaskTranscript:
     wish = asked.query
-    shown = await site.gen.records.show(task)
+    shown = await site.gen.history.with_transcript(task)
     said: list[dict[str, Any]] = shown.transcript or []
     start = max(len(said) - wish.limit, 0) if wish.start is None else wish.start
     part = said[start : start + wish.limit]
@@ -243,9 +242,9 @@ async def get_events(site: Site, task: Task, asked: Asked[Window, Nothing]) -> F
     if wish.after is not None and wish.before is not None:
         raise UserMistake("Say either after or before, not both.")
     if wish.before is not None:
-        facts = await site.gen.store.chronicle.before(task.id, wish.before, wish.limit)
+        facts = await site.gen.history.log.before(task.id, wish.before, wish.limit)
     else:
-        facts = await site.gen.store.chronicle.of_task(task.id, wish.after or 0, most=wish.limit)
+        facts = await site.gen.history.log.of_task(task.id, wish.after or 0, most=wish.limit)
     return Facts(await _told(site, facts), task.seq)
 
 
@@ -263,7 +262,7 @@ async def replay_task(site: Site, task: Task, asked: Asked[Replaying, Nothing]) 
     parents = {each.id: each.parent for each in family}
     part = played.events[wish.start : wish.start + wish.limit]
     return Replay(
-        task=await site.gen.records.get(task),
+        task=await site.gen.history.outcome(task),
         events=[wire(event, parents[event.task]) for event in part],
         total=len(played.events),
         same=played.same,
@@ -318,7 +317,7 @@ async def list_events(site: Site, asked: Asked[AllWindow, Nothing]) -> AllFacts:
     if wish.after is None:
         return AllFacts([], str(site.hub.cursor), False)
     cursor = _cursor(wish.after)
-    chronicle = site.gen.store.chronicle
+    chronicle = site.gen.history.log
     mark = await chronicle.mark(cursor.task, cursor.seq) if cursor.task else None
     facts = await chronicle.after(mark, most=wish.limit) if mark or not cursor.task else None
     if facts is None:
@@ -334,7 +333,7 @@ async def _told(site: Site, facts: Sequence[LogEntry]) -> list[dict[str, Any]]:
 
 def _stream(site: Site, asked: Asked[StreamWish, Nothing], after: Cursor | None, task: str) -> EventStream:
     wish = asked.query
-    chronicle = site.gen.store.chronicle
+    chronicle = site.gen.history.log
     return EventStream(site.hub, chronicle, after, task, brief=wish.brief, states=wish.states)
 
 
@@ -367,7 +366,7 @@ async def start_task(site: Site, asked: Asked[Nothing, NewTask]) -> Outcome:
 )
 async def stop_task(site: Site, task: Task, asked: Asked[Nothing, End]) -> StoppedTask:
     how = asked.body.how
-    struck = await site.gen.verbs.stop(task.id, keep=how == "keep", tree=how == "tree", why=STOPPED)
+    struck = await site.gen.stop(task.id, keep=how == "keep", tree=how == "tree", why=STOPPED)
     return widened(StoppedTask, struck, stopped=tuple(each.agent_id for each in struck.hit))
 
 
@@ -379,7 +378,7 @@ async def stop_task(site: Site, task: Task, asked: Asked[Nothing, End]) -> Stopp
     answer=InterruptedTask,
 )
 async def interrupt_task(site: Site, task: Task, asked: Asked[Nothing, Cut]) -> InterruptedTask:
-    by = site.inbox if task.conversation else site.gen.verbs
+    by = site.inbox if task.conversation else site.gen
     struck = await by.interrupt(task.id, asked.body.message, why=INTERRUPTED)
     return widened(InterruptedTask, struck, interrupted=tuple(each.agent_id for each in struck.hit))
 
@@ -395,8 +394,8 @@ async def send_to_task(site: Site, task: Task, asked: Asked[Nothing, Said]) -> S
     if task.conversation:
         woken = await site.inbox.say(task.id, asked.body.message)
         return widened(SteeredTask, await site.gen.get(task.id), woken=woken)
-    now, woken = await site.gen.work.send(task.id, asked.body.message, here=True)
-    return widened(SteeredTask, await site.gen.outcome_of(now), woken=woken)
+    sent = await site.gen.send(task.id, asked.body.message, here=True)
+    return widened(SteeredTask, sent.outcome, woken=sent.resumed)
 
 
 @about_task(
@@ -420,8 +419,7 @@ async def resume_task(site: Site, task: Task, asked: Asked[Nothing, More]) -> Ou
     status=201,
 )
 async def fork_task(site: Site, task: Task, asked: Asked[Nothing, Copy]) -> Outcome:
-    begun = await site.gen.work.fork_in_background(task.id, Fork(asked.body.at), asked.body.request())
-    return await site.gen.outcome_of(begun)
+    return await site.gen.fork_in_background(task.id, Fork(asked.body.at), asked.body.request())
 
 
 @about_task(
@@ -432,7 +430,7 @@ async def fork_task(site: Site, task: Task, asked: Asked[Nothing, Copy]) -> Outc
     answer=Outcome,
 )
 async def send_to_background(site: Site, task: Task, asked: Asked[Nothing, Any]) -> Outcome:
-    return await site.gen.records.get(await site.gen.reach.move_to_background(task.id))
+    return await site.gen.send_to_background(task.id)
 
 
 @about_task(
@@ -445,7 +443,7 @@ async def send_to_background(site: Site, task: Task, asked: Asked[Nothing, Any])
 async def set_task_budget(site: Site, task: Task, asked: Asked[Nothing, Bounds]) -> Budgeted:
     asked.needs("answer")
     now = await site.gen.set_budget(task.id, asked.body.budget())
-    return Budgeted(task.id, now, await spent_by(site.gen.store, task.id))
+    return Budgeted(task.id, now, await site.gen.history.spent(task.id))
 
 
 ENDPOINTS = (

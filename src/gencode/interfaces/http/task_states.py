@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.app import GenCode
 from gencode.core.errors import CorruptFact
 from gencode.core.events import (
     CallDecided,
@@ -25,7 +26,6 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.interfaces.render.agent_view import AgentView, View, fold
 from gencode.journal.global_log import GlobalLog
-from gencode.journal.store import JournalReader
 
 LONGEST_TEXT = 400
 MOST_VIEWS = 5000
@@ -101,8 +101,8 @@ def state_of(task: Task, seen: AgentView) -> TaskState:
 class TaskStates:
     """Remembers what tasks were heard to do, and which of them have changed since their state was told."""
 
-    def __init__(self, store: JournalReader) -> None:
-        self._store = store
+    def __init__(self, gen: GenCode) -> None:
+        self._gen = gen
         self._views: dict[str, AgentView] = {}
         self._texts: dict[str, str] = {}
         """The end of what a task is writing, or has written last."""
@@ -155,7 +155,7 @@ class TaskStates:
         found: list[TaskState] = []
         for task in tasks:
             try:
-                folded = await self._store.task(task)
+                folded = await self._gen.history.task(task)
             except CorruptFact:
                 continue
             if folded is not None:

@@ -15,7 +15,7 @@ from gencode.core.outcome import page_of, title_of
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.mcp_server.client_delegate import own_tasks, visible_task
 from gencode.interfaces.render.transcript import transcript_text
 
@@ -85,7 +85,7 @@ def tools(gen: GenCode) -> list[types.Tool]:
 
 def read_only_agents(gen: GenCode) -> list[AgentSpec]:
     """The agents that cannot change anything: in plan mode, without hooks or a worktree."""
-    planning = gen.root.policy.mode is Mode.PLAN
+    planning = gen.policy.mode is Mode.PLAN
     return [
         spec
         for spec in gen.agents.spawnable()
@@ -158,7 +158,7 @@ def agent_prompt(gen: GenCode, name: str, arguments: Mapping[str, str]) -> types
 
 async def list_resources(gen: GenCode, cursor: str | None) -> types.ListResourcesResult:
     """A page of the results and transcripts of the tasks of this folder, newest first."""
-    if cursor is not None and await gen.store.task(cursor) is None:
+    if cursor is not None and await gen.history.task(cursor) is None:
         raise MCPError(types.INVALID_PARAMS, "The cursor is unknown or has expired; list from the start.")
     tasks = (await own_tasks(gen, PAGE + 1, cursor))[::-1]
     found = [_resource(task, kind) for task in tasks[:PAGE] for kind in KINDS]

@@ -8,8 +8,8 @@ from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Hearing, Inquiry, InquiryResult
-from gencode.core.reasons import EndReason, StopCause, stop_cause
 from gencode.core.spec import TaskRequest
+from gencode.core.status import EndReason, StopCause, stop_cause
 from gencode.core.task import Task
 from gencode.journal.store import TaskQuery
 
@@ -40,31 +40,38 @@ class ClientDelegate:
     async def look(self, task: str, seconds: float) -> Outcome:
         """The outcome of a task of this folder as it is now; the handler has waited for it already."""
         found = await visible_task(self._gen, task)
-        return await self._gen.records.get(await self._gen.watch.task(found.id))
+        return await self._gen.history.outcome(await self._gen.history.current(found.id))
 
     async def hits(self, task: str, verb: StopAction) -> Sequence[StartedTask]:
         """The tasks that an action would affect now, the task itself first."""
-        return await self._gen.delegation.hits((await visible_task(self._gen, task)).id, verb)
+        found = await visible_task(self._gen, task)
+        return [_started(each) for each in await self._gen.hits(found.id, verb)]
 
     async def apply_action(self, task: str, verb: StopAction) -> ControlResult:
         """Interrupt or stop a task that runs here, and the subagents it waits for."""
         found = await controllable_task(self._gen, task)
         if verb == "tree":
             await self._check_all_here(found)
-        why = INTERRUPTED if verb == "interrupt" else STOPPED
-        return await self._gen.delegation.apply_action(found.id, verb, why)
+        if verb == "interrupt":
+            struck = await self._gen.interrupt(found.id, why=INTERRUPTED)
+        else:
+            struck = await self._gen.stop(found.id, keep=verb == "keep", tree=verb == "tree", why=STOPPED)
+        over = {found.id, *(each.agent_id for each in struck.hit)}
+        left = [each for each in await self._gen.hits(found.id, "tree") if each.agent_id not in over]
+        return ControlResult(struck, tuple(map(_started, struck.hit)), tuple(map(_started, left)))
 
     async def _check_all_here(self, task: Task) -> None:
         """UserMistake if another process runs a subagent of a task that was not started from here."""
         here: set[str | None] = set()
-        for each in await self._gen.reach.hits(task.id, "tree"):
-            if self._gen.supervisor.find(each.id) is None and each.parent not in here:
-                raise runs_elsewhere(each)
-            here.add(each.id)
+        for each in await self._gen.hits(task.id, "tree"):
+            if each.agent_id not in self._gen.running and each.parent_id not in here:
+                raise runs_elsewhere(each.agent_id)
+            here.add(each.agent_id)
 
     async def own(self) -> Sequence[Outcome]:
         """The last tasks of this folder without a parent, oldest first."""
-        return [self._gen.watch.outcome(each) for each in await own_tasks(self._gen, MOST_LISTED)]
+        tasks = await own_tasks(self._gen, MOST_LISTED)
+        return [await self._gen.history.past_outcome(each) for each in tasks]
 
     def sent(self) -> Sequence[StartedTask]:
         """None: a client is not an agent."""
@@ -95,11 +102,16 @@ class ClientDelegate:
         raise UserMistake(NOT_FOR_CLIENTS)
 
 
+def _started(task: Outcome) -> StartedTask:
+    """A task as the delegation tools see it."""
+    return StartedTask(task.agent_id, task.agent, task.status, task.error, task.background)
+
+
 async def own_tasks(gen: GenCode, most: int, before: str | None = None) -> list[Task]:
     """The last tasks of this folder without a parent or a conversation, before one of them; oldest first."""
     here = str(gen.workspace.cwd)
     query = TaskQuery(cwd=here, conversations=False, limit=most, roots=True, before=before)
-    return await gen.store.tasks(query)
+    return await gen.history.tasks(query)
 
 
 async def visible_task(gen: GenCode, name: str) -> Task:
@@ -112,7 +124,7 @@ async def visible_task(gen: GenCode, name: str) -> Task:
     top, passed = found, {found.id}
     while top.parent is not None and top.parent not in passed:
         passed.add(top.parent)
-        above = await gen.store.task(top.parent)
+        above = await gen.history.task(top.parent)
         if above is None:
             break
         top = above
@@ -126,15 +138,15 @@ async def controllable_task(gen: GenCode, name: str) -> Task:
 
     Another process may have given its agents more permissions than this server.
     """
-    found = await gen.watch.task((await visible_task(gen, name)).id)
-    if not found.status.ended and gen.supervisor.find(found.id) is None:
-        raise runs_elsewhere(found)
+    found = await gen.history.current((await visible_task(gen, name)).id)
+    if not found.status.ended and gen.running.find(found.id) is None:
+        raise runs_elsewhere(found.id)
     return found
 
 
-def runs_elsewhere(task: Task) -> UserMistake:
+def runs_elsewhere(task: str) -> UserMistake:
     """The error for a task that another process runs."""
-    return UserMistake(f"Task {task.id} runs in another process; from here it can only be read.")
+    return UserMistake(f"Task {task} runs in another process; from here it can only be read.")
 
 
 def checked_request(request: TaskRequest) -> TaskRequest:

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from gencode.core.questions import Answer, Inquiry, Question, silence
 from gencode.core.rules import DecidedBy
-from gencode.core.visible import exact_line, visible
+from gencode.core.text import exact_line, visible
 from gencode.interfaces.chat.question_text import (
     NOT_ANSWERED,
     Choice,

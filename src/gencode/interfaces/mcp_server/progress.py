@@ -12,7 +12,7 @@ from mcp.server.session import ServerSession
 
 from gencode.app import GenCode
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.render.agent_view import AgentView, View, fold, seen
 from gencode.interfaces.render.number_format import seconds, turns
 
@@ -91,7 +91,7 @@ def _is_below(gen: GenCode, task: str, root: str) -> bool:
     """Whether a task that runs here is the root or one of its subagents."""
     passed: set[str] = set()
     while task != root:
-        live = gen.supervisor.find(task)
+        live = gen.running.find(task)
         if live is None or live.task.parent is None or task in passed:
             return False
         passed.add(task)

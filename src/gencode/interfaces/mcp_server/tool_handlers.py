@@ -19,8 +19,8 @@ from gencode.core.budget import Budget
 from gencode.core.errors import GenCodeError, ToolError, UnknownName, UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
-from gencode.core.reasons import EndReason, StopCause
 from gencode.core.spec import TaskRequest
+from gencode.core.status import EndReason, StopCause
 from gencode.core.task import Task
 from gencode.interfaces.mcp_server.catalogue import OWN_NAMES, READ_ONLY_TASK, check_read_only, valid_unicode
 from gencode.interfaces.mcp_server.client_delegate import (
@@ -74,10 +74,7 @@ class AwaitedTask:
         if self.job.task.status.ended:
             return False
         try:
-            if (local := self.gen.supervisor.local(self.job.id)) is not None:
-                await self.gen.supervisor.move_to_background(local)
-            else:
-                await self.gen.reach.move_to_background(self.job.id)
+            await self.gen.running.send_to_background(self.job)
         except GenCodeError as trouble:
             log.warning("task %s could not be sent to the background: %s", self.job.id, trouble)
             await self.job.halt(NO_RETRY)
@@ -200,7 +197,7 @@ class ToolHandlers:
         finally:
             ELICITOR.reset(token)
         if request.background:
-            return ToolReply(started_text(self._gen.watch.outcome(job.task)), task=job.task)
+            return ToolReply(started_text(await self._gen.outcome_of(job.task)), task=job.task)
         return await self._outcome(
             tool, call, AwaitedTask(self._gen, job, elicitor if isinstance(elicitor, RoundElicitor) else None)
         )
@@ -213,7 +210,7 @@ class ToolHandlers:
                 while outcome is None:
                     if awaited.job.task.terms.background:
                         return ToolReply(
-                            started_text(self._gen.watch.outcome(awaited.job.task)), task=awaited.job.task
+                            started_text(await self._gen.outcome_of(awaited.job.task)), task=awaited.job.task
                         )
                     if awaited.rounds and (requests := awaited.rounds.requests()):
                         raise InputRequired(requests, self._awaited.keep(awaited))
@@ -230,16 +227,16 @@ class ToolHandlers:
         task = await controllable_task(self._gen, request.resume)
         if self._gen.agents.find(request.agent).name != task.agent:
             raise UserMistake(f"Task {task.id} belongs to {task.agent}; set subagent_type to that.")
-        return await self._gen.work.resume(task.id, request)
+        return await self._gen.start_resume(task.id, request)
 
     async def _wait(self, given: Struct) -> None:
         """Wait for a task to finish, as long as the client wants, and report its progress."""
-        task = await self._gen.watch.task((await visible_task(self._gen, _text(given, "task_id"))).id)
+        task = await self._gen.history.current((await visible_task(self._gen, _text(given, "task_id"))).id)
         wanted: int = getattr(given, "limit", 0)
         seconds = min(max(wanted, 0), LONGEST_MS) / 1000 if getattr(given, "block", True) else 0.0
         if seconds and task.terms.background and not task.status.ended:
             async with self._progress(task):
-                await self._gen.watch.ended(task.id, seconds)
+                await self._gen.history.ended(task.id, seconds)
 
     async def _send(self, given: Struct, elicitor: Elicitor | None) -> ToolReply:
         message = _text(given, "message")
@@ -248,11 +245,12 @@ class ToolHandlers:
         task = await controllable_task(self._gen, _text(given, "task_id"))
         token = ELICITOR.set(elicitor)
         try:
-            now, woken = await self._gen.work.send(task.id, message, here=True)
+            sent = await self._gen.send(task.id, message, here=True)
         finally:
             ELICITOR.reset(token)
+        now = await self._gen.history.current(task.id)
         who = f"{now.agent} (task {now.id})"
-        if not woken:
+        if not sent.resumed:
             return ToolReply(f"{who} will read the message before its next reply.", task=now)
         ask = f'TaskOutput(task_id="{now.id}")'
         text = f"{who} had finished; it continues in the background with your message. For its result: {ask}."

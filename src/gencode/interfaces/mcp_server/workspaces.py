@@ -9,9 +9,9 @@ from urllib.parse import unquote, urlsplit
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
-from gencode.core.reasons import EndReason, StopCause
 from gencode.core.rules import Action, Mode, Policy, Rule, parse_mode
-from gencode.core.visible import exact_line
+from gencode.core.status import EndReason, StopCause
+from gencode.core.text import exact_line
 from gencode.permissions.paths import PATH_TOOLS
 from gencode.settings import load
 
@@ -36,7 +36,7 @@ class ClientWorkspaces:
     async def open(self) -> GenCode:
         """Open the folder of the server: mistakes in the settings are reported at once."""
         gen = await self.at(self.base)
-        self._policy = gen.root.policy
+        self._policy = gen.policy
         return gen
 
     async def at(self, folder: Path) -> GenCode:
@@ -70,7 +70,7 @@ class ClientWorkspaces:
     async def close(self) -> None:
         """Stop all running tasks, and close every workspace."""
         for gen in self.all_open():
-            gen.supervisor.stop.stop(CLIENT_GONE)
+            gen.running.stop(CLIENT_GONE)
         closing = list(self._open.values())
         self._open.clear()
         await asyncio.gather(*(each.close() for each in closing))

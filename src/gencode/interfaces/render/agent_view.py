@@ -30,10 +30,9 @@ from gencode.core.events import (
 from gencode.core.ids import SHELL, moment
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from gencode.core.outcome import title_of, titled
-from gencode.core.receipts import handed_over
 from gencode.core.status import Status
-from gencode.core.task import RefusedToolCall, Task, with_refusal
-from gencode.core.visible import visible_line
+from gencode.core.task import RefusedToolCall, Task, handed_over, with_refusal
+from gencode.core.text import visible_line
 from gencode.interfaces.render.number_format import BudgetBar, bars, money, seconds, tokens
 
 STEP_ROOM = 200

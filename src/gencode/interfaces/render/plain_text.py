@@ -9,8 +9,8 @@ from typing import TextIO
 
 from gencode.core.events import CommandEnded, Event, ProgressMade, TaskCreated, TaskEnded, TaskStalled
 from gencode.core.outcome import as_json
-from gencode.core.visible import safe_json, visible, visible_line
-from gencode.core.wire import wire_line
+from gencode.core.subsession_events import wire_line
+from gencode.core.text import safe_json, visible, visible_line
 from gencode.interfaces.render.agent_view import AgentView, View, fold
 from gencode.interfaces.render.number_format import seconds, turns
 from gencode.interfaces.render.stdout_guard import answers

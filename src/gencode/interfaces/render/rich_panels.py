@@ -16,7 +16,7 @@ from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
 from gencode.core.spec import same_name
 from gencode.core.status import Status
-from gencode.core.visible import visible, visible_line
+from gencode.core.text import visible, visible_line
 from gencode.interfaces.render.agent_view import AgentView, View, fold
 from gencode.interfaces.render.number_format import seconds
 from gencode.interfaces.render.plain_text import bare_terminal, command_end, ending, noted, receipt_lines

@@ -32,11 +32,10 @@ from gencode.core.events import (
     TranscriptCompacted,
 )
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
-from gencode.core.receipts import receipt
 from gencode.core.rules import Action
 from gencode.core.status import Status
-from gencode.core.task import Task
-from gencode.core.visible import visible, visible_line
+from gencode.core.task import Task, receipt
+from gencode.core.text import visible, visible_line
 from gencode.interfaces.render.agent_view import CUT_SHORT, AgentView, View, name_of, seen, unanswered_after
 from gencode.tasks.delivery import as_sent, undelivered
 

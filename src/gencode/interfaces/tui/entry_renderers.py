@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
-from gencode.core.visible import visible, visible_line
+from gencode.core.text import visible, visible_line
 from gencode.interfaces.render.transcript import Call, Remark, Reply, SentMessage, Thought, diff_of, kind_of
 
 RESULT_LINES = 200

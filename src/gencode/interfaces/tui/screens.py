@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from gencode.core.events import Event
 from gencode.core.ids import stamp
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.chat_session import ANSWER_THERE
 from gencode.interfaces.chat.info_pages import MODES
 from gencode.interfaces.render.agent_view import AgentView, View, busy, figures, path, spent, state

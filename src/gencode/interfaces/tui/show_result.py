@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual.app import SuspendNotSupported
 
 from gencode.core.errors import UserMistake
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.chat.slash_commands import Confirm, Deed, Page, Show, Word
@@ -81,7 +81,7 @@ async def _shown(app: "TerminalApp", talk: Talk, deed: Show) -> None:
 
 async def _pick_session(app: "TerminalApp", talk: Talk) -> None:
     query = TaskQuery(cwd=str(talk.gen.workspace.cwd), conversations=True)
-    found = sorted(await talk.gen.store.tasks(query), key=lambda task: task.touched_at, reverse=True)
+    found = sorted(await talk.gen.history.tasks(query), key=lambda task: task.touched_at, reverse=True)
     if not found:
         raise UserMistake("There is no earlier conversation in this folder.")
     lines = [

@@ -8,7 +8,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from gencode.core.status import Status
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.task_controls import VERBS
 from gencode.interfaces.render.agent_view import SIGNS, AgentRow, View, rows, state
 from gencode.interfaces.render.number_format import bar_text, money, seconds, tokens

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gencode.agent import output_file
-from gencode.agent.output_file import TaskOutputFile, is_whole, rewrite
+from gencode.agent import output_files
+from gencode.agent.output_files import TaskOutputFile, is_whole, rewrite
 from gencode.core.events import (
     CallDecided,
     DurableFact,
@@ -18,9 +18,8 @@ from gencode.core.events import (
     TaskStarted,
 )
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, UserMessage
-from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, Decision
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import Task, replay
 
 FULL = Path("/dev/full")
@@ -156,7 +155,7 @@ def test_a_task_that_comes_to_the_background_later_says_where_its_beginning_is(t
 def test_a_long_life_is_cut_and_its_result_is_there_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output_file, "MOST_STEPS", 1_000)
+    monkeypatch.setattr(output_files, "MOST_STEPS", 1_000)
     steps = [MessageAdded(AssistantMessage(f"Step {number} of many. " * 10)) for number in range(100)]
     events = journal(*LIFE[:3], *steps, LIFE[-1])
     path = grown(tmp_path / "a.md", events).path

@@ -4,9 +4,8 @@ import pytest
 
 from gencode.core.events import AnyFact, Event, MessageAdded, TaskCreated, TaskEnded, TaskStarted, TextArrived
 from gencode.core.messages import UserMessage
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
-from gencode.core.wire import wire
+from gencode.core.status import EndReason, Status
+from gencode.core.subsession_events import wire
 
 AT = "2026-11-15T02:32:00.123456Z"
 HEAD = {"task": "c0ffee00", "seq": 4, "at": AT}

@@ -1,31 +1,56 @@
-"""Everything one run of the loop needs, and how a run ends."""
+"""What one run of the loop is given, and how it ended."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from gencode.agent.call_cost import TokenEstimator
+from gencode.agent.call_budget import TokenEstimator
 from gencode.agent.gate import Gate
-from gencode.agent.limits import RunLimits
 from gencode.agent.models import Model
 from gencode.agent.ports import Delegate, Inbox
 from gencode.agent.toolbox import Toolbox, no_shells
+from gencode.core.budget import Price
 from gencode.core.changes import Changes
-from gencode.core.prices import Price
-from gencode.core.reasons import EndReason
 from gencode.core.spec import Workspace
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.files.file_versions import SeenFiles
 
 if TYPE_CHECKING:
+    from gencode.agent.call_budget import CallBudget
     from gencode.agent.hooks import Hooks
-    from gencode.agent.payer import CallBudget
     from gencode.agent.work_queue import Slot
     from gencode.sandbox.shells import Shells
 
+
 USUAL_CONTEXT = 128_000
 """So many tokens a model is taken to hold when nobody knows better."""
+
+
+GRACE = (
+    "You have used {turns} of {turns} turns of this task and no tool can be called any more. "
+    "Answer now with what you have found, and say what is still open."
+)
+
+
+class RunLimits(Struct, frozen=True, gc=False):
+    """Bounds of one run; None means none."""
+
+    turns: int | None = None
+    commands: float | None = None
+    """So long it waits for its background commands when it has answered; None: as the settings say."""
+
+    def reached(self, turns: int) -> bool:
+        """Whether no further ordinary turn may start after this many."""
+        return self.turns is not None and turns >= self.turns
+
+    def last_word(self) -> str:
+        """What the agent is told before its one turn without tools."""
+        return GRACE.format(turns=self.turns)
+
+    def reached_words(self) -> str:
+        """Why the run ended when no further turn might start."""
+        return f"the limit of {self.turns} {'turn' if self.turns == 1 else 'turns'} was reached"
 
 
 class RunSetup(Struct, frozen=True, eq=False):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
-from gencode.files.openers import (
+from gencode.files.safe_files import (
     MOST_NEW_FOLDERS,
     FileIdentity,
     PathMissing,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.agent.call_cost import (
+from gencode.agent.call_budget import (
     HIDDEN,
     LARGEST_PICTURE,
     LONG_REPLY,
@@ -18,7 +18,7 @@ from gencode.agent.call_cost import (
     weight,
 )
 from gencode.agent.ports import Request
-from gencode.core.budget import Budget
+from gencode.core.budget import Budget, Price
 from gencode.core.messages import (
     AssistantMessage,
     Image,
@@ -28,7 +28,6 @@ from gencode.core.messages import (
     Usage,
     UserMessage,
 )
-from gencode.core.prices import Price
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "60"))
 MODEL = "vendor/model-2"

@@ -1,4 +1,4 @@
-"""runtime: when something is due: cron expressions, intervals and single moments, in a zone. Only sums.
+"""When a job is due: cron expressions, intervals and single moments, in a time zone.
 
 A cron expression goes by the clock on the wall. Where clocks are put forward, a time that is left out comes
 at the first minute after the gap; where they are put back, a time that comes twice counts once, the first.
@@ -6,10 +6,15 @@ Only expressions whose minute or hour begins with `*` follow the wall minute by 
 no gap.
 """
 
+import os
 import re
-from collections.abc import Iterable, Iterator
+import struct
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from io import BytesIO
 from itertools import islice, takewhile
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
@@ -298,3 +303,77 @@ def _number(text: str, field: CronField) -> int:
     if not text.isdecimal() or not field.least <= int(text) <= field.most:
         raise UserMistake(f"{text!r} is no {field.name}; it goes from {field.least} to {field.most}.")
     return int(text)
+
+
+LOCAL = "localtime"
+LONGEST_ZONE = 100
+_MACHINES = Path("/etc/localtime")
+_DATABASE = "zoneinfo/"
+_RULE = re.compile(r"(?:[A-Za-z]{3,}|<[A-Za-z0-9+-]{3,}>)[+-]?[0-9]")
+
+
+@lru_cache(64)
+def zone_of(name: str) -> ZoneInfo:
+    """The zone of a name; UserMistake when there is none."""
+    if name == LOCAL:
+        return _machines()
+    if len(name) <= LONGEST_ZONE and name.isascii() and name.isprintable():
+        try:
+            # A folder of the zone database raises an OSError, an unknown name a KeyError.
+            return ZoneInfo(name)
+        except (KeyError, ValueError, OSError):
+            if rule := "UTC0" if name in ("UTC", "Etc/UTC") else _RULE.match(name) and name:
+                return _by_rule(rule, name)
+    raise _unknown(name)
+
+
+def users_zone(environ: Mapping[str, str] | None = None) -> str:
+    """The name of the user's zone: that of `TZ`, else that of the machine."""
+    wanted = (os.environ if environ is None else environ).get("TZ", "").strip().removeprefix(":")
+    if wanted:
+        zone_of(wanted)
+        return wanted
+    try:
+        place = str(_MACHINES.resolve(strict=True))
+    except OSError:
+        return "UTC"
+    _, found, name = place.rpartition(_DATABASE)
+    try:
+        return zone_of(name).key if found else LOCAL
+    except UserMistake:
+        return LOCAL
+
+
+def told(moment: datetime, zone: ZoneInfo) -> str:
+    """A moment as a person in that zone reads it, with the zone."""
+    there = moment.astimezone(zone)
+    return f"{there:%Y-%m-%d %H:%M} {there.tzname() or zone.key}"
+
+
+def _machines() -> ZoneInfo:
+    try:
+        with _MACHINES.open("rb") as file:
+            return ZoneInfo.from_file(file, key=LOCAL)
+    except (OSError, ValueError):
+        return _by_rule("UTC0", "UTC")
+
+
+def _by_rule(rule: str, name: str) -> ZoneInfo:
+    try:
+        zone = ZoneInfo.from_file(_file_of(rule), key=name)
+        datetime(2026, 7, 1, tzinfo=UTC).astimezone(zone)
+    except (ValueError, OverflowError):
+        raise _unknown(rule) from None
+    return zone
+
+
+def _file_of(rule: str) -> BytesIO:
+    """A file of the zone database in which nothing stands but a rule for all times."""
+    head = b"TZif2" + bytes(15)
+    counts = struct.pack(">6l", 0, 0, 0, 0, 1, 4)
+    body = struct.pack(">lbb", 0, 0, 0) + b"UTC\0"
+    return BytesIO((head + counts + body) * 2 + b"\n" + rule.encode("ascii") + b"\n")
+
+
+def _unknown(name: str) -> UserMistake:
+    return UserMistake(f"There is no time zone {name[:LONGEST_ZONE]!r}; name one such as Europe/Zurich.")

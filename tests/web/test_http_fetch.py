@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gencode.core.errors import Denied, ToolError
 from gencode.permissions.urls import Hop, Target, UrlRefused, is_public
-from gencode.web.client import INTERNET, WebLimits, WebRequest, WebResponse, fetch
+from gencode.web.http_fetch import INTERNET, WebLimits, WebRequest, WebResponse, fetch
 from tests.workspaces.village import Village, Visit, fetched, page, redirect, trouble, village_in
 
 BRIEF = WebLimits(seconds=1.0)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from gencode.core.address import Address, parse_address
+from gencode.channels.address import Address, parse_address
 from gencode.core.events import PassingFact, ProgressMade
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gencode.channels.outbox import Outbox
     from gencode.core.rules import Policy
     from gencode.journal.store import Store
-    from gencode.schedule.appointments import JobCalendar
+    from gencode.schedule.scheduled_jobs import JobCalendar
 
 HERE = "cli"
 """The channel of a conversation that came through no other."""
@@ -68,7 +68,7 @@ class Messaging:
     @cached_property
     def calendar(self) -> "JobCalendar":
         """What is planned for this folder."""
-        from gencode.schedule.appointments import JobCalendar, JobContext
+        from gencode.schedule.scheduled_jobs import JobCalendar, JobContext
 
         around = self._around
         site = JobContext(

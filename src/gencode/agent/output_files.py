@@ -1,16 +1,21 @@
-"""Runtime room: the output file of a background task, which grows while it runs and ends whole.
+"""Files with output: one that follows a background task, and results too long for a transcript.
 
-The journal is the truth. A file is written after it, one append for every commit, and can be written anew
-from it at any time. What cannot be written never stops the task.
+The journal is the truth. The file of a task is written after it, one append for every commit, and can be
+written anew from it at any time. What cannot be written never stops the task. Long results lie beside the
+other outputs of their task, are its owner's alone, and are deleted with the task; an agent reads and searches
+them like any other file.
 """
 
 import logging
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from gencode.core.events import AnyFact, Event, MessageAdded, TaskCreated, TaskEnded, TaskQueued, TaskStarted
+from gencode.core.ids import new_id
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -192,3 +197,55 @@ def _end(event: Event, ended: TaskEnded) -> str:
 
 def _last_line(task: str, status: Status, at: str) -> str:
     return f"[task {task} ended as {status} at {at}]\n"
+
+
+LARGEST_RESULT = 10_000_000
+"""So many characters of a result are kept."""
+LONGEST_RESULT_LINE = 2_000
+"""Longer lines are broken, because who reads or searches a file is shown only the beginning of one."""
+LINE_PIECE = 500
+MOST_RESULTS = 1_000
+
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def keep_result(folder: Path, text: str) -> Path:
+    """Write a result to a new file, as a whole or not at all; OSError when that cannot be done. It blocks."""
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    name = f"result_{new_id()}.txt"
+    draft = folder / f".{name}"
+    handle = os.open(draft, _NEW_FILE, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(_broken(text[:LARGEST_RESULT]).encode("utf-8", "replace"))
+        draft.rename(folder / name)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink()
+        raise
+    return folder / name
+
+
+def result_place(file: Path, size: int) -> str:
+    """How a transcript says where a result is that was cut."""
+    what = "all of it is" if size <= LARGEST_RESULT else f"the first {LARGEST_RESULT:,} are"
+    return f"; {what} in {file} (page it with Read, search it with Grep)"
+
+
+def result_files(folder: Path) -> Iterator[Path]:
+    """The outputs of a task that its agent may read again when it goes on."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        names = (each.name for each in entries if not each.name.startswith("."))
+        yield from [folder / name for name in islice(names, MOST_RESULTS)]
+
+
+def _broken(text: str) -> str:
+    """`text` without a line that is longer than anybody is shown."""
+    if "\n" in text and max(map(len, text.split("\n"))) <= LONGEST_RESULT_LINE:
+        return text
+    return re.sub(rf"[^\n]{{{LONGEST_RESULT_LINE + 1},}}", lambda long: _pieces(long[0]), text)
+
+
+def _pieces(line: str) -> str:
+    return "\n".join(line[at : at + LINE_PIECE] for at in range(0, len(line), LINE_PIECE))

@@ -6,14 +6,13 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from gencode.channels.address import parse_address
 from gencode.channels.outbox import OutgoingMessage
-from gencode.core.address import parse_address
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.ids import clean_id, moment, stamp
 from gencode.core.rules import Policy
 from gencode.core.text import one_line
-from gencode.schedule.cron import next_time, parse_schedule
-from gencode.schedule.time_zones import told, users_zone, zone_of
+from gencode.schedule.recurrence import next_time, parse_schedule, told, users_zone, zone_of
 
 MOST = 200
 """So many appointments there are at most, of all folders together."""

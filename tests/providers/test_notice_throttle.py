@@ -2,7 +2,7 @@
 
 import asyncio
 
-from gencode.agent.news import NoticeThrottle
+from gencode.providers.request_queue import NoticeThrottle
 
 
 async def test_what_is_said_again_and_again_is_news_only_after_a_while() -> None:

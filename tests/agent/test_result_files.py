@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gencode import GenCode
-from gencode.agent.artifacts import LARGEST, files_in, keep, where
+from gencode.agent.output_files import LARGEST_RESULT, keep_result, result_files, result_place
 from gencode.agent.toolbox import ToolContext, tool
 from gencode.core.messages import Message, ToolMessage, ToolResult
 from gencode.core.task import transcript_of
@@ -117,22 +117,22 @@ async def test_a_command_keeps_its_own_file_and_the_end_of_its_output(tmp_path: 
 
 def test_very_long_lines_are_broken_and_nothing_else_is(tmp_path: Path) -> None:
     text = "short\n" + "a" * 5_000 + "\nend"
-    lines = keep(tmp_path / "t", text).read_text().split("\n")
+    lines = keep_result(tmp_path / "t", text).read_text().split("\n")
     assert (lines[0], lines[-1], {len(line) for line in lines[1:-1]}) == ("short", "end", {500})
     assert "".join(lines) == text.replace("\n", "")
 
 
 def test_a_result_beyond_all_bounds_is_kept_as_far_as_the_bound(tmp_path: Path) -> None:
-    file = keep(tmp_path / "t", "ab\n" * (LARGEST // 2))
-    assert file.stat().st_size == LARGEST
-    assert where(file, LARGEST + 1) == (
+    file = keep_result(tmp_path / "t", "ab\n" * (LARGEST_RESULT // 2))
+    assert file.stat().st_size == LARGEST_RESULT
+    assert result_place(file, LARGEST_RESULT + 1) == (
         f"; the first 10,000,000 are in {file} (page it with Read, search it with Grep)"
     )
 
 
 def test_halves_of_characters_and_a_folder_that_is_a_link_do_no_harm(tmp_path: Path) -> None:
-    assert keep(tmp_path / "t", "x\ud800y").read_text() == "x?y"
-    assert [each.name for each in files_in(tmp_path / "t")] == [
+    assert keep_result(tmp_path / "t", "x\ud800y").read_text() == "x?y"
+    assert [each.name for each in result_files(tmp_path / "t")] == [
         each.name for each in (tmp_path / "t").iterdir()
     ]
-    assert list(files_in(tmp_path / "none")) == []
+    assert list(result_files(tmp_path / "none")) == []

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode.core.errors import UserMistake
-from gencode.schedule.cron import (
+from gencode.schedule.recurrence import (
     Cron,
     Every,
     Once,
@@ -20,8 +20,8 @@ from gencode.schedule.cron import (
     next_time,
     parse_schedule,
     read_schedule,
+    zone_of,
 )
-from gencode.schedule.time_zones import zone_of
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "60"))
 NOW = datetime(2026, 3, 10, 12, 0, 30, tzinfo=UTC)
