@@ -159,7 +159,7 @@ def test_after_a_crash_the_agent_hears_that_it_is_gone_once(tmp_path: Path) -> N
     shown = gen("sessions", "show", session, "--json", cwd=tmp_path).json
     told = [each for each in shown["transcript"] if each.get("commands")]
     assert len(told) == 1
-    assert told[0]["commands"][0]["exit"] is None and "is gone" in told[0]["text"]
+    assert told[0]["commands"][0]["exit"] is None and "was lost" in told[0]["text"]
 
 
 def test_gen_p_waits_for_what_a_stopped_agent_had_sent(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ async def test_a_fork_in_the_middle_of_calls_answers_them(tmp_path: Path) -> Non
         forked = await gen.fork(first.agent_id, "again", at=asked)
         told = await said(gen, forked.agent_id)
     assert forked.status is Status.COMPLETED
-    assert "this is a copy" in results(told)[0]
+    assert "this fork begins" in results(told)[0]
 
 
 @pytest.mark.parametrize("at", [0, 999])

@@ -42,7 +42,7 @@ async def test_what_is_due_runs_in_a_new_conversation_and_then_at_its_next_time(
     assert (job.runs, job.missed, job.last_task, job.last_status) == (1, 0, session.id, "completed")
     assert (other.runs, office.told) == (
         0,
-        [f"[The scheduled job {job.id} (look around)] ended as completed.\nDone."],
+        [f"[The scheduled job {job.id} (look around)] has finished.\nDone."],
     )
     assert (await office.due(), len(await office.conversations())) == ([], 1)
 
@@ -92,7 +92,7 @@ async def test_what_came_of_it_is_sent_to_its_address(tmp_path: Path) -> None:
     await office.due()
     (message,) = await office.store.tray.outgoing()
     assert (message.to, message.sender) == (Address("wire", "me"), "0a0a0a0a")
-    assert message.text == f"[The scheduled job {job.id} (the look)] ended as completed.\nDone."
+    assert message.text == f"[The scheduled job {job.id} (the look)] has finished.\nDone."
 
 
 async def test_a_single_moment_is_gone_after_it_went_well_and_stays_when_it_did_not(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ async def test_missed_runs_are_reported_once_and_not_run(tmp_path: Path) -> None
     assert await office.due() == await office.due() == []
     said = (
         f"[The scheduled job {job.id} (look around)]: 4 runs since 2026-03-07 11:30 UTC were missed, because "
-        "nobody was there to do them."
+        "GenCode was not running."
     )
     ((left,), sent) = await office.now(), [each.text for each in await office.store.tray.outgoing()]
     assert (office.told, sent, await office.conversations()) == ([said], [said], [])

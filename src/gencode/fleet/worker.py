@@ -294,8 +294,8 @@ class Worker:
             try:
                 gen = await room.gen()
                 if lodged is not None:
-                    gen.workplaces.prepared[task] = lodged
-                    lodged.owner = gen.supervisor.owner
+                    gen.workplaces.prepare(task, lodged)
+                    lodged.run_by(gen.supervisor.owner)
                     room.lodge(lodged)
                 yield gen
             finally:

@@ -135,6 +135,10 @@ class TaskFolders:
         self.prepared: dict[str, TaskFolder] = {}
         """Those that were prepared for tasks which are about to begin here."""
 
+    def prepare(self, task: str, folder: TaskFolder) -> None:
+        """A folder that was made for a task which is about to begin here."""
+        self.prepared[task] = folder
+
     async def create(self, workspace: Workspace, source: Task | None = None) -> TaskFolder:
         """A worktree for a new agent, called as its task will be; UserMistake where there can be none.
 
