@@ -109,7 +109,7 @@ class Delegate(Protocol):
         """Say something to a task of the same family; its outcome as it is, and when it hears that."""
         ...
 
-    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
+    async def ask_questions(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
         """Ask whoever can answer; the agent above first, then a person, and in the end nobody."""
         ...
 

@@ -183,7 +183,7 @@ class AgentDelegate:
         now = await self._delegation.reach.send(found.id, text, self._task)
         if not now.status.ended:
             return self._delegation.watch.outcome(now), "soon"
-        if not await self._delegation.store.waiting(found.id):
+        if not await self._delegation.store.unread_messages(found.id):
             return self._delegation.watch.outcome(now), "heard"
         own = found.parent == self._caller.task
         wake = self.wake if own else await self._wake_sibling(now)
@@ -194,7 +194,7 @@ class AgentDelegate:
         except UserMistake as refused:
             await self._starter.settled(found.id)  # somebody else may be waking it at this moment
             now = await self._delegation.watch.task(found.id)
-            if now.status.ended and await self._delegation.store.waiting(found.id):
+            if now.status.ended and await self._delegation.store.unread_messages(found.id):
                 if isinstance(refused, MessageKept):
                     raise
                 raise MessageKept(
@@ -220,12 +220,12 @@ class AgentDelegate:
         if not (beside and await self._delegation.reach.may_be_woken(found)):
             return None
         sender = self._delegation.supervisor.local(found.parent or "")
-        if sender is not None and not sender.over and isinstance(sender.seat.delegate, AgentDelegate):
-            return sender.seat.delegate.wake
+        if sender is not None and not sender.over and isinstance(sender.setup.delegate, AgentDelegate):
+            return sender.setup.delegate.wake
         above = await self._delegation.watch.task(found.parent or "")
         return self._delegation.wake if above.status.ended else None
 
-    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
+    async def ask_questions(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
         """Ask whoever can answer; the agent above first, then a person, and in the end nobody."""
         return await self._delegation.questions.ask(self._caller, self._inbox, inquiries, call)
 

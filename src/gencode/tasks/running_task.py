@@ -177,7 +177,7 @@ class LocalTask(RunningTask):
 
     def __init__(
         self,
-        seat: RunSetup,
+        setup: RunSetup,
         transcript: list[Message],
         record: Recorder,
         stop: Stop,
@@ -195,7 +195,7 @@ class LocalTask(RunningTask):
         result rests on, where that is written down so that it may be given again.
         """
         super().__init__(stop, liveness, limits)
-        self.seat = seat
+        self.setup = setup
         self.transcript = transcript
         self.record = record
         self.workplace = workplace
@@ -226,7 +226,7 @@ class LocalTask(RunningTask):
     @property
     def at_work(self) -> bool:
         """Whether it works in this process, or waits for its turn to."""
-        slot = self.seat.slot
+        slot = self.setup.slot
         return slot is None or slot.held or slot.waits
 
     @property
@@ -256,8 +256,8 @@ class LocalTask(RunningTask):
         """Take it off the stop tree and let others work: it has ended."""
         self.turns.fall()
         super().fall()
-        if self.seat.slot is not None:
-            self.seat.slot.give_back()
+        if self.setup.slot is not None:
+            self.setup.slot.release()
 
     def change_seconds(self, budget: Budget, find: Find) -> None:
         """Limit its seconds by another budget; its earlier runs count."""

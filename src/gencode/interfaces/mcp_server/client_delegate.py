@@ -97,7 +97,7 @@ class ClientDelegate:
         """Refused: the handler sends the messages of a client."""
         raise UserMistake(NOT_FOR_CLIENTS)
 
-    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
+    async def ask_questions(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
         """Refused: a client asks its own user."""
         raise UserMistake(NOT_FOR_CLIENTS)
 
