@@ -51,6 +51,7 @@ from gencode.stores.open_store import open_store as open_store
 from gencode.stores.sqlite_schema import VERSION
 from gencode.stores.sqlite_schema import migrate as migrate
 from gencode.tasks.argument_checks import MESSAGE, TASK, checked_text
+from gencode.tasks.control import MessageKept as MessageKept
 from gencode.tasks.crash_recovery import close_task, recover_folder
 from gencode.tasks.delivery import worth_a_turn
 from gencode.tasks.explain_call import CallExplainer
@@ -71,6 +72,8 @@ from gencode.tasks.process_engine import WorkOrder as WorkOrder
 from gencode.tasks.remote_task import DetachedTask
 from gencode.tasks.running_task import LocalTask, RunningTask
 from gencode.tasks.service import Prompt
+from gencode.tasks.supervisor import CLOSING as CLOSING
+from gencode.tasks.supervisor import REPORT_SECONDS as REPORT_SECONDS
 from gencode.tasks.watch import readable_events
 from gencode.tools.catalog import TOOLS as TOOLS
 from gencode.tools.file_search import find_ripgrep as find_ripgrep

@@ -8,7 +8,7 @@ from gencode.core.messages import ToolMessage
 from gencode.core.questions import Answer, Question
 from gencode.core.task import transcript_of
 from gencode.mcp.approvals import ServerApprovals
-from gencode.mcp.definition import of_settings
+from gencode.mcp.definition import servers_from_settings
 from gencode.mcp.server import McpServer
 from gencode.mcp.server_tool import ServerToolFactory
 from gencode.mcp.servers import McpServers
@@ -91,7 +91,7 @@ async def test_a_server_all_of_whose_tools_are_denied_is_not_started(fleet: Flee
     ("manner", "said"),
     [
         ("waits for nothing that ever is", "odd is still starting"),
-        ("dies", "odd does not work: it ended (Exit code 1), and its last output was: 'no such luck'"),
+        ("dies", "odd does not work: it exited (Exit code 1), and its last output was: 'no such luck'"),
     ],
 )
 async def test_a_call_of_a_tool_whose_server_is_not_ready_is_told_why(
@@ -169,7 +169,7 @@ async def test_only_a_server_that_is_a_program_here_is_taken_to_share_the_files(
     servers = await fleet.open(odd=fleet.odd(tools=offer("one")))
     (near,) = servers.tools()
     table = {"far": {"url": "http://127.0.0.1:9/mcp"}}
-    (definition,) = of_settings(table, "settings.toml", users=True)
+    (definition,) = servers_from_settings(table, "settings.toml", users=True)
     server = McpServer(definition, fleet.folder, {}, lambda _: Commands(fleet.home / "state"))
     one = parse_tool(offer("one")[0])
     far = ServerToolFactory(ServerApprovals(fleet.home)).tool(server, one, "mcp__far__one", reads=False)
