@@ -294,8 +294,8 @@ class Worker:
             try:
                 gen = await room.gen()
                 if lodged is not None:
-                    components(gen).workplaces.prepared[task] = lodged
-                    lodged.owner = components(gen).supervisor.owner
+                    components(gen).workplaces.prepare(task, lodged)
+                    lodged.run_by(components(gen).supervisor.owner)
                     room.lodge(lodged)
                 yield gen
             finally:

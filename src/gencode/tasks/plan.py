@@ -60,7 +60,7 @@ class NewTask(Struct, frozen=True, eq=False):
 
 
 class EarlierTask(Struct, frozen=True, eq=False):
-    """A task that is resumed, with what it is told; `takes_over`: in the place of a process that died."""
+    """An earlier task that is resumed with a prompt; `takes_over`: in the place of a process that died."""
 
     task: Task
     prompt: str = ""
@@ -265,7 +265,7 @@ class TaskPlanner:
         return await self._resumed(task, request.within(spec), replace(place, depth=task.created.depth), None)
 
     async def plan_takeover(self, task: Task, handover: Handover) -> TaskPlan:
-        """A task in the place of a process that died with it; who waits for it goes on waiting."""
+        """A task in the place of a process that died with it; whoever waits for it keeps waiting."""
         background = task.terms.background or not handover.bound
         place = replace(await self.callers.for_task(task, handover.model), background=background, account="")
         request = TaskRequest("", "", max_turns=handover.max_turns, background=background)
@@ -325,7 +325,7 @@ class TaskPlanner:
     async def plan_fork(
         self, task: Task, fork: Fork, request: TaskRequest, seconds: float | None, account: str
     ) -> TaskPlan:
-        """A new task that begins with what an earlier one had said and heard, at the place of that one."""
+        """A fork of an earlier task, in the folder of that one."""
         if request.isolation == "process":
             raise UserMistake(f"A fork of task {task.id} begins in this process; leave isolation out.")
         check_prompt(request.prompt)
