@@ -154,7 +154,7 @@ async def test_what_is_planned_runs_after_a_restart_and_answers_where_it_was_ask
         Status.COMPLETED,
     )
     assert (after.runs, after.last_task, after.by, delivered) == (1, second.id, session, 1)
-    assert sent == [("+41", f"[The scheduled job {job.id} (files)] ended as completed.\nNothing new.")]
+    assert sent == [("+41", f"[The scheduled job {job.id} (files)] has finished.\nNothing new.")]
 
 
 async def test_the_origin_of_a_conversation_is_a_channel_and_a_chat(tmp_path: Path) -> None:

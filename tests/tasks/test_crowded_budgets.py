@@ -93,6 +93,5 @@ async def test_a_fork_is_refused_for_what_is_short_where_the_conversation_is_led
         gate.open.set()
         await led
     assert refused == (
-        "The budget of 2 agents of the session is spent. A bigger one lets it go on: "
-        f"gen task budget {session} spawns N."
+        f"The budget of 2 agents of the session is spent. To raise it: gen task budget {session} spawns N."
     )

@@ -124,8 +124,8 @@ async def test_a_fork_whose_process_died_before_it_began_says_what_to_do(
     assert found is not None
     assert (found.status, found.end.error) == (Status.INTERRUPTED, "the process that ran it died")
     assert words == (
-        f"Task {lost} is a fork of {tasks[0]} that was ended before it began, so it remembers nothing. "
-        f"Make another one: gen task fork {tasks[0]}"
+        f"Task {lost} is a fork of {tasks[0]} that ended before it began, so it cannot be resumed. "
+        f"Fork again: gen task fork {tasks[0]}"
     )
     assert isinstance(made, Outcome) and made.status is Status.COMPLETED
 
