@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from rich.text import Text
 from textual.strip import Strip
 
-from gencode.interfaces.tui.rich_renderer import RichRenderer
+from gencode.interfaces.tui.strip_renderer import StripRenderer
 
-PAPER = RichRenderer(dark=True)
+PAPER = StripRenderer(dark=True)
 PIECES = st.tuples(st.text("ab ·日ü●", max_size=12), st.sampled_from(["", "busy", "faint", "bold"]))
 
 

@@ -4,7 +4,7 @@ from gencode.core.events import CallDecided, Event, MessageAdded
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
 from gencode.core.rules import Action, Decision
 from gencode.interfaces.render.transcript import MOST_KEPT, retold
-from gencode.interfaces.tui.rich_renderer import RichRenderer
+from gencode.interfaces.tui.strip_renderer import StripRenderer
 from gencode.interfaces.tui.transcript_view import BlockRenderer, group_blocks
 
 
@@ -22,7 +22,7 @@ def sends(count: int, prefix: str = "c") -> MessageAdded:
 
 def drawn(*facts: MessageAdded | CallDecided) -> list[str]:
     found = group_blocks(retold("m", [event(number, fact) for number, fact in enumerate(facts, start=1)]))
-    drawing = BlockRenderer(RichRenderer(dark=True))
+    drawing = BlockRenderer(StripRenderer(dark=True))
     for block in found:
         drawing.render(block, 80, {}, "2026-01-01T00:00:00Z", opened=False)
     return ["\n".join(strip.text for strip in block.strips) for block in found]

@@ -1,6 +1,5 @@
 """Panels of agents: launch, status side by side, and result."""
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -174,7 +173,7 @@ def drop_unit(text: str, room: int) -> str:
     """Figures without the words that can be missed, where there is no room for them."""
     if cell_len(text) > room:
         text = text.replace(" tokens", "")
-    return text if cell_len(text) <= room else re.sub(r" turns?\b", "t", text)
+    return text if cell_len(text) <= room else text.replace(" turns", "t").replace(" turn", "t")
 
 
 def _cut(parts: StyledLine, width: int) -> Iterator[tuple[str, str]]:

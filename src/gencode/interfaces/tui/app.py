@@ -44,7 +44,7 @@ from gencode.interfaces.render.transcript import Transcript
 from gencode.interfaces.tui.dialogs import ConfirmScreen, Dialog, PageScreen, PickScreen, QuitScreen
 from gencode.interfaces.tui.keyboard import GuardedInputApp
 from gencode.interfaces.tui.question_dialogs import DialogAsker
-from gencode.interfaces.tui.rich_renderer import NO_COLOURS, RichRenderer
+from gencode.interfaces.tui.strip_renderer import NO_COLOURS, StripRenderer
 from gencode.interfaces.tui.screens import AgentScreen, ConversationScreen, TranscriptScreen
 from gencode.interfaces.tui.show_result import show_result
 from gencode.interfaces.tui.terminal_driver import TerminalDriver
@@ -139,7 +139,7 @@ class TerminalApp(GuardedInputApp):
         self._companion = beside
         self.folder = short_path(folder)
         self.history = history or PromptHistory()
-        self.renderer = RichRenderer(dark=dark)
+        self.renderer = StripRenderer(dark=dark)
         self.theme = "textual-dark" if dark else "textual-light"
         audience = Audience(follows=self._current_session)
         self.desk = QuestionDesk(
@@ -389,7 +389,7 @@ class TerminalApp(GuardedInputApp):
         """Colours for a dark or a light terminal; without a name the other ones."""
         dark = name == "dark" if name else self.theme != "textual-dark"
         self.theme = "textual-dark" if dark else "textual-light"
-        self.renderer = RichRenderer(dark=dark)
+        self.renderer = StripRenderer(dark=dark)
         for screen in self.screen_stack:
             if isinstance(screen, TranscriptScreen):
                 screen.use(self.renderer)

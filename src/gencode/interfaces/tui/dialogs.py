@@ -17,10 +17,10 @@ from textual.widgets.option_list import Option
 from gencode.core.text import visible, visible_line
 from gencode.interfaces.render.text_layout import folded
 from gencode.interfaces.tui.error_boundary import ErrorBoundary
-from gencode.interfaces.tui.rich_renderer import RichRenderer
+from gencode.interfaces.tui.strip_renderer import StripRenderer
 
 Result = TypeVar("Result")
-_RENDERER = RichRenderer(dark=True)
+_RENDERER = StripRenderer(dark=True)
 FRAME_LINES = 2
 """So many lines the frame around a dialog takes."""
 HEIGHT_SHARE = 0.96
@@ -31,7 +31,7 @@ MIN_LINES = 3
 class RenderedText(Static):
     """A rendered text or diff, as wide as there is room."""
 
-    def __init__(self, drawn: RenderableType, renderer: RichRenderer, *, classes: str = "") -> None:
+    def __init__(self, drawn: RenderableType, renderer: StripRenderer, *, classes: str = "") -> None:
         super().__init__(classes=classes)
         self._drawn = drawn
         self._renderer = renderer

@@ -25,7 +25,7 @@ from gencode.interfaces.chat.question_text import outcome_text, question_outcome
 from gencode.interfaces.tui.dialogs import Dialog, RenderedText, ScrollHint, fit_height, scroll_by_page_keys
 from gencode.interfaces.tui.entry_renderers import diff_lines
 from gencode.interfaces.tui.keyboard import GuardedDialog
-from gencode.interfaces.tui.rich_renderer import RichRenderer
+from gencode.interfaces.tui.strip_renderer import StripRenderer
 
 if TYPE_CHECKING:
     from gencode.interfaces.tui.app import TerminalApp
@@ -58,7 +58,7 @@ class QuestionScreen(GuardedDialog[Answer]):
     esc_effect: ClassVar[str] = "Esc to decline"
 
     def __init__(
-        self, question: Question, renderer: RichRenderer, waiting: Callable[[], int] = no_others
+        self, question: Question, renderer: StripRenderer, waiting: Callable[[], int] = no_others
     ) -> None:
         super().__init__()
         self.question = question
@@ -152,7 +152,7 @@ class ApprovalScreen(QuestionScreen):
     """Who wants to do exactly what, and which rule asked; one key answers."""
 
     def __init__(
-        self, question: Question, renderer: RichRenderer, waiting: Callable[[], int] = no_others
+        self, question: Question, renderer: StripRenderer, waiting: Callable[[], int] = no_others
     ) -> None:
         super().__init__(question, renderer, waiting)
         self._choices = [
@@ -222,7 +222,7 @@ class InquiryScreen(QuestionScreen):
     esc_effect = "Esc to skip"
 
     def __init__(
-        self, question: Question, renderer: RichRenderer, waiting: Callable[[], int] = no_others
+        self, question: Question, renderer: StripRenderer, waiting: Callable[[], int] = no_others
     ) -> None:
         self.extend_deadline: Callable[[Question], Question] = lambda asked: asked
         """Tells that somebody is at an answer; the question as it then stands."""

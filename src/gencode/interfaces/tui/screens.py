@@ -25,7 +25,7 @@ from gencode.interfaces.tui.agent_panels import agent_line
 from gencode.interfaces.tui.composer import Composer
 from gencode.interfaces.tui.error_boundary import ErrorBoundary
 from gencode.interfaces.tui.question_dialogs import dialog_keys_line
-from gencode.interfaces.tui.rich_renderer import RichRenderer
+from gencode.interfaces.tui.strip_renderer import StripRenderer
 from gencode.interfaces.tui.show_result import confirm_background
 from gencode.interfaces.tui.transcript_view import TranscriptView
 from gencode.interfaces.tui.tree import TreePanel
@@ -54,12 +54,12 @@ class StatusBar(Widget):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._renderer = RichRenderer(dark=True)
+        self._renderer = StripRenderer(dark=True)
         self._lines: Sequence[Text] = ()
         self._style: Style | None = None
         self.display = False
 
-    def use(self, renderer: RichRenderer) -> None:
+    def use(self, renderer: StripRenderer) -> None:
         """Draw in other colours."""
         self._renderer = renderer
         self._style = None
@@ -139,7 +139,7 @@ class TranscriptScreen(ErrorBoundary, Screen[None]):
         """Lines that are broken for the width are broken anew."""
         self.dirty = True
 
-    def use(self, renderer: RichRenderer) -> None:
+    def use(self, renderer: StripRenderer) -> None:
         """Draw everything in other colours."""
         for part in (self.transcript_view, self.title_bar, self.activity_bar, self.status_bar):
             part.use(renderer)
@@ -274,7 +274,7 @@ class ConversationScreen(TranscriptScreen):
             self.agent_tree.display = False
             yield self.agent_tree
 
-    def use(self, renderer: RichRenderer) -> None:
+    def use(self, renderer: StripRenderer) -> None:
         """Draw everything in other colours."""
         super().use(renderer)
         self.agent_tree.use(renderer)

@@ -34,7 +34,7 @@ from gencode.interfaces.render.transcript import (
 )
 from gencode.interfaces.tui import agent_panels, entry_renderers
 from gencode.interfaces.tui.error_boundary import ErrorBoundary
-from gencode.interfaces.tui.rich_renderer import RichRenderer
+from gencode.interfaces.tui.strip_renderer import StripRenderer
 
 RENDERED_SCREENS = 3
 """So many screens are drawn at the end of a transcript."""
@@ -104,7 +104,7 @@ def _same_launch(first: Call, size: int, entry: Entry) -> bool:
 class BlockRenderer:
     """Renders blocks, each only when its mark has changed."""
 
-    def __init__(self, renderer: RichRenderer) -> None:
+    def __init__(self, renderer: StripRenderer) -> None:
         self.renderer = renderer
         self._pieces: dict[str, Sequence[Strip]] = {}
         self._parts: dict[str, Sequence[Strip]] = {}
@@ -288,7 +288,7 @@ class TranscriptView(ErrorBoundary, ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._block_renderer = BlockRenderer(RichRenderer(dark=True))
+        self._block_renderer = BlockRenderer(StripRenderer(dark=True))
         self._transcript = EMPTY_TRANSCRIPT
         self._agents: Agents = {}
         self._queued: Sequence[str] = ()
@@ -316,7 +316,7 @@ class TranscriptView(ErrorBoundary, ScrollView, can_focus=True):
     def _current(self) -> RenderedLines:
         return self._rendered or NO_LINES
 
-    def use(self, renderer: RichRenderer) -> None:
+    def use(self, renderer: StripRenderer) -> None:
         """Draw everything in other colours."""
         self._block_renderer = BlockRenderer(renderer)
         self.redraw()

@@ -14,7 +14,7 @@ from gencode.interfaces.render.agent_view import SIGNS, AgentRow, View, rows, st
 from gencode.interfaces.render.number_format import bar_text, money, plural, seconds, tokens
 from gencode.interfaces.tui.agent_panels import drop_unit
 from gencode.interfaces.tui.error_boundary import ErrorBoundary
-from gencode.interfaces.tui.rich_renderer import RichRenderer
+from gencode.interfaces.tui.strip_renderer import StripRenderer
 from gencode.tasks.handle import TaskAction
 
 BACKGROUND_KEY = "b"
@@ -52,12 +52,12 @@ class TreePanel(ErrorBoundary, ScrollView, can_focus=True):
 
     def __init__(self) -> None:
         super().__init__()
-        self._renderer = RichRenderer(dark=True)
+        self._renderer = StripRenderer(dark=True)
         self._rows: list[AgentRow] = []
         self._now = ""
         self._selected = ""
 
-    def use(self, renderer: RichRenderer) -> None:
+    def use(self, renderer: StripRenderer) -> None:
         """Draw in other colours."""
         self._renderer = renderer
         self.refresh()

@@ -58,7 +58,7 @@ MIN_CONTRAST = 0.2
 _REVERSE = Style(reverse=True)
 
 
-class RichRenderer:
+class StripRenderer:
     """Draws renderables; `code` is the name of the colours for source text."""
 
     def __init__(self, *, dark: bool) -> None:
