@@ -170,10 +170,8 @@ def fit_cells(text: str, width: int, *, pad: bool = True) -> str:
 
 
 def drop_unit(text: str, room: int) -> str:
-    """Figures without the words that can be missed, where there is no room for them."""
-    if cell_len(text) > room:
-        text = text.replace(" tokens", "")
-    return text if cell_len(text) <= room else text.replace(" turns", "t").replace(" turn", "t")
+    """Figures without the word that can be missed, where there is no room for it."""
+    return text if cell_len(text) <= room else text.replace(" tokens", "")
 
 
 def _cut(parts: StyledLine, width: int) -> Iterator[tuple[str, str]]:

@@ -44,9 +44,9 @@ from gencode.interfaces.render.transcript import Transcript
 from gencode.interfaces.tui.dialogs import ConfirmScreen, Dialog, PageScreen, PickScreen, QuitScreen
 from gencode.interfaces.tui.keyboard import GuardedInputApp
 from gencode.interfaces.tui.question_dialogs import DialogAsker
-from gencode.interfaces.tui.strip_renderer import NO_COLOURS, StripRenderer
 from gencode.interfaces.tui.screens import AgentScreen, ConversationScreen, TranscriptScreen
 from gencode.interfaces.tui.show_result import show_result
+from gencode.interfaces.tui.strip_renderer import NO_COLOURS, StripRenderer
 from gencode.interfaces.tui.terminal_driver import TerminalDriver
 from gencode.places import workspace_at
 from gencode.questions.question_desk import Audience, PendingQuestion, QuestionDesk

@@ -25,8 +25,8 @@ from gencode.interfaces.tui.agent_panels import agent_line
 from gencode.interfaces.tui.composer import Composer
 from gencode.interfaces.tui.error_boundary import ErrorBoundary
 from gencode.interfaces.tui.question_dialogs import dialog_keys_line
-from gencode.interfaces.tui.strip_renderer import StripRenderer
 from gencode.interfaces.tui.show_result import confirm_background
+from gencode.interfaces.tui.strip_renderer import StripRenderer
 from gencode.interfaces.tui.transcript_view import TranscriptView
 from gencode.interfaces.tui.tree import TreePanel
 
