@@ -77,7 +77,7 @@ async def test_a_question_of_an_agent_that_an_agent_sent_reaches_the_person(
     assert texts(read) == ["```\n     2\tfile\n```"]
     lead = editor.call(session, "leader: the lead")
     assert (lead["kind"], lead["status"]) == ("think", "completed")
-    assert texts(lead)[0].startswith("the lead has seen it\n\n*completed · 2t · ")
+    assert texts(lead)[0].startswith("the lead has seen it\n\n*completed · 2 turns · ")
     hand = editor.call(session, "leader › Bash: the hand")
     assert (hand["status"], texts(hand)[0].splitlines()[0]) == ("completed", "made it")
     steps = [

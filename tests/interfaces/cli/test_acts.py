@@ -200,12 +200,12 @@ async def test_another_model_answers_from_the_next_turn_on(tmp_path: Path) -> No
 
 async def test_the_journal_is_exported_but_never_over_a_file(tmp_path: Path) -> None:
     async with talking(tmp_path, main=[says("ok")]) as (chat, _):
-        with pytest.raises(UserMistake, match="nothing to export"):
+        with pytest.raises(UserMistake, match="Nothing to export"):
             await done(chat, "/export out.jsonl")
         await said(chat, "go")
         await done(chat, "/export out.jsonl")
         assert '"TaskCreated"' in (tmp_path / "out.jsonl").read_text()
-        with pytest.raises(UserMistake, match="is there already"):
+        with pytest.raises(UserMistake, match="already exists"):
             await done(chat, "/export out.jsonl")
 
 
@@ -216,10 +216,10 @@ async def test_an_agent_is_steered_resumed_and_forked(tmp_path: Path) -> None:
         child = next(each.id for each in chat.view.agents.values() if each.parent)
         assert await done(chat, f"/resume {child} go on") == ShowView("agent", child)
         await until(lambda: chat.view.agents[child].result == "second")
-        assert any("goes on with it" in notice.text for notice in told)
+        assert any("resumes in the background" in notice.text for notice in told)
         forked = await done(chat, f"/fork {child}@4 another way")
         assert isinstance(forked, ShowView) and forked.what != child
-        with pytest.raises(UserMistake, match="/fork ID@12 TEXT"):
+        with pytest.raises(UserMistake, match="ID@12 forks at event 12"):
             await done(chat, f"/fork {child}")
 
 
@@ -242,5 +242,5 @@ async def test_agents_are_made_checked_and_edited(tmp_path: Path) -> None:
         assert isinstance(linted, Page) and "1 agent file, 1 can be used" in linted.text
         with pytest.raises(UserMistake, match="Explore is built in"):
             await done(chat, "/agents edit Explore")
-        with pytest.raises(UserMistake, match="Say its name"):
+        with pytest.raises(UserMistake, match="Give a name"):
             await done(chat, "/agents new")

@@ -59,6 +59,6 @@ def test_how_an_agent_stands_is_a_word() -> None:
 
 def test_one_agent_fits_on_a_line() -> None:
     agent = AgentView("a", "Explore", "find\nit", step="Glob(*.py)", turns=2, usage=Usage(900, 300, usd=0.5))
-    assert figures(agent, "") == "2t · 1.2k tokens · $0.50 · 0.0 s"
+    assert figures(agent, "") == "2 turns · 1.2k tokens · $0.50 · 0.0 s"
     assert progress_line(agent) == "↳ Explore: Glob(*.py)"
     assert name_of(agent) == "Explore: find it"
