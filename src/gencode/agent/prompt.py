@@ -26,15 +26,15 @@ _CONVERSATION = (
     "subagents."
 )
 _ERRAND = (
-    "You are a subagent of GenCode, a coding assistant. Another agent started you. It sees none of your steps, "
-    "only your final reply, {questions}."
+    "You are a subagent of GenCode, a coding assistant. Another agent started you. It sees none of your "
+    "steps, only your final reply, {questions}."
 )
 _ASKS = "AskUserQuestion"
 _UNANSWERED = "and nobody can answer questions while you work"
 _ANSWERED = f"and what you ask with {_ASKS}"
 _KIN = (
-    "## Messages\nYou are task {task}, started by {sender}. With SendMessage you can write to it and to its other "
-    "subagents; any other task_id is refused, with a list of the valid ones."
+    "## Messages\nYou are task {task}, started by {sender}. With SendMessage you can write to it and to its "
+    "other subagents; any other task_id is refused, with a list of the valid ones."
 )
 
 _MODES = {
@@ -45,8 +45,8 @@ _MODES = {
     ),
     Mode.DEFAULT: (
         "Default",
-        "Reading needs no approval. Some calls need the user's approval; a refused call stays refused, so find "
-        "another way or report it.",
+        "Reading needs no approval. Some calls need the user's approval; a refused call stays refused, so "
+        "find another way or report it.",
     ),
     Mode.ACCEPT_EDITS: (
         "Accept edits",
