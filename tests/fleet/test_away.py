@@ -15,10 +15,10 @@ from gencode.core.events import TaskCreated
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.fleet.worker_workspace import LOST, copies_told
+from gencode.fleet.worker_workspace import LOST, told_copies
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_fleet_status import fleet_status
-from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.worktrees.leftovers import find_leftovers
 from tests.fleet.country import Country, call, detached, results, said, says, told
 from tests.fleet.driving import ended
 from tests.interfaces.cli.running import gen as typed
@@ -292,12 +292,12 @@ async def test_when_a_worker_dies_another_one_goes_on_in_a_copy_of_its_own(count
         victim.send(signal.SIGKILL)
         [found] = await ended(gen, [task])
         heard = await told(gen, task)
-        [first, _] = copies_told(transcript_of(await gen.store.events(task)))
+        [first, _] = told_copies(transcript_of(await gen.store.events(task)))
     assert found.status is Status.COMPLETED
     [anew] = [text for text in heard if text.startswith("You go on on another machine.")]
     assert str(victim.log) not in anew and "what you had changed in files before is not in it" in anew
     assert "added dead3.txt +1 -0" in found.result
-    left = await leftovers(victim.log)
+    left = await find_leftovers(victim.log)
     assert [(each.away, bool(each.changed)) for each in left] == [(True, True)]
     assert first.path.startswith(str(left[0].path)), (first, left)
     assert [each for each in found.evidence.warnings if "lost" in each] == [LOST.format(copy=first)]

@@ -18,7 +18,7 @@ from gencode.core.task import Task
 from gencode.journal.store import TaskQuery
 from gencode.tasks.fork import Fork
 from gencode.tasks.task_queries import spent_by
-from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.worktrees.leftovers import find_leftovers
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, detached, results, said, says, told
 from tests.fleet.driving import ended
@@ -132,7 +132,7 @@ async def test_a_fork_that_changes_nothing_more_offers_nothing(country: Country)
         task, _ = await gen.work.fork_detached(first, Fork(), TaskRequest("", "only look"))
         [found] = await ended(gen, [task])
         waiting = [each for each in country.doctor() if task in each]
-        left = [each.path for each in await leftovers(country.workers[0].log)]
+        left = [each.path for each in await find_leftovers(country.workers[0].log)]
         more, _ = await gen.work.fork_detached(task, Fork(), TaskRequest("", "look again"))
         [again] = await ended(gen, [more])
         seen = await results(gen, more)

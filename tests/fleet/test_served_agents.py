@@ -1,11 +1,11 @@
 """Which agents a worker takes tasks of: its own, and those that come along with a folder."""
 
-from gencode.fleet.queue import FORGET_SECONDS, Repertoire
+from gencode.fleet.queue import FORGET_SECONDS, ServedAgents
 
 
 def test_an_agent_that_is_not_here_is_left_to_others_for_a_while() -> None:
     now = 0.0
-    repertoire = Repertoire(clock=lambda: now)
+    repertoire = ServedAgents(clock=lambda: now)
     repertoire.learn(["Explore"], [("c", "third")])
     assert repertoire.names() == ["explore", "third"]
     waiting = [("a", "Rare"), ("b", "other")]
@@ -20,7 +20,7 @@ def test_an_agent_that_is_not_here_is_left_to_others_for_a_while() -> None:
 
 
 def test_an_agent_that_one_folder_lacks_is_served_for_another_folder() -> None:
-    repertoire = Repertoire()
+    repertoire = ServedAgents()
     repertoire.lacks("a", "rare")
     assert repertoire.meet([("a", "rare")]) == set()
     both = [("a", "rare"), ("b", "rare")]
@@ -29,7 +29,7 @@ def test_an_agent_that_one_folder_lacks_is_served_for_another_folder() -> None:
 
 
 def test_an_agent_of_this_machine_is_served_although_a_folder_hides_it() -> None:
-    repertoire = Repertoire()
+    repertoire = ServedAgents()
     repertoire.learn(["rare"], [])
     repertoire.lacks("a", "rare")
     assert repertoire.review([("a", "rare")]) == set()
@@ -37,7 +37,7 @@ def test_an_agent_of_this_machine_is_served_although_a_folder_hides_it() -> None
 
 
 def test_where_agents_are_named_no_other_one_is_served() -> None:
-    repertoire = Repertoire(["Explore"])
+    repertoire = ServedAgents(["Explore"])
     repertoire.learn(["Plan"], [("a", "rare")])
     assert repertoire.meet([("a", "rare")]) == set()
     assert (repertoire.admits("rare"), repertoire.admits("explore")) == (False, True)
@@ -45,6 +45,6 @@ def test_where_agents_are_named_no_other_one_is_served() -> None:
 
 
 def test_an_agent_whose_folder_is_here_is_served_from_then_on() -> None:
-    repertoire = Repertoire()
+    repertoire = ServedAgents()
     assert repertoire.admits("Rare")
     assert repertoire.names() == ["rare"]

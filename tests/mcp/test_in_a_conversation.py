@@ -14,7 +14,7 @@ from gencode.mcp.servers import McpServers
 from gencode.mcp.session_servers import ServerReport
 from gencode.mcp.tool_list import parse_tool
 from gencode.providers.scripted import ScriptedProvider
-from gencode.sandbox.processes.command_runner import Commands
+from gencode.sandbox.processes.command_runner import CommandRunner
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
 from tests.mcp.fleet import Fleet, offer
@@ -169,7 +169,7 @@ async def test_only_a_server_that_is_a_program_here_is_taken_to_share_the_files(
     (near,) = servers.tools()
     table = {"far": {"url": "http://127.0.0.1:9/mcp"}}
     (definition,) = of_settings(table, "settings.toml", users=True)
-    server = McpServer(definition, fleet.folder, {}, lambda _: Commands(fleet.home / "state"))
+    server = McpServer(definition, fleet.folder, {}, lambda _: CommandRunner(fleet.home / "state"))
     one = parse_tool(offer("one")[0])
     far = ServerToolFactory(ServerApprovals(fleet.home)).tool(server, one, "mcp__far__one", reads=False)
     assert (near.local, far.local) == (True, False)

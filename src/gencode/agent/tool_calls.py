@@ -199,9 +199,9 @@ async def _judged(seat: RunSetup, call: ToolCall) -> PreparedCall:
     tool = seat.toolbox.get(call.name)
     call = tool.spelled(call) if tool else call
     if seat.workspace.copied is not None and tool is not None:
-        from gencode.workspaces.transfer.path_translation import renamed
+        from gencode.workspaces.transfer.path_translation import translated_call
 
-        call = renamed(call, tool.name, seat.workspace.copied, local=tool.local)
+        call = translated_call(call, tool.name, seat.workspace.copied, local=tool.local)
     try:
         arguments = tool.parse(call) if tool else None
     except ToolError as error:

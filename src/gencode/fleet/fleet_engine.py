@@ -21,7 +21,7 @@ from gencode.core.reasons import EndReason, StopCause
 from gencode.core.rules import Action, Policy
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
-from gencode.fleet.workspace_transfer import FarOrder, Luggage, Shared
+from gencode.fleet.workspace_transfer import FleetOrder, SharedStore, WorkspaceTransfer
 from gencode.journal.dispatch import BUDGETS, TRAVELLING, DispatchedTask, MissingWorker, SharedJournal
 from gencode.journal.handover import Handover
 from gencode.journal.owner import new_owner
@@ -42,7 +42,7 @@ _PERMISSIONS = ("permission_mode", "allow", "ask", "deny")
 TAKEN_BACK = StopCause(EndReason.PARENT_STOPPED, "whoever sent it was stopped meanwhile")
 
 
-class Away:
+class FleetTask:
     """A task that some worker runs, or will."""
 
     def __init__(
@@ -98,7 +98,7 @@ class FleetEngine:
 
     def __init__(
         self,
-        store: Shared,
+        store: SharedStore,
         cwd: Path,
         flags: Mapping[str, Any],
         home: Path,
@@ -107,10 +107,10 @@ class FleetEngine:
         """`policy` is that of the sender, which knows more than its `flags`: the settings of this machine."""
         self._policy = policy
         self._store = store
-        self.luggage = Luggage(store, home)
+        self.luggage = WorkspaceTransfer(store, home)
         self._cwd = cwd
         self._flags = {name: flags[name] for name in flags if name in TRAVELLING.difference(BUDGETS)}
-        self._followed: set[Away] = set()
+        self._followed: set[FleetTask] = set()
         self._following: asyncio.Task[None] | None = None
         self._last_look = 0.0
         self._ready = False
@@ -120,11 +120,11 @@ class FleetEngine:
         """Whether somebody here waits for a task that went to the workers."""
         return bool(self._followed)
 
-    async def start(self, handover: Handover) -> Away:
+    async def start(self, handover: Handover) -> FleetTask:
         """Give a task to the workers; it begins when one of them is free."""
         return await self.queue(handover, WAITED_FOR if handover.bound else 0)
 
-    async def queue(self, handover: Handover, priority: int = 0, delay: timedelta | None = None) -> Away:
+    async def queue(self, handover: Handover, priority: int = 0, delay: timedelta | None = None) -> FleetTask:
         """The same with a priority (the highest first), and not before some time has passed."""
         from gencode.fleet.queue import ensure_queue
 
@@ -136,7 +136,7 @@ class FleetEngine:
         flags = {**self._flags, **self._refused(cwd), "model": handover.model}
         before = await self._store.dispatched(handover.task) if handover.created is None else None
         takes = before.takes if before else 0
-        order = FarOrder(handover, cwd, flags, packed.mark, packed.parcel, packed.alone, packed.tree, takes)
+        order = FleetOrder(handover, cwd, flags, packed.mark, packed.parcel, packed.alone, packed.tree, takes)
         try:
             body = msgspec.json.encode(order)
         except (TypeError, OverflowError) as error:
@@ -146,7 +146,7 @@ class FleetEngine:
             await self._again(task, before, body, priority, delay)
         else:
             task = await self._given(self._give(handover, body, priority, delay))
-        away = Away(task, handover.created, self._store, self._looked)
+        away = FleetTask(task, handover.created, self._store, self._looked)
         away.begins = packed.told
         if handover.bound:
             self._follow(away)
@@ -154,12 +154,12 @@ class FleetEngine:
 
     async def _give(self, handover: Handover, order: bytes, priority: int, delay: timedelta | None) -> str:
         """Queue a new task, or one that was written down and waited for its turn; its id."""
-        from gencode.fleet.queue import enqueuing
+        from gencode.fleet.queue import enqueue_task
 
         created = handover.created
         if created is None:
             raise ValueError("only a new task is given away")
-        enqueue = enqueuing(created.agent, priority, delay)
+        enqueue = enqueue_task(created.agent, priority, delay)
         if not handover.task:
             return await self._store.submit(created, order, enqueue, handover.named, handover.account)
         await self._store.hand_on(handover.task, handover.keeper, order, enqueue)
@@ -191,7 +191,7 @@ class FleetEngine:
         """
         if self._policy is None or not any(self._flags.get(name) for name in _PERMISSIONS):
             return {}
-        return _as_led(self._policy, cwd)
+        return _strict_rules(self._policy, cwd)
 
     async def _folder_of(self, task: str) -> str:
         """The folder of an earlier task, which need not be on this machine."""
@@ -203,10 +203,10 @@ class FleetEngine:
         self, task: str, before: DispatchedTask | None, order: bytes, priority: int, delay: timedelta | None
     ) -> None:
         """Queue an earlier task, and wait a while for a worker to begin, unless none could."""
-        from gencode.fleet.queue import enqueuing
+        from gencode.fleet.queue import enqueue_task
 
         named = (before.agent, before.takes) if before else ("", 0)
-        enqueue = enqueuing(named[0], priority, delay, named[1])
+        enqueue = enqueue_task(named[0], priority, delay, named[1])
         await self._store.submit_again(task, order, enqueue)
         if before is not None and delay is None:
             with suppress(StoreUnavailable):  # it is queued, whether or not that can be seen
@@ -225,7 +225,7 @@ class FleetEngine:
                 return
             await self._store.changes.after(changed, LOOK_SECONDS)
 
-    async def _unpacked(self, away: Away) -> None:
+    async def _unpacked(self, away: FleetTask) -> None:
         """Bring what a task changed elsewhere to the folder it was asked from."""
         if away.created is None:
             return
@@ -238,7 +238,7 @@ class FleetEngine:
         finally:
             away.unpacking = False
 
-    def _follow(self, away: Away) -> None:
+    def _follow(self, away: FleetTask) -> None:
         """Notice when a task is over for which somebody waits."""
         self._followed.add(away)
         if self._following is None or self._following.done():
@@ -272,7 +272,7 @@ class FleetEngine:
         return math.inf if self._following is None or self._following.done() else self._last_look
 
 
-def _as_led(policy: Policy, cwd: str) -> dict[str, list[str]]:
+def _strict_rules(policy: Policy, cwd: str) -> dict[str, list[str]]:
     """The deny and ask rules of a policy, also for where links lead here: another machine could not tell."""
     rules = as_links_lead(policy, places_of(Workspace(Path(cwd), Path(cwd), Path.home()))).rules
     strict = (Action.DENY, Action.ASK)

@@ -49,14 +49,14 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM waiting WHERE execute_after <= now()) THE
 """
 
 
-class Load(Struct, frozen=True):
+class WorkerLoad(Struct, frozen=True):
     """How busy a worker is: whether it has enough to do, and how many of its agents wait for a person."""
 
     full: Callable[[], bool]
     parked: Callable[[], int]
 
 
-class Sieve:
+class NewsFilter:
     """Passes on what a worker has to hear of; `nudge` when it may take something again."""
 
     def __init__(self, hear: Callable[[Any], None], full: Callable[[], bool], channel: str) -> None:
@@ -95,14 +95,14 @@ class Sieve:
         self._hear(msgspec.json.encode({**news, "table": "pgqueuer", "type": _CHANGED}).decode())
 
 
-class Driver(AsyncpgPoolDriver):
+class QueueDriver(AsyncpgPoolDriver):
     """Connections that say when they cannot reach the database (`broken` is told), and what is new in it."""
 
-    def __init__(self, pool: Any, broken: Callable[[], None], load: Load) -> None:
+    def __init__(self, pool: Any, broken: Callable[[], None], load: WorkerLoad) -> None:
         super().__init__(pool)
         self._say = broken
         self._load = load
-        self._sieves: list[Sieve] = []
+        self._sieves: list[NewsFilter] = []
 
     async def fetch(self, query: str, *args: object) -> list[dict[str, object]]:
         """The rows of a query."""
@@ -114,7 +114,7 @@ class Driver(AsyncpgPoolDriver):
 
     async def add_listener(self, channel: str, callback: Callable[[Any], None]) -> None:
         """Hear what is told on a channel, as far as it matters."""
-        sieve = Sieve(callback, self._load.full, channel)
+        sieve = NewsFilter(callback, self._load.full, channel)
         self._sieves.append(sieve)
         await super().add_listener(channel, sieve)
 
@@ -132,10 +132,10 @@ class Driver(AsyncpgPoolDriver):
             sieve.nudge()
 
 
-class Taking(QueueManager):
+class JobFetcher(QueueManager):
     """Takes jobs while there is room, and so many more as wait for a person at that moment."""
 
-    load: Load
+    load: WorkerLoad
     news: Callable[[], int]
     claimed: deque[Job]
     meet: Callable[[Sequence[tuple[str, bytes]]], bool] | None
@@ -182,18 +182,18 @@ class Taking(QueueManager):
         return min(max(timedelta(seconds=seconds), self.min_dequeue_poll_interval), dequeue_timeout)
 
 
-class Queue(PgQueuer):
+class WorkerQueue(PgQueuer):
     """The queue as one worker sees it."""
 
     def take(
         self,
-        load: Load,
+        load: WorkerLoad,
         news: Callable[[], int],
         claimed: deque[Job],
         meet: Callable[[Sequence[tuple[str, bytes]]], bool] | None = None,
     ) -> None:
         """Take as a worker does that is so busy, hears so much, and has claimed these jobs already."""
-        manager = Taking(self.qm.queries, self.channel, resources=self.resources)
+        manager = JobFetcher(self.qm.queries, self.channel, resources=self.resources)
         manager.meet = meet
         manager.load = load
         manager.news = news

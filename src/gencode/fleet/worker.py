@@ -24,12 +24,20 @@ from gencode.core.errors import Fenced, GenCodeError, StoreTrouble, UserMistake
 from gencode.core.ids import new_id
 from gencode.core.reasons import PARENT_GONE, EndReason, StopCause
 from gencode.core.status import Status
-from gencode.fleet.queue import Later, Repertoire, Serving, Share, ensure_queue, prune, reconcile
-from gencode.fleet.task_handoff import LONGEST_SECONDS, NEAR_SECONDS, Needs, Reluctance
-from gencode.fleet.worker_folder import Room
-from gencode.fleet.worker_folder import Shape as Shape
-from gencode.fleet.worker_workspace import House, Lodgings, Wanted
-from gencode.fleet.workspace_transfer import FarOrder, read_order
+from gencode.fleet.queue import (
+    QueueConsumer,
+    RetryLater,
+    ServedAgents,
+    TaskSelection,
+    ensure_queue,
+    prune,
+    reconcile,
+)
+from gencode.fleet.task_handoff import LONGEST_SECONDS, NEAR_SECONDS, RetryDelays, TaskNeeds
+from gencode.fleet.worker_folder import WorkerFolder
+from gencode.fleet.worker_folder import WorkerOptions as WorkerOptions
+from gencode.fleet.worker_workspace import FolderRequest, WorkerCopies, WorkerSettings
+from gencode.fleet.workspace_transfer import FleetOrder, read_order
 from gencode.journal.dispatch import DispatchedTask, MissingPart, MissingWorker, WorkerInfo, lacking
 from gencode.journal.folder_snapshot import InvalidSnapshot
 from gencode.journal.handover import Handover
@@ -43,7 +51,7 @@ from gencode.tasks.crash_recovery import close_leased, close_task, close_unclaim
 from gencode.tasks.deadline import UnclaimedTimer
 from gencode.tasks.liveness import LeaseRenewal
 from gencode.tasks.running_task import RunningTask
-from gencode.workspaces.transfer.mirror import Unreachable
+from gencode.workspaces.transfer.mirror import FolderUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -120,24 +128,24 @@ class UnclaimedTasks:
 class Worker:
     """Runs tasks of a shared database. `name` is unique for this process."""
 
-    def __init__(self, store: FleetStore, shape: Shape) -> None:
+    def __init__(self, store: FleetStore, shape: WorkerOptions) -> None:
         self.name = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
         self._store = store
         self._shape = shape
-        self._rooms: dict[str, Room] = {}
+        self._rooms: dict[str, WorkerFolder] = {}
         self._closing: set[asyncio.Future[Any]] = set()
         self._draining = False
         self._left: list[Lease] = []
         self._bound: dict[str, tuple[RunningTask, str]] = {}
         caps = {name.casefold(): cap for name, cap in shape.caps.items()}
-        self._repertoire = known = Repertoire(shape.agents)
-        share = Share(known.names, shape.most, caps, self._parked, self._fits, known.meet)
-        self._serving = Serving(store, share, self.run)
+        self._repertoire = known = ServedAgents(shape.agents)
+        share = TaskSelection(known.names, shape.most, caps, self._parked, self._fits, known.meet)
+        self._serving = QueueConsumer(store, share, self.run)
         self.leases = LeaseRenewal(self._renew, shape.lease_seconds, self._lost)
-        self._reluctance = Reluctance()
+        self._reluctance = RetryDelays()
         self._unclaimed = UnclaimedTasks(store, lambda: self.can_judge)
-        house = House(self.name, shape.workspace, shape.home, shape.folders, shape.walls)
-        self._lodgings = Lodgings(store, store.parcels, house)
+        house = WorkerSettings(self.name, shape.workspace, shape.home, shape.folders, shape.walls)
+        self._lodgings = WorkerCopies(store, store.parcels, house)
         self.last_word: Callable[[], None] = lambda: None
         """Says to a person that the process ends as a whole; it must not wait for anybody."""
 
@@ -197,7 +205,7 @@ class Worker:
         if found is None or found.order is None:
             return
         if not found.free:
-            raise Later("somebody else is at it", self._shape.lease_seconds / 3)
+            raise RetryLater("somebody else is at it", self._shape.lease_seconds / 3)
         async with AsyncExitStack() as stack:
             try:
                 order = read_order(found.order)
@@ -211,27 +219,27 @@ class Worker:
                 most = handover.created.budget if handover.created else NO_BUDGET
                 await self._must_have_model(gen, found, order, most)
                 job = await gen.take_on(handover)
-            except (Later, StoreTrouble, Fenced):
+            except (RetryLater, StoreTrouble, Fenced):
                 raise
             except UserMistake as mistake:
                 await self._refuse(found, mistake)
                 return
             await self._stayed(task, order, job)
 
-    async def _deserted(self, task: str, order: FarOrder) -> bool:
+    async def _deserted(self, task: str, order: FleetOrder) -> bool:
         """End a task that is to begin and that nobody waits for any more; Later while somebody may again."""
         sender = _sender(order)
         if not sender or not await self._store.deserted([sender], 0):
             return False
         if not self.leases.settled or not await self._store.deserted([sender], silent=CLOSED_SECONDS):
-            raise Later("whoever waits for it was cut off a moment ago")
+            raise RetryLater("whoever waits for it was cut off a moment ago")
         try:
             await close_task(self._store, task, self.name, why=PARENT_GONE)
         except UserMistake:
-            raise Later("somebody else is at it") from None
+            raise RetryLater("somebody else is at it") from None
         return True
 
-    async def _must_know(self, gen: GenCode, found: DispatchedTask, order: FarOrder) -> None:
+    async def _must_know(self, gen: GenCode, found: DispatchedTask, order: FleetOrder) -> None:
         """Later when the agent of a task is not on this machine; another one may have it."""
         try:
             gen.agents.find(found.agent)
@@ -240,7 +248,7 @@ class Worker:
             raise await self._unable(found, order, *lacking(found.agent, mistake)) from None
 
     async def _must_have_model(
-        self, gen: GenCode, found: DispatchedTask, order: FarOrder, most: Budget
+        self, gen: GenCode, found: DispatchedTask, order: FleetOrder, most: Budget
     ) -> None:
         """Later when the model of a task cannot be asked from this machine, for want of a key say."""
         try:
@@ -251,43 +259,43 @@ class Worker:
             raise await self._unable(found, order, str(mistake)) from None
 
     async def _unable(
-        self, found: DispatchedTask, order: FarOrder, why: str, lacks: MissingPart = MissingPart.OTHER
-    ) -> Later:
+        self, found: DispatchedTask, order: FleetOrder, why: str, lacks: MissingPart = MissingPart.OTHER
+    ) -> RetryLater:
         """What makes a task wait for another worker, because this machine is not set up for it."""
         await self._store.parcels.hinder(found.task, self.name, why, lacks)
-        needs = Needs(found.agent, order.cwd, order.mark, either=True)
-        return Later(why, self._reluctance.again(found.task), needs)
+        needs = TaskNeeds(found.agent, order.cwd, order.mark, either=True)
+        return RetryLater(why, self._reluctance.again(found.task), needs)
 
-    async def _fits(self, needs: Needs) -> bool:
+    async def _fits(self, needs: TaskNeeds) -> bool:
         """Whether what another worker lacked for a task is here: its agent, or its folder."""
         if (needs.either or not needs.cwd) and needs.agent.casefold() in self._repertoire.own:
             return True
         if not needs.cwd:
             return False
-        with suppress(Unreachable):
-            async with self._lodgings.place(Wanted("", needs.cwd, needs.mark)):
+        with suppress(FolderUnavailable):
+            async with self._lodgings.place(FolderRequest("", needs.cwd, needs.mark)):
                 return self._repertoire.admits(needs.agent)
         return False
 
-    async def _entered(self, stack: AsyncExitStack, found: DispatchedTask, order: FarOrder) -> GenCode:
+    async def _entered(self, stack: AsyncExitStack, found: DispatchedTask, order: FleetOrder) -> GenCode:
         """The GenCode for a task until the stack is left; Later when its folder cannot be had here, or this
         machine is not set up as it should be.
         """
         try:
             return await stack.enter_async_context(self._seated(found.task, order))
-        except Unreachable as why:
+        except FolderUnavailable as why:
             most = NEAR_SECONDS if why.lacks is MissingPart.FOLDER else LONGEST_SECONDS
             again = self._reluctance.again(found.task, most)
-            raise Later(str(why), again, Needs(found.agent, order.cwd, order.mark)) from None
+            raise RetryLater(str(why), again, TaskNeeds(found.agent, order.cwd, order.mark)) from None
         except (StoreTrouble, InvalidSnapshot):
             raise
         except UserMistake as mistake:
             raise await self._unable(found, order, str(mistake)) from None
 
     @asynccontextmanager
-    async def _seated(self, task: str, order: FarOrder) -> AsyncGenerator[GenCode]:
+    async def _seated(self, task: str, order: FleetOrder) -> AsyncGenerator[GenCode]:
         """An open GenCode for a task: in its folder, or in a copy of it that is this task's alone."""
-        wanted = Wanted(task, order.cwd, order.mark, order.parcel, order.alone, order.tree)
+        wanted = FolderRequest(task, order.cwd, order.mark, order.parcel, order.alone, order.tree)
         async with self._lodgings.place(wanted) as lodged:
             if lodged is None and not self._is_sent_on(order):
                 yield await self._room(order.cwd, order.flags).gen()
@@ -305,7 +313,7 @@ class Worker:
                 await asyncio.wait([room.life])
                 self._rooms = {key: each for key, each in self._rooms.items() if each is not room}
 
-    async def _stayed(self, task: str, order: FarOrder, job: RunningTask) -> None:
+    async def _stayed(self, task: str, order: FleetOrder, job: RunningTask) -> None:
         """Look after a task until it has ended; a lease that could not be given back is remembered."""
         try:
             if sender := _sender(order):
@@ -339,7 +347,7 @@ class Worker:
         if now is None or now.order is None:
             return
         if not now.free:
-            raise Later("somebody else is at it", self._shape.lease_seconds / 3)
+            raise RetryLater("somebody else is at it", self._shape.lease_seconds / 3)
         spent = isinstance(why, BudgetSpent)
         cause = StopCause(EndReason.BUDGET if spent else EndReason.NOT_STARTED, str(why))
         status = Status.LIMIT_REACHED if spent else Status.FAILED
@@ -348,18 +356,18 @@ class Worker:
         lease = await self._store.take(found.task, self.name)
         await close_leased(self._store, lease, cause, status, prompt=now.prompt)
 
-    def _is_sent_on(self, order: FarOrder) -> bool:
+    def _is_sent_on(self, order: FleetOrder) -> bool:
         """Whether a task was sent by one that runs here: the two know each other only as strangers do."""
         parent = order.handover.created.parent if order.handover.created else None
         opened = [room.opened for room in self._rooms.values()]
         return bool(parent) and any(gen.supervisor.find(parent) for gen in opened if gen and parent)
 
-    def _room(self, cwd: str, flags: Mapping[str, Any], own: str = "") -> Room:
+    def _room(self, cwd: str, flags: Mapping[str, Any], own: str = "") -> WorkerFolder:
         """The open folder for tasks, or for the `own` one of them."""
         key = msgspec.json.encode([cwd, flags, own], order="deterministic").decode()
         room = self._rooms.get(key)
         if room is None or room.life.done() or room.given_up:
-            room = self._rooms[key] = Room(self._store, self._shape, cwd, flags)
+            room = self._rooms[key] = WorkerFolder(self._store, self._shape, cwd, flags)
         return room
 
     def _parked(self) -> int:
@@ -434,7 +442,7 @@ class Worker:
             await asyncio.wait(pending)
 
 
-def _sender(order: FarOrder) -> str:
+def _sender(order: FleetOrder) -> str:
     """The task that waits for one, or would hear of it; none where it was sent to outlive its sender."""
     handover = order.handover
     return (handover.created.parent or "") if handover.bound and handover.created else ""

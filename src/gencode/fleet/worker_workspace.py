@@ -29,12 +29,12 @@ from gencode.journal.folder_snapshot import (
 )
 from gencode.journal.store import Store
 from gencode.permissions.paths import is_inside
-from gencode.sandbox.shells import Walls
+from gencode.sandbox.shells import SandboxMode
 from gencode.tasks.task_folders import FolderSummary, TaskFolder
 from gencode.workspaces.restore_worktree import LEFT
-from gencode.workspaces.transfer.mirror import Unreachable
-from gencode.workspaces.transfer.worker_copy import Guest, Lodging, lodge
-from gencode.workspaces.worktrees.worktree import recorded
+from gencode.workspaces.transfer.mirror import FolderUnavailable
+from gencode.workspaces.transfer.worker_copy import IncomingTask, TaskWorktree, open_task_worktree
+from gencode.workspaces.worktrees.worktree import read_record
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ LOST = (
 )
 
 
-def copies_told(messages: Iterable[Message]) -> list[WorkerCopy]:
+def told_copies(messages: Iterable[Message]) -> list[WorkerCopy]:
     """The copies that an agent was told it works in, the last one last."""
     notices = [each.notice for each in messages if isinstance(each, UserMessage) and each.notice]
     return [each.place for each in notices if isinstance(each.place, WorkerCopy) and each.place.path]
@@ -79,17 +79,17 @@ def copies_told(messages: Iterable[Message]) -> list[WorkerCopy]:
 
 def lost_copies(messages: Iterable[Message], returned: ReturnedChanges | None) -> list[WorkerCopy]:
     """The copies from which nothing was handed in, of a task that did not end: their workers were lost."""
-    copies = copies_told(messages)
+    copies = told_copies(messages)
     handed = [at for at, copy in enumerate(copies) if returned and copy.worker == returned.worker]
     return copies[handed[-1] + 1 :] if handed else copies
 
 
-class Lodged(TaskFolder):
+class CopiedTaskFolder(TaskFolder):
     """The lodging of one task. `owner` is who runs it, `worker` the machine as people know it."""
 
     shared = False
 
-    def __init__(self, lodging: Lodging, parcels: SnapshotStore, worker: str, home: Path) -> None:
+    def __init__(self, lodging: TaskWorktree, parcels: SnapshotStore, worker: str, home: Path) -> None:
         super().__init__(lodging.tree)
         self._home = home
         self._lodging = lodging
@@ -103,21 +103,25 @@ class Lodged(TaskFolder):
         """Whether nothing more is done here: it is handed in, or somebody else may have the task."""
 
     @classmethod
-    async def prepare(cls, guest: Guest, parcels: SnapshotStore, home: Path, worker: str) -> "Lodged":
+    async def prepare(
+        cls, guest: IncomingTask, parcels: SnapshotStore, home: Path, worker: str
+    ) -> "CopiedTaskFolder":
         """Make the copy, and trust in it what its sender trusts."""
-        lodging = await lodge(guest, parcels, home)
+        lodging = await open_task_worktree(guest, parcels, home)
         lodging.trust(home)
         return cls(lodging, parcels, worker, home)
 
-    async def look_around(self, walls: Walls) -> None:
+    async def look_around(self, walls: SandboxMode) -> None:
         """Find out whether commands here can use the names of the sender; where there are no walls, not."""
-        from gencode.sandbox.choose_sandbox import chosen
-        from gencode.sandbox.folder_aliases import found_at
+        from gencode.sandbox.choose_sandbox import best_sandbox
+        from gencode.sandbox.folder_aliases import working_aliases
 
         if walls != "off":
-            sandbox = await asyncio.to_thread(chosen)
+            sandbox = await asyncio.to_thread(best_sandbox)
             names = [each.folder for each in self.copied.originals]
-            self._found_at = await asyncio.to_thread(found_at, self._tree.path, names, self._home, sandbox)
+            self._found_at = await asyncio.to_thread(
+                working_aliases, self._tree.path, names, self._home, sandbox
+            )
 
     @property
     def parcel(self) -> FolderSnapshot:
@@ -244,11 +248,11 @@ def _listed(folders: Sequence[str]) -> str:
     return " or ".join(f"{folder.rstrip('/')}/" for folder in folders)
 
 
-Folders = Literal["auto", "shared", "away"]
+FolderMode = Literal["auto", "shared", "away"]
 """Which folders a worker uses as they are: those it really shares, those at the same place, or none."""
 
 
-class Wanted(Struct, frozen=True):
+class FolderRequest(Struct, frozen=True):
     """What a task says of its folder: where it is, its mark, and how it is made anew, or why it cannot be.
 
     One with a `tree` works in that worktree of the folder; the folder is made anew with what is in that.
@@ -262,27 +266,27 @@ class Wanted(Struct, frozen=True):
     tree: str = ""
 
 
-class House(Struct, frozen=True):
+class WorkerSettings(Struct, frozen=True):
     """A worker's own: its name, the folder that it may work in, that of GenCode, and its walls."""
 
     worker: str
     workspace: Path
     home: Path
-    folders: Folders = "auto"
-    walls: Walls = "auto"
+    folders: FolderMode = "auto"
+    walls: SandboxMode = "auto"
 
 
-class Lodgings:
+class WorkerCopies:
     """The copies of folders that are in use on one worker."""
 
-    def __init__(self, store: Store, parcels: SnapshotStore, house: House) -> None:
+    def __init__(self, store: Store, parcels: SnapshotStore, house: WorkerSettings) -> None:
         self._store = store
         self._parcels = parcels
         self._house = house
-        self._open: dict[str, Lodged] = {}
+        self._open: dict[str, CopiedTaskFolder] = {}
 
     @asynccontextmanager
-    async def place(self, wanted: Wanted) -> AsyncGenerator[Lodged | None]:
+    async def place(self, wanted: FolderRequest) -> AsyncGenerator[CopiedTaskFolder | None]:
         """A copy of the folder of a task, for as long as it is needed; None where the folder itself is here.
 
         Unreachable when there is neither, here and now.
@@ -299,35 +303,37 @@ class Lodgings:
             self._open.pop(wanted.task, None)
             await lodged.leave(self._house.home)
 
-    def abandon(self) -> list[Lodged]:
+    def abandon(self) -> list[CopiedTaskFolder]:
         """Leave everything as it is, because others may have the tasks by now; what is left."""
         for lodged in self._open.values():
             lodged.abandon()
         return list(self._open.values())
 
-    async def _prepared(self, wanted: Wanted) -> Lodged:
+    async def _prepared(self, wanted: FolderRequest) -> CopiedTaskFolder:
         task = wanted.task
         shared = self._house.folders == "shared" and wanted.mark != COPIED and not wanted.tree
         if wanted.parcel is None or shared:
-            missing = Unreachable(NOT_HERE, MissingPart.FOLDER)
+            missing = FolderUnavailable(NOT_HERE, MissingPart.FOLDER)
             if task:
                 await self._hinder(task, missing)
             raise missing
-        guest = Guest(task, wanted.cwd, wanted.parcel)
+        guest = IncomingTask(task, wanted.cwd, wanted.parcel)
         try:
-            lodged = await Lodged.prepare(guest, self._parcels, self._house.home, self._house.worker)
+            lodged = await CopiedTaskFolder.prepare(
+                guest, self._parcels, self._house.home, self._house.worker
+            )
             await lodged.look_around(self._house.walls)
-        except Unreachable as why:
+        except FolderUnavailable as why:
             log.warning("the folder of task %s cannot be had here: %s", task, why)
             await self._hinder(task, why)
             raise
         return lodged
 
-    async def _hinder(self, task: str, why: Unreachable) -> None:
+    async def _hinder(self, task: str, why: FolderUnavailable) -> None:
         with suppress(StoreTrouble):
             await self._parcels.hinder(task, self._house.worker, str(why), why.lacks)
 
-    async def _look_back(self, lodged: Lodged, task: str) -> None:
+    async def _look_back(self, lodged: CopiedTaskFolder, task: str) -> None:
         """Note what an agent that began elsewhere leaves behind there."""
         known = await self._store.task(task)
         if known is not None and known.run.started_at and not lodged.same_place:
@@ -342,13 +348,13 @@ class Lodgings:
         found = await self._parcels.returned(known.id)
         return tuple(map(str, lost_copies(told, found[0] if found else None)))
 
-    def _is_here(self, wanted: Wanted) -> bool:
+    def _is_here(self, wanted: FolderRequest) -> bool:
         """Whether a folder is one of those this worker works in; links out of it do not count."""
         if self._house.folders == "away" or wanted.mark == COPIED:
             return False
         if wanted.parcel is not None and wanted.parcel.earlier:
             return False  # a copy belongs to the task that it was made for
-        if wanted.tree and not (recorded(tree := Path(wanted.tree)) and tree.is_dir()):
+        if wanted.tree and not (read_record(tree := Path(wanted.tree)) and tree.is_dir()):
             return False  # who shares a repository need not share its worktrees
         try:
             folder = Path(wanted.cwd).resolve(strict=True)

@@ -24,9 +24,9 @@ from gencode.mcp.transport import (
     encoded,
 )
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.command_runner import Commands
-from gencode.sandbox.processes.environment import INSIDE, Scrub
-from gencode.sandbox.processes.running_command import Running
+from gencode.sandbox.processes.command_runner import CommandRunner
+from gencode.sandbox.processes.environment import INSIDE_MARK, EnvironmentFilter
+from gencode.sandbox.processes.running_command import RunningCommand
 
 BASE = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 """What every server gets of our environment, with `LC_*`; all else its definition has to name."""
@@ -47,18 +47,18 @@ def environment(definition: ServerDefinition, environ: Mapping[str, str]) -> dic
     base = {name: environ[name] for name in BASE if name in environ}
     base |= {name: value for name, value in environ.items() if name.startswith("LC_")}
     whole = {**base, **definition.env}
-    lost = definition.env.keys() - Scrub(keep=frozenset(definition.env)).cleaned(whole).keys()
+    lost = definition.env.keys() - EnvironmentFilter(keep=frozenset(definition.env)).cleaned(whole).keys()
     if lost:
         names = ", ".join(sorted(lost))
         raise UserMistake(f"The MCP server {definition.name} cannot be given the variable {names}.")
-    return {**whole, INSIDE: "1"}
+    return {**whole, INSIDE_MARK: "1"}
 
 
 class StdioTransport:
     """MCP over standard input and output of a program; `cwd` is where it is started."""
 
     def __init__(
-        self, definition: ServerDefinition, commands: Commands, cwd: Path, environ: Mapping[str, str]
+        self, definition: ServerDefinition, commands: CommandRunner, cwd: Path, environ: Mapping[str, str]
     ) -> None:
         self.version = ""
         self._definition = definition
@@ -66,7 +66,7 @@ class StdioTransport:
         self._cwd = cwd
         self._environ = environ
         self._listener: TransportListener | None = None
-        self._running: Running | None = None
+        self._running: RunningCommand | None = None
         self._pipes: _Pipes | None = None
         self._reader: asyncio.Task[None] | None = None
         self._incoming: asyncio.ReadTransport | None = None
@@ -142,7 +142,7 @@ class StdioTransport:
             raise ToolError(f"there is no program {name!r} on this machine")
         return found
 
-    async def _read(self, stream: asyncio.StreamReader, running: Running) -> None:
+    async def _read(self, stream: asyncio.StreamReader, running: RunningCommand) -> None:
         """Take lines until the program ends, closes its output, or says too much."""
         rest = bytearray()
         while chunk := await stream.read(_CHUNK):
@@ -172,7 +172,7 @@ class StdioTransport:
             if self._garbage > _MOST_GARBAGE:
                 self._lost(f"it writes something else than MCP to its output: {self._oddity!r}")
 
-    def _ended(self, running: Running) -> str:
+    def _ended(self, running: RunningCommand) -> str:
         """How the program ended, with what it last said about it."""
         output = running.output()
         lines = (output.tail or output.head).rstrip().split(b"\n")[-_MOST_LAST_LINES:]

@@ -20,7 +20,7 @@ COMES_AND_GOES = "/.git/worktrees/"
 """Where others make and remove folders meanwhile; all else that is missing is a reason not to start."""
 
 
-def build(layers: list[tuple[str, str]], *, network: bool) -> None:
+def enter_namespaces(layers: list[tuple[str, str]], *, network: bool) -> None:
     """Move into spaces of our own where only what the layers say can be written."""
     _leave(network=network)
     syscalls.mount("none", "/", "none", syscalls.MOUNT_PRIVATE)

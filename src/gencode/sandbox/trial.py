@@ -12,9 +12,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gencode.sandbox.profile import Enclosure
+from gencode.sandbox.profile import SandboxProfile
 
-Enclose = Callable[[Sequence[str], Enclosure], list[str]]
+Enclose = Callable[[Sequence[str], SandboxProfile], list[str]]
 """From a command line to one that runs it enclosed."""
 
 SECONDS = 20.0
@@ -65,7 +65,7 @@ attempt("signal", lambda: os.kill(int(outsider), 0))
 """
 
 
-class Seen(Struct, frozen=True):
+class TrialResult(Struct, frozen=True):
     """What came of a trial: what an enclosed command could do, or why there was none."""
 
     possible: frozenset[str] = frozenset()
@@ -77,7 +77,7 @@ class Seen(Struct, frozen=True):
         return "work" in self.possible and self.possible.isdisjoint({"create", "overwrite", "kernel"})
 
 
-def tried(enclose: Enclose) -> Seen:
+def try_sandbox(enclose: Enclose) -> TrialResult:
     """Run one command that tries everything it should not be able to do."""
     with ExitStack() as stack:
         base = stack.enter_context(_stage())
@@ -94,13 +94,13 @@ def tried(enclose: Enclose) -> Seen:
         told = [str(base), *ports, abstract, str(os.getpid())]
         seen = _run([sys.executable, "-I", "-S", "-E", "-c", _ATTEMPTS, *told], base, enclose)
         arrived = _arrived(datagrams)
-    return seen if arrived else Seen(seen.possible - {"udp"}, seen.trouble)
+    return seen if arrived else TrialResult(seen.possible - {"udp"}, seen.trouble)
 
 
-def _run(command: list[str], base: Path, enclose: Enclose) -> Seen:
+def _run(command: list[str], base: Path, enclose: Enclose) -> TrialResult:
     workspace = base / "workspace"
     guarded = tuple(workspace / name for name in (".git/hooks", ".git/config", "later"))
-    plan = Enclosure((workspace,), base / "temp", guarded, hidden=(base / "home",))
+    plan = SandboxProfile((workspace,), base / "temp", guarded, hidden=(base / "home",))
     try:
         ended = subprocess.run(
             enclose(command, plan),
@@ -111,10 +111,10 @@ def _run(command: list[str], base: Path, enclose: Enclose) -> Seen:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Seen(trouble=str(error))
+        return TrialResult(trouble=str(error))
     said = ended.stderr.decode(errors="replace").strip().splitlines()
     trouble = "" if ended.returncode == 0 else (said[-1] if said else f"exit status {ended.returncode}")
-    return Seen(frozenset(ended.stdout.decode(errors="replace").split()), trouble)
+    return TrialResult(frozenset(ended.stdout.decode(errors="replace").split()), trouble)
 
 
 @contextmanager
@@ -150,7 +150,7 @@ _GUARDED = ".git/hooks, .git/config and .gen of the workspace"
 _LOOKED_AT = "GenCode looks after each command and tells"
 
 
-def kept_out(possible: frozenset[str]) -> Iterator[str]:
+def restrictions(possible: frozenset[str]) -> Iterator[str]:
     """What commands cannot do, by what a trial found possible."""
     yield "Commands can write only in the workspace and in a temporary folder of their own."
     if "kernel" not in possible:
@@ -167,7 +167,7 @@ def kept_out(possible: frozenset[str]) -> Iterator[str]:
         yield "They cannot signal processes outside."
 
 
-def left_open(possible: frozenset[str]) -> Iterator[str]:
+def unenforced(possible: frozenset[str]) -> Iterator[str]:
     """What commands can do although one might think otherwise."""
     if "guarded" in possible:
         yield f"Commands can change {_GUARDED}; {_LOOKED_AT}."

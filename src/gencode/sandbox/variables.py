@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from gencode.core.errors import ToolError
 from gencode.permissions.bash.readonly import safe_name
 from gencode.permissions.paths import shown
-from gencode.sandbox.processes.environment import Scrub
+from gencode.sandbox.processes.environment import EnvironmentFilter
 
 MOST = 50
 LONGEST_VALUE = 4_096
@@ -35,7 +35,7 @@ _ELSEWHERE_ENDS = tuple(
 )
 
 
-class Variables:
+class AgentVariables:
     """What agents have set, each for its own commands; nothing of it outlives the session."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Variables:
 
     def set(self, task: str, name: str, value: str) -> None:
         """Set a variable for the further commands of a task; an empty value takes it away again."""
-        check(name, value)
+        check_variable(name, value)
         own = self._own.setdefault(task, {})
         if not value:
             own.pop(name, None)
@@ -62,30 +62,30 @@ class Variables:
         return {**os.environ, **own} if own else None
 
 
-def check(name: str, value: str) -> None:
+def check_variable(name: str, value: str) -> None:
     """ToolError for a variable that no agent may set."""
     if not _NAME.fullmatch(name):
         raise ToolError(f"{shown(name, 100)} is no name of a variable; use letters, digits and underscores.")
-    if _leads_elsewhere(name.upper()) and not safe_name(name):
+    if _redirects_programs(name.upper()) and not safe_name(name):
         raise ToolError(
             f"{name} cannot be set: it changes what programs load, run or reach. "
             "Write it before the one command that needs it, which is then judged with it."
         )
     if len(value) > LONGEST_VALUE or not value.isprintable():
         raise ToolError(f"The value of {name} must be one line of at most {LONGEST_VALUE:,} characters.")
-    if hidden(name, value):
+    if is_hidden(name, value):
         raise ToolError(f"{name} looks like a key or password, and commands are never given those.")
 
 
-def _leads_elsewhere(name: str) -> bool:
+def _redirects_programs(name: str) -> bool:
     return name in _ELSEWHERE_NAMES or name.startswith(_ELSEWHERE_STARTS) or name.endswith(_ELSEWHERE_ENDS)
 
 
 def visible_environment() -> dict[str, str]:
     """Our environment as commands get it, without what could be a secret."""
-    return Scrub().cleaned(os.environ)
+    return EnvironmentFilter().cleaned(os.environ)
 
 
-def hidden(name: str, value: str) -> bool:
+def is_hidden(name: str, value: str) -> bool:
     """Whether a variable could hold a secret, which nobody is shown."""
-    return Scrub().is_secret(name, value)
+    return EnvironmentFilter().is_secret(name, value)

@@ -50,7 +50,7 @@ from gencode.tasks.spawned_agents import LONGEST_LABEL, TELL_THE_USER, spawned_r
 from gencode.tasks.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from gencode.sandbox.shells import Shell
+    from gencode.sandbox.shells import BackgroundShell
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ def _was_stopped(task: Task) -> bool:
     return task.status is Status.CANCELLED and task.end.reason is not EndReason.PARENT_GONE
 
 
-def _no_shells() -> "Mapping[str, Shell]":
+def _no_shells() -> "Mapping[str, BackgroundShell]":
     return {}
 
 
@@ -150,7 +150,7 @@ class BackgroundCommands(Struct, frozen=True):
     An agent that has answered waits `seconds` for them, and no longer than it may still work (`remaining`).
     """
 
-    here: "Callable[[], Mapping[str, Shell]]" = _no_shells
+    here: "Callable[[], Mapping[str, BackgroundShell]]" = _no_shells
     seconds: float = 0.0
     remaining: Callable[[], float | None] = _no_limit
 
@@ -270,7 +270,7 @@ class AgentInbox:
         text = "\n\n".join(texts) + changed_under(self._stale())
         return [*said, UserMessage(text, "system", delivers, ends=ends, commands=tuple(ended))]
 
-    def _untold_commands(self) -> "tuple[list[CommandRun], list[Shell]]":
+    def _untold_commands(self) -> "tuple[list[CommandRun], list[BackgroundShell]]":
         """The background commands that have ended and were not told, and those that still run."""
         task = self._record.task
         untold = task.evidence.commands and untold_commands(task)  # asked before every turn of every agent
@@ -323,7 +323,7 @@ class AgentInbox:
                 news.cancel()
         return True
 
-    def _waits_for(self, running: "Sequence[Shell]") -> float:
+    def _waits_for(self, running: "Sequence[BackgroundShell]") -> float:
         """Until when an agent waits for its commands alone; that it does so is told."""
         left, most = self._commands.remaining(), self._commands.seconds
         seconds = most if left is None else min(most, max(left - BEFORE_THE_END, 0.0))

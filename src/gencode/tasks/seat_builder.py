@@ -33,7 +33,7 @@ from gencode.tasks.task_schema import output_schema_of
 
 if TYPE_CHECKING:
     from gencode.agent.hooks import Hooks
-    from gencode.sandbox.processes.command import Command, Ended
+    from gencode.sandbox.processes.command import Command, CommandOutcome
 
 SHALLOWEST = 1
 """How deep agents are nested at least: the main agent may send agents, those may not."""
@@ -344,7 +344,7 @@ class SeatBuilder:
         run = partial(self._enclosed, caller)
         return hooks_for(around, run, (*own, *everybodys))
 
-    async def _enclosed(self, caller: Caller, command: "Command") -> "Ended":
+    async def _enclosed(self, caller: Caller, command: "Command") -> "CommandOutcome":
         return await caller.session.shells.all().enclosed(command, caller.workspace)
 
     def _skill_lines(self) -> str:

@@ -20,7 +20,7 @@ from gencode.interfaces.cli.models import ModelLine
 from gencode.interfaces.cli.skills import SkillLine
 from gencode.mcp.session_servers import ServerReport
 from gencode.tasks.compare_runs import Difference, Pair
-from gencode.workspaces.worktrees.leftovers import Leftover
+from gencode.workspaces.worktrees.leftovers import LeftoverWorktree
 
 Fields = dict[str, Any]
 
@@ -236,7 +236,7 @@ class Health(TypedDict):
     healthy: bool
     version: str
     checks: list[Check]
-    worktrees: list[Leftover]
+    worktrees: list[LeftoverWorktree]
 
 
 class Begun(TypedDict):

@@ -7,7 +7,7 @@ import pytest
 from tests.workspaces.transfer.post import Office, arrived, sent
 from tests.workspaces.worktrees.yard import commit, everything, git, repository
 
-from gencode.workspaces.transfer.excluded_files import has_key, is_key
+from gencode.workspaces.transfer.excluded_files import has_private_key, is_secret_file
 
 LINE = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
 
@@ -120,7 +120,7 @@ async def test_of_keys_in_conflict_those_that_were_committed_here_travel(
     ],
 )
 def test_what_is_called_like_a_key_stays(name: str) -> None:
-    assert is_key(name.encode())
+    assert is_secret_file(name.encode())
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_what_is_called_like_a_key_stays(name: str) -> None:
     ],
 )
 def test_what_is_called_like_code_travels(name: str) -> None:
-    assert not is_key(name.encode())
+    assert not is_secret_file(name.encode())
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ def test_what_is_called_like_code_travels(name: str) -> None:
     ],
 )
 def test_a_private_key_is_found_in_any_text(text: str, found: bool) -> None:
-    assert has_key(text.encode()) is found
-    assert has_key(text.encode("utf-16")) is found
+    assert has_private_key(text.encode()) is found
+    assert has_private_key(text.encode("utf-16")) is found
 
 
 @pytest.mark.parametrize(
@@ -198,4 +198,4 @@ def test_a_private_key_is_found_in_any_text(text: str, found: bool) -> None:
     ids=["RSA", "PKCS #8", "Ed25519", "elliptic curve", "public key", "certificate"],
 )
 def test_a_private_key_is_found_that_is_no_text(begins: str, found: bool) -> None:
-    assert has_key(bytes.fromhex(begins.replace(" ", "")) + b"\x17" * 600) is found
+    assert has_private_key(bytes.fromhex(begins.replace(" ", "")) + b"\x17" * 600) is found

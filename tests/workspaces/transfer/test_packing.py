@@ -11,7 +11,7 @@ from tests.workspaces.worktrees.yard import TEN, commit, everything, git, reposi
 from gencode.core.errors import UserMistake
 from gencode.permissions.trust import standing, trust
 from gencode.workspaces.transfer import checkout, snapshot_builder
-from gencode.workspaces.transfer.snapshot_builder import NO_HISTORY, SHALLOW, Packer
+from gencode.workspaces.transfer.snapshot_builder import NO_HISTORY, SHALLOW, SnapshotBuilder
 
 pytestmark = pytest.mark.needs("git")
 
@@ -74,7 +74,7 @@ async def test_one_without_a_commit_and_a_linked_worktree_travel_too(tmp_path: P
 
 async def test_what_has_not_changed_is_packed_once(tmp_path: Path, office: Office) -> None:
     repo = repository(tmp_path / "repo")
-    packer = Packer(repo, tmp_path / "own", office)
+    packer = SnapshotBuilder(repo, tmp_path / "own", office)
     first = await packer.pack()
     assert (await packer.pack(), office.kept) == (first, 1)
     (repo / "a.txt").write_text("changed\n")

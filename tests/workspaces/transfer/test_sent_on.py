@@ -13,17 +13,19 @@ from gencode.core.folder_copy import CopiedFolder, FolderCopy
 from gencode.core.rules import Action, Mode, Policy, parse_rule, written_in
 from gencode.fleet.workspace_transfer import may_write
 from gencode.journal.folder_snapshot import FolderSnapshot, InvalidSnapshot, checked
-from gencode.workspaces.transfer.snapshot_builder import Around, Packer
-from gencode.workspaces.transfer.worker_copy import Lodging
+from gencode.workspaces.transfer.snapshot_builder import EnclosingCopy, SnapshotBuilder
+from gencode.workspaces.transfer.worker_copy import TaskWorktree
 
 pytestmark = pytest.mark.needs("git")
 
 HERE = CopiedFolder("/home/me/repo", "/home/me")
 
 
-def packer(lodging: Lodging, office: Office, tmp_path: Path) -> Packer:
+def packer(lodging: TaskWorktree, office: Office, tmp_path: Path) -> SnapshotBuilder:
     copied = FolderCopy(str(lodging.tree.path), HERE.folder, HERE.home)
-    return Packer(lodging.cwd, tmp_path / "home", office, Around(lodging.guest.parcel, copied))
+    return SnapshotBuilder(
+        lodging.cwd, tmp_path / "home", office, EnclosingCopy(lodging.guest.parcel, copied)
+    )
 
 
 async def test_a_copy_of_a_copy_has_all_that_was_done_and_lies_in_the_same_mirror(

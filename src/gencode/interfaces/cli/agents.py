@@ -28,7 +28,7 @@ from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note, table
 from gencode.permissions.trust import FolderTrust, standing, trust_added
 from gencode.places import workspace_at
-from gencode.sandbox.processes.environment import MARK
+from gencode.sandbox.processes.environment import PROCESS_MARK
 from gencode.settings import gen_home
 
 EXAMPLES = (
@@ -121,7 +121,7 @@ def made(args: argparse.Namespace) -> int:
 
 def _stays_trusted(before: FolderTrust, path: Path, digest: str) -> bool:
     """Whether a folder is trusted with the file that a person has just had written in it."""
-    if MARK in os.environ:  # an agent runs this, and only a person trusts anything
+    if PROCESS_MARK in os.environ:  # an agent runs this, and only a person trusts anything
         return False
     return trust_added(before, str(path.relative_to(before.folder)), digest, gen_home()).trusted
 

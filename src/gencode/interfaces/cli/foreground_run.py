@@ -28,7 +28,7 @@ from gencode.tasks.running_task import RunningTask
 from gencode.tasks.supervisor import CLOSING
 
 if TYPE_CHECKING:
-    from gencode.sandbox.shells import Shell
+    from gencode.sandbox.shells import BackgroundShell
 
 STOPPING = "Stopping what still runs: {names}. What they have said is kept."
 LONGEST_TOLD = 1_000
@@ -276,7 +276,7 @@ def tell_stopped(gen: GenCode, *, conversations: bool = False, beside: str = "")
     return stopping
 
 
-def _work(tasks: Iterable[Task], commands: Sequence["Shell"]) -> list[StoppedWork]:
+def _work(tasks: Iterable[Task], commands: Sequence["BackgroundShell"]) -> list[StoppedWork]:
     agents = [StoppedWork(each.id, agent=each.agent) for each in tasks]
     return [*agents, *(StoppedWork(each.id, command=each.order.text) for each in commands)]
 
@@ -284,7 +284,7 @@ def _work(tasks: Iterable[Task], commands: Sequence["Shell"]) -> list[StoppedWor
 async def _tell_all(
     store: Store,
     running: Sequence[Task],
-    commands: Sequence["Shell"],
+    commands: Sequence["BackgroundShell"],
     apart: Sequence[str],
     stopping: Stopping,
 ) -> None:

@@ -772,9 +772,9 @@ async def _behind(store: Store, task: Task) -> str:
     """What a person should know of how a task would begin when it is woken here."""
     if not isinstance(store, SharedJournal):
         return ""
-    from gencode.workspaces.transfer.apply_changes import begins_behind_of
+    from gencode.workspaces.transfer.apply_changes import missing_changes_notice
 
-    return await begins_behind_of(store.parcels, task)
+    return await missing_changes_notice(store.parcels, task)
 
 
 def interrupt(args: argparse.Namespace) -> int:

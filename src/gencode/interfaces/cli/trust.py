@@ -27,7 +27,7 @@ from gencode.permissions.project_files import SERVERS, SETTINGS
 from gencode.permissions.started_files import StartedFiles, digests
 from gencode.permissions.trust import FolderTrust, TrustChange, revoke, standing, trust, trusted_folders
 from gencode.places import workspace_at
-from gencode.sandbox.processes.environment import MARK
+from gencode.sandbox.processes.environment import PROCESS_MARK
 from gencode.settings import LISTS, NARROWING, OF_PROJECTS, gen_home, project_values
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def _decide(
 
 def _is_asked(*, sure: bool) -> bool:
     """Whether somebody has to be asked: nobody who is `sure` has, and no agent decides."""
-    if MARK in os.environ:
+    if PROCESS_MARK in os.environ:
         raise UserMistake("Only a person trusts a folder or an MCP server, and this was run by an agent.")
     if not sure and not somebody_is_there():
         raise UserMistake("Nobody is at a terminal to say yes; to trust it all the same, add --yes.")

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gencode.core.errors import ToolError
-from gencode.sandbox.processes.output import Output
+from gencode.sandbox.processes.output import CommandOutput
 
 Cause = Literal["exited", "timed_out", "stopped", "lost"]
 """Why a command is over; `lost` when the process that watched it was killed."""
@@ -51,14 +51,14 @@ class Command(Struct, frozen=True):
     """Let it become somebody else (sudo, setuid). Such a process cannot be stopped by us."""
 
 
-class Ended(Struct, frozen=True):
+class CommandOutcome(Struct, frozen=True):
     """What came of a command."""
 
     exit_code: int | None
     signal: int | None
     cause: Cause
-    output: Output
-    errors: Output
+    output: CommandOutput
+    errors: CommandOutput
     seconds: float
     left_over: int = 0
     """Processes it had left running when it ended; they were stopped."""
@@ -107,7 +107,7 @@ def shell_words(bash: str, text: str) -> tuple[str, ...]:
     return (bash, "--noprofile", "--norc", "-c", text)
 
 
-def words(command: Command, bash: str | None, environ: Mapping[str, str]) -> tuple[str, ...]:
+def argument_words(command: Command, bash: str | None, environ: Mapping[str, str]) -> tuple[str, ...]:
     """The program, by its path, and its arguments."""
     if isinstance(command.run, str):
         if bash is None:
@@ -125,7 +125,7 @@ def words(command: Command, bash: str | None, environ: Mapping[str, str]) -> tup
     return (found, *rest)
 
 
-def not_started(command: Command, argv: tuple[str, ...], step: str, number: int) -> ToolError:
+def start_error(command: Command, argv: tuple[str, ...], step: str, number: int) -> ToolError:
     """Why a command does not run, in a sentence."""
     why = os.strerror(number) if number else "the process that was to start it ended"
     match step, number:

@@ -7,34 +7,39 @@ from pathlib import Path
 from types import TracebackType
 
 from gencode.core.errors import ToolError
-from gencode.sandbox.processes.command import Command, Ended, find_bash, words
-from gencode.sandbox.processes.environment import Scrub, system_path
-from gencode.sandbox.processes.fork_server_client import Link, child_environment
+from gencode.sandbox.processes.command import Command, CommandOutcome, argument_words, find_bash
+from gencode.sandbox.processes.environment import EnvironmentFilter, system_path
+from gencode.sandbox.processes.fork_server_client import ForkServerClient, child_environment
 from gencode.sandbox.processes.git_programs import neutral_settings
-from gencode.sandbox.processes.guard_protocol import Order, encoded
-from gencode.sandbox.processes.output import Intake, Keep, OutputFile, pipe
-from gencode.sandbox.processes.running_command import Plan, Running
+from gencode.sandbox.processes.guard_protocol import LaunchOrder, encoded
+from gencode.sandbox.processes.output import OutputFile, OutputLimits, OutputReader, large_pipe
+from gencode.sandbox.processes.running_command import CommandLaunch, RunningCommand
 
 
-class Commands:
+class CommandRunner:
     """All commands of one process. `state` is a folder of ours where the keeper is noted.
 
     Every way out ends every command: `close`, a cancelled wait, an exception, and the death of our process.
     """
 
     def __init__(
-        self, state: Path, *, scrub: Scrub | None = None, keep: Keep | None = None, bash: str | None = None
+        self,
+        state: Path,
+        *,
+        scrub: EnvironmentFilter | None = None,
+        keep: OutputLimits | None = None,
+        bash: str | None = None,
     ) -> None:
         self._state = state
-        self._scrub = scrub or Scrub()
-        self._keep = keep or Keep()
+        self._scrub = scrub or EnvironmentFilter()
+        self._keep = keep or OutputLimits()
         self.bash = bash or find_bash()
-        self._link: Link | None = None
-        self._old_links: list[Link] = []
-        self._live: dict[str, Running] = {}
+        self._link: ForkServerClient | None = None
+        self._old_links: list[ForkServerClient] = []
+        self._live: dict[str, RunningCommand] = {}
         self._closed = False
 
-    async def __aenter__(self) -> "Commands":
+    async def __aenter__(self) -> "CommandRunner":
         return self
 
     async def __aexit__(
@@ -42,11 +47,11 @@ class Commands:
     ) -> None:
         await self.close()
 
-    def running(self) -> Mapping[str, Running]:
+    def running(self) -> Mapping[str, RunningCommand]:
         """The commands that run now, by id."""
         return dict(self._live)
 
-    async def run(self, command: Command) -> Ended:
+    async def run(self, command: Command) -> CommandOutcome:
         """Run a command to its end. A wait that is cancelled ends it first."""
         running = await self.start(command)
         try:
@@ -55,7 +60,7 @@ class Commands:
             await running.stop()
             raise
 
-    async def start(self, command: Command) -> Running:
+    async def start(self, command: Command) -> RunningCommand:
         """Start a command that goes on by itself until it ends, is stopped, or all are closed."""
         running = self._begin(command, await self._environment(command))
         try:
@@ -76,13 +81,13 @@ class Commands:
         finally:
             await asyncio.gather(*(link.close() for link in links))
 
-    def _begin(self, command: Command, environ: Mapping[str, str]) -> Running:
+    def _begin(self, command: Command, environ: Mapping[str, str]) -> RunningCommand:
         if self._closed:
             raise ToolError("No command can be started any more: everything is being closed.")
-        argv = words(command, self.bash, environ)
+        argv = argument_words(command, self.bash, environ)
         link = self._keeper()
         try:
-            order = Order(
+            order = LaunchOrder(
                 [encoded(word) for word in argv],
                 encoded(os.fspath(command.cwd)),
                 child_environment(environ, link.mark),
@@ -96,14 +101,16 @@ class Commands:
             file.create()
         return self._launched(command, order, link, file)
 
-    def _launched(self, command: Command, order: Order, link: Link, file: OutputFile | None) -> Running:
-        intakes = [Intake(self._keep, file, growing=command.growing)]
+    def _launched(
+        self, command: Command, order: LaunchOrder, link: ForkServerClient, file: OutputFile | None
+    ) -> RunningCommand:
+        intakes = [OutputReader(self._keep, file, growing=command.growing)]
         if command.separate:
-            intakes.append(Intake(self._keep, None, growing=False))
+            intakes.append(OutputReader(self._keep, None, growing=False))
         pipes: list[tuple[int, int]] = []
         try:
             for _ in intakes:
-                pipes.append(pipe())  # one by one: those made before one fails are closed below
+                pipes.append(large_pipe())  # one by one: those made before one fails are closed below
             control = link.fork([writing for _, writing in pipes])
         except OSError as error:
             for reading, _ in pipes:
@@ -114,7 +121,9 @@ class Commands:
         finally:
             for _, writing in pipes:
                 os.close(writing)
-        running = Running(Plan(command, order, link, control, intakes, [reading for reading, _ in pipes]))
+        running = RunningCommand(
+            CommandLaunch(command, order, link, control, intakes, [reading for reading, _ in pipes])
+        )
         self._live[running.id] = running
         running.task.add_done_callback(lambda _: self._live.pop(running.id))
         return running
@@ -146,11 +155,11 @@ class Commands:
             raise ToolError(f"No command can be run: somebody put {stuffed.name!r} into {folder}; remove it.")
         return folder
 
-    def _keeper(self) -> Link:
+    def _keeper(self) -> ForkServerClient:
         """The keeper that runs, or a new one."""
         if self._link is not None and not self._link.alive:
             self._old_links.append(self._link)
             self._link = None
         if self._link is None:
-            self._link = Link.start(self._state, self._scrub.cleaned(os.environ))
+            self._link = ForkServerClient.start(self._state, self._scrub.cleaned(os.environ))
         return self._link

@@ -15,9 +15,9 @@ from msgspec import Struct
 from gencode.permissions.paths import is_inside
 from gencode.permissions.secrets import SYSTEM_ROOTS, folded, is_under
 
-INSIDE = "LC_GENCODE_MCP"
+INSIDE_MARK = "LC_GENCODE_MCP"
 """Marks what runs below us, so that a `gen mcp` among it does not start the next."""
-MARK = "GENCODE_KEEPER"
+PROCESS_MARK = "GENCODE_KEEPER"
 """The variable by which a process of ours is known after a crash."""
 
 _SECRET_NAME = re.compile(
@@ -49,7 +49,7 @@ _OTHER_PROGRAM = re.compile(
 )
 
 
-class Scrub(Struct, frozen=True):
+class EnvironmentFilter(Struct, frozen=True):
     """What the person wants beyond the rules: names that never go out, names that may look like keys."""
 
     drop: frozenset[str] = frozenset()
@@ -69,7 +69,7 @@ class Scrub(Struct, frozen=True):
             name: value
             for name, value in environ.items()
             if name not in secrets
-            and name != MARK
+            and name != PROCESS_MARK
             and not _OTHER_TEXT.fullmatch(name)
             and (name in self.keep or not any(each in value for each in values))
         }

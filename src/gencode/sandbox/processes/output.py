@@ -13,7 +13,7 @@ from msgspec import Struct
 from gencode.core.errors import ToolError
 
 
-class Keep(Struct, frozen=True):
+class OutputLimits(Struct, frozen=True):
     """How much of an output is kept: bytes of its beginning and of its end, and bytes of its file."""
 
     head: int = 16 * 1024
@@ -21,7 +21,7 @@ class Keep(Struct, frozen=True):
     file: int = 64 * 1024 * 1024
 
 
-class Output(Struct, frozen=True):
+class CommandOutput(Struct, frozen=True):
     """What a command has written so far."""
 
     head: bytes = b""
@@ -57,10 +57,10 @@ class Output(Struct, frozen=True):
         return f"{said}; everything is in {self.file}"
 
 
-class Ends:
+class HeadAndTail:
     """The first and the last bytes of a stream, and how much there was of it."""
 
-    def __init__(self, keep: Keep) -> None:
+    def __init__(self, keep: OutputLimits) -> None:
         self._keep = keep
         self._head = bytearray()
         self._tail = bytearray()
@@ -158,7 +158,7 @@ _PIPE = 1024 * 1024
 """What a pipe holds where the kernel allows it: no more can be left in it when its writers are gone."""
 
 
-def pipe() -> tuple[int, int]:
+def large_pipe() -> tuple[int, int]:
     """A roomy pipe; its first end does not block."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
@@ -168,21 +168,21 @@ def pipe() -> tuple[int, int]:
     return reading, writing
 
 
-class Intake:
+class OutputReader:
     """One output of one command."""
 
-    def __init__(self, keep: Keep, file: OutputFile | None, *, growing: bool) -> None:
-        self._ends = Ends(keep)
+    def __init__(self, keep: OutputLimits, file: OutputFile | None, *, growing: bool) -> None:
+        self._ends = HeadAndTail(keep)
         self._file = file
         self._growing = growing
         self._budget: int | None = None
         self._waiting: asyncio.Future[None] | None = None
 
-    def output(self) -> Output:
+    def output(self) -> CommandOutput:
         """What was written so far."""
         head, tail = self._ends.both()
         file = self._file
-        return Output(
+        return CommandOutput(
             head=head,
             tail=tail,
             total=self._ends.total,

@@ -22,18 +22,18 @@ from gencode.journal.folder_snapshot import (
 from gencode.permissions.trust import standing
 from gencode.workspaces.transfer.checkout import (
     Checkout,
-    apart,
     checkout_at,
-    commit_of,
-    key_at,
-    packed,
-    tree_at,
-    tree_of,
+    make_commit,
+    make_pack,
+    repository_key,
+    scratch_objects,
+    write_commit_tree,
+    write_tree,
 )
-from gencode.workspaces.transfer.excluded_files import brought_keys, heaviest
-from gencode.workspaces.worktrees.create import shown
-from gencode.workspaces.worktrees.git import Git, trouble
-from gencode.workspaces.worktrees.worktree import recorded
+from gencode.workspaces.transfer.excluded_files import added_secrets, largest_contents
+from gencode.workspaces.worktrees.create import printable
+from gencode.workspaces.worktrees.git import Git, git_error
+from gencode.workspaces.worktrees.worktree import read_record
 
 MOST_CHANGED = 256 << 20
 """So many bytes of files that are not committed are looked at."""
@@ -47,7 +47,7 @@ NO_HISTORY = "its history is too large to travel and was left out"
 SHALLOW = "its history is not all here (a shallow clone) and was left out"
 
 
-class Around(Struct, frozen=True):
+class EnclosingCopy(Struct, frozen=True):
     """That a folder is in a copy: how that was sent, and what it is a copy of."""
 
     parcel: FolderSnapshot
@@ -62,11 +62,11 @@ class _Upstream(Struct, frozen=True):
     known: tuple[str, ...] = ()
 
 
-class Packer:
+class SnapshotBuilder:
     """Packs one folder, again and again. What has not changed since the last time is not packed anew."""
 
     def __init__(
-        self, folder: Path, home: Path, parcels: SnapshotStore, around: Around | None = None
+        self, folder: Path, home: Path, parcels: SnapshotStore, around: EnclosingCopy | None = None
     ) -> None:
         self._folder = folder
         self._home = home
@@ -92,7 +92,7 @@ class Packer:
         upstream = await _upstream(checkout.git, first, self._around) if first else _Upstream()
         clean = bool(head) and not changed and first == head
         at = first if first != head else ""
-        parcel = await _packed_up(checkout, first, upstream, self._parcels, clean=clean, at=at)
+        parcel = await _build(checkout, first, upstream, self._parcels, clean=clean, at=at)
         if self._around is not None:
             key, earlier = self._around.parcel.key, self._around.copied.originals[:MOST_ORIGINALS]
             parcel = replace(parcel, key=key, earlier=earlier)
@@ -104,11 +104,11 @@ class Packer:
         if self._around is not None:
             sent = self._around.parcel
             return sent.start_head or sent.head or sent.tip
-        tree = recorded(checkout.top)
+        tree = read_record(checkout.top)
         return "" if tree is None or tree.away else tree.first
 
 
-async def pack_tree(
+async def snapshot_worktree(
     path: Path, folder: Path, home: Path, parcels: SnapshotStore, *, with_work: bool = True
 ) -> FolderSnapshot | None:
     """A folder as an agent began with it in a worktree here, and with what is in that; None where it is gone.
@@ -116,7 +116,7 @@ async def pack_tree(
     What is trusted in the folder itself is trusted in it. UserMistake when its agent made another checkout of
     it, or it is one of another repository.
     """
-    tree = recorded(path)
+    tree = read_record(path)
     if tree is None or tree.away or not tree.path.is_dir():
         return None
     checkout, original = await checkout_at(tree.workspace.cwd), await checkout_at(folder)
@@ -127,7 +127,7 @@ async def pack_tree(
         raise UserMistake(f"{tree.path} is no worktree of the repository around {folder}")
     base = await _without_keys(checkout.git, tree.first, tree.base)
     upstream = await _upstream(checkout.git, base, None)
-    parcel = await _packed_up(checkout, base, upstream, parcels, clean=True)
+    parcel = await _build(checkout, base, upstream, parcels, clean=True)
     parcel = replace(parcel, trusted=_trusted(original.cwd, home))
     if with_work or base != tree.base:
         at = "" if with_work else tree.base
@@ -135,7 +135,7 @@ async def pack_tree(
     return parcel
 
 
-async def pack_branch(
+async def snapshot_branch(
     branch: str, folder: Path, home: Path, parcels: SnapshotStore, *, with_work: bool = True
 ) -> FolderSnapshot | None:
     """The same for a worktree that another machine made of the repository: what is on its branch."""
@@ -145,7 +145,7 @@ async def pack_branch(
     if not base:
         return None
     upstream = await _upstream(checkout.git, base, None)
-    parcel = await _packed_up(checkout, base, upstream, parcels, clean=True)
+    parcel = await _build(checkout, base, upstream, parcels, clean=True)
     parcel = replace(parcel, trusted=_trusted(checkout.cwd, home))
     return await _with_work(checkout, base, parcel, parcels, at=tip) if with_work else parcel
 
@@ -154,15 +154,15 @@ async def _with_work(
     checkout: Checkout, base: str, parcel: FolderSnapshot, parcels: SnapshotStore, *, at: str
 ) -> FolderSnapshot:
     """The parcel of a worktree with what was done in it since a commit, or only what the commit `at` has."""
-    async with apart(checkout) as git:
+    async with scratch_objects(checkout) as git:
         head = "" if at else await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         head = await _without_keys(git, base, head) if head and parcel.head else base
-        tree, notes = await (tree_at(git, at, base) if at else tree_of(git, checkout, head))
+        tree, notes = await (write_commit_tree(git, at, base) if at else write_tree(git, checkout, head))
         if not parcel.head:
             first = await git.tell("rev-parse", "--verify", f"{base}^{{tree}}")
-            base = head = await commit_of(git, first, [], UNCOMMITTED)
+            base = head = await make_commit(git, first, [], UNCOMMITTED)
         same = await git.tell("rev-parse", "--verify", f"{head}^{{tree}}") == tree
-        start = head if same else await commit_of(git, tree, [head], UNCOMMITTED)
+        start = head if same else await make_commit(git, tree, [head], UNCOMMITTED)
         notes = [*parcel.notes, *(f"not sent along: {note}" for note in notes)]
         parcel = replace(parcel, notes=tuple(notes))
         if start == base:
@@ -179,7 +179,7 @@ async def _without_keys(git: Git, first: str, head: str) -> str:
 
     What came in between then travels as one commit.
     """
-    return first if await brought_keys(git, first, head) else head
+    return first if await added_secrets(git, first, head) else head
 
 
 async def _changed(checkout: Checkout) -> list[bytes]:
@@ -189,7 +189,7 @@ async def _changed(checkout: Checkout) -> list[bytes]:
     if said.cut:
         raise UserMistake(f"{too_much}: more files than can be listed")
     if not said.ok:
-        raise trouble(said, f"What was changed in {checkout.top} cannot be seen")
+        raise git_error(said, f"What was changed in {checkout.top} cannot be seen")
     names = [entry[3:] for entry in said.names]
     found = [(_seen(_below(checkout.top, name)), name) for name in names]
     sizes = [(seen.st_size, name) for seen, name in found if seen]
@@ -197,7 +197,7 @@ async def _changed(checkout: Checkout) -> list[bytes]:
     if size > MOST_CHANGED:
         largest, name = max(sizes)
         raise UserMistake(
-            f"{too_much}: {_size(size)}, of it {_size(largest)} in {shown(name)}; at most "
+            f"{too_much}: {_size(size)}, of it {_size(largest)} in {printable(name)}; at most "
             f"{_size(MOST_CHANGED)} can travel"
         )
     return names
@@ -231,17 +231,17 @@ def _trusted(folder: Path, home: Path) -> dict[str, str]:
     return {**found.brought.files, **found.started} if found.trusted else {}
 
 
-async def _packed_up(
+async def _build(
     checkout: Checkout, head: str, upstream: _Upstream, parcels: SnapshotStore, *, clean: bool, at: str = ""
 ) -> FolderSnapshot:
-    async with apart(checkout) as git:
+    async with scratch_objects(checkout) as git:
         notes: list[str] = []
         tree, tip = "", head
         if not clean:
-            tree, notes = await tree_of(git, checkout, at)
-            tip = await commit_of(git, tree, [head] if head else [], UNCOMMITTED)
+            tree, notes = await write_tree(git, checkout, at)
+            tip = await make_commit(git, tree, [head] if head else [], UNCOMMITTED)
         parcel = FolderSnapshot(
-            key=key_at(checkout, upstream.remote),
+            key=repository_key(checkout, upstream.remote),
             tip=tip,
             head=head,
             below=str(checkout.cwd.relative_to(checkout.top)),
@@ -285,7 +285,7 @@ async def _without_history(
     git: Git, parcel: FolderSnapshot, tree: str, parcels: SnapshotStore, top: Path
 ) -> FolderSnapshot:
     """The same with one commit that has nothing before it."""
-    tip = await commit_of(git, tree, [], UNCOMMITTED)
+    tip = await make_commit(git, tree, [], UNCOMMITTED)
     pack = await _kept(git, f"t{tip}", tip, (), parcels)
     if pack is None:
         raise await _too_large(git, top, parcel.head, tip)
@@ -301,7 +301,7 @@ async def _kept(
 ) -> str | None:
     """The name of a pack that is in the database now; None when it is too large for that."""
     if await parcels.lacking([name]):
-        body = await packed(git, commit, without)
+        body = await make_pack(git, commit, without)
         if body is None:
             return None
         await parcels.keep(name, body)
@@ -310,10 +310,10 @@ async def _kept(
 
 async def _too_large(git: Git, top: Path, head: str, tip: str) -> UserMistake:
     """What is large, and what helps: a remote has nothing of what is not committed."""
-    large = (await heaviest(git, await git.tell("mktree"), tip))[:1]
-    changed = await heaviest(git, head, tip) if head and head != tip else []
+    large = (await largest_contents(git, await git.tell("mktree"), tip))[:1]
+    changed = await largest_contents(git, head, tip) if head and head != tip else []
     fresh = not head or any({*large[0].names} & {*each.names} for each in changed if large)
-    most = f", most of it in {shown(large[0].names[0])} ({_size(large[0].size)})" if large else ""
+    most = f", most of it in {printable(large[0].names[0])} ({_size(large[0].size)})" if large else ""
     push = "to a remote that the workers can reach"
     way = f"Ignore it, or commit it and push it {push}" if fresh else f"Push the commit {push}"
     return UserMistake(
@@ -326,7 +326,7 @@ def _size(octets: int) -> str:
     return f"{octets >> 20} MiB" if octets >> 20 else f"{-(-octets >> 10)} KiB"
 
 
-async def _upstream(git: Git, head: str, around: Around | None) -> _Upstream:
+async def _upstream(git: Git, head: str, around: EnclosingCopy | None) -> _Upstream:
     """What a remote with a safe address has of a commit and of those before it, as far as is known here.
 
     A copy has no remotes. What that of its original has is in what was sent of it.

@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
-from gencode.sandbox.processes.environment import Scrub
+from gencode.sandbox.processes.environment import EnvironmentFilter
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ _VARIABLES = {
 }
 
 
-class Said(Struct, frozen=True):
+class GitResult(Struct, frozen=True):
     """What came of a call. `cut`: it said more than was wanted and was ended."""
 
     code: int
@@ -114,7 +114,7 @@ class Git(Struct, frozen=True):
         seconds: float = SECONDS,
         most: int = MOST_BYTES,
         index: str = "",
-    ) -> Said:
+    ) -> GitResult:
         """Run git to its end, which comes after `seconds` or after `most` bytes at the latest."""
         environ = {**self.environ, "GIT_INDEX_FILE": index} if index else self.environ
         try:
@@ -132,11 +132,11 @@ class Git(Struct, frozen=True):
             raise UserMistake(f"git could not be started: {error.strerror}.") from None
         return await _listen(process, stdin, seconds, most)
 
-    async def patiently(self, *words: str) -> Said:
+    async def patiently(self, *words: str) -> GitResult:
         """Run a short call that writes, to its end, and again where another git is in its way."""
-        return await unbroken(self.again(*words))
+        return await run_to_end(self.again(*words))
 
-    async def again(self, *words: str, seconds: float = SECONDS) -> Said:
+    async def again(self, *words: str, seconds: float = SECONDS) -> GitResult:
         """Run git, and again for some seconds where another git is in its way."""
         said = await self.run(*words, seconds=seconds)
         for number in range(_TRIES):
@@ -156,7 +156,7 @@ class Git(Struct, frozen=True):
         return replace(self, folder=work_tree, where=(f"--git-dir={git_dir}", f"--work-tree={work_tree}"))
 
 
-async def unbroken(work: Coroutine[Any, Any, T]) -> T:
+async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """Do something to its end even when cancelled meanwhile: a git that is killed leaves locks behind."""
     doing = asyncio.ensure_future(work)
     try:
@@ -166,7 +166,7 @@ async def unbroken(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-async def quiet_git(folder: Path, outside: Path, git_dir: Path | None = None) -> Git:
+async def safe_git(folder: Path, outside: Path, git_dir: Path | None = None) -> Git:
     """Git for a repository around a folder. A program that lies below `outside` is not taken for git."""
     program = _find(os.environ, outside)
     if program is None:
@@ -189,15 +189,15 @@ async def quiet_git(folder: Path, outside: Path, git_dir: Path | None = None) ->
     return Git(program, _environment(_without_programs(names)), folder)
 
 
-def is_full(said: Said, place: Path | None = None) -> bool:
+def is_disk_full(said: GitResult, place: Path | None = None) -> bool:
     """Whether git did not do it because the disk is full; `place` is where it wrote."""
     full = any(word in said.error for word in _FULL)
     return full or ("unable to write" in said.error and _has_no_room(place))
 
 
-def trouble(said: Said, what: str, place: Path | None = None) -> UserMistake:
+def git_error(said: GitResult, what: str, place: Path | None = None) -> UserMistake:
     """Why git did not do it, as a sentence; `place` is where it wrote."""
-    if is_full(said, place):
+    if is_disk_full(said, place):
         return UserMistake(f"{what}: there is no room left on the disk. Free some and try again.")
     if "dubious ownership" in said.error:
         return UserMistake(
@@ -236,7 +236,7 @@ def _find(environ: Mapping[str, str], outside: Path) -> str | None:
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:
     """Ours, without keys and without what changes git; hooks are looked for where no file can be."""
-    return {**Scrub().reading(os.environ, Path(os.devnull), {**_SETTINGS, **more}), **_VARIABLES}
+    return {**EnvironmentFilter().reading(os.environ, Path(os.devnull), {**_SETTINGS, **more}), **_VARIABLES}
 
 
 def _without_programs(names: set[str]) -> dict[str, str]:
@@ -254,7 +254,7 @@ def _without_programs(names: set[str]) -> dict[str, str]:
     return found
 
 
-async def _listen(process: Process, stdin: bytes, seconds: float, most: int) -> Said:
+async def _listen(process: Process, stdin: bytes, seconds: float, most: int) -> GitResult:
     out, error = bytearray(), bytearray()
     done = False
     try:
@@ -267,13 +267,13 @@ async def _listen(process: Process, stdin: bytes, seconds: float, most: int) -> 
             await process.wait()
             done = True
     except TimeoutError:
-        return Said(_CUT, bytes(out), f"it took longer than {seconds:g} seconds")
+        return GitResult(_CUT, bytes(out), f"it took longer than {seconds:g} seconds")
     finally:
         if not done:
             await _end(process)
     cut = len(out) > most
     complaint = error.decode(errors="replace") or ("it said too much" if cut else "")
-    return Said(_CUT if cut else process.returncode or 0, bytes(out[:most]), complaint, cut)
+    return GitResult(_CUT if cut else process.returncode or 0, bytes(out[:most]), complaint, cut)
 
 
 async def _feed(process: Process, stdin: bytes) -> None:
