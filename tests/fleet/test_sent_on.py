@@ -66,7 +66,7 @@ async def children(store: object, parent: str) -> list[Task]:
 
 @pytest.mark.needs("bwrap")
 async def test_a_command_finds_the_copy_at_the_name_of_the_folder_that_was_sent(country: Country) -> None:
-    if not best_sandbox().has_own_names:
+    if not best_sandbox().supports_aliases:
         pytest.skip("bubblewrap does not work here")
     there = str(country.folder)
     deny = ["Read(secret/**)", f"Write({there}/kept/**)"]

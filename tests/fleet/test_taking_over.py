@@ -67,7 +67,7 @@ async def test_merge_names_what_was_too_large_to_come_along(postgres: Postgres, 
     repo = repository(tmp_path / "repo")
     store = await FleetStore.open(url)
     parcels = store.parcels
-    parcel = await SnapshotBuilder(repo, tmp_path / "own", parcels).pack()
+    parcel = await SnapshotBuilder(repo, tmp_path / "own", parcels).build()
     created = TaskCreated(agent="Explore", prompt="look", cwd=str(repo))
     lease = await store.create(created, "me", (TaskStarted(), MessageAdded(HEARD)))
     lodging = await open_task_worktree(
@@ -75,7 +75,7 @@ async def test_merge_names_what_was_too_large_to_come_along(postgres: Postgres, 
     )
     (lodging.cwd / "small.txt").write_text("small\n")
     await lodging.hand_in(parcels, "me", "w-1-ab")
-    lodging.leave(tmp_path / "home")
+    lodging.release(tmp_path / "home")
     found = await parcels.returned(lease.task)
     assert found and await parcels.hand_in(replace(found[0], left="made.bin"), found[1], "me")
     await store.append(lease, [TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)], last=True)

@@ -51,7 +51,7 @@ class Copy:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Copy:
-    if not best_sandbox().has_own_names:
+    if not best_sandbox().supports_aliases:
         pytest.skip("bubblewrap does not work here")
     made = Copy(tmp_path)
     for name in ("copies/1/.git/hooks", "copies/1/sub", "own", "temp", "there", "near/other"):

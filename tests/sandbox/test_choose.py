@@ -43,7 +43,7 @@ def may_set_up_the_kernel() -> bool:
 
 def test_without_a_wall_a_trial_finds_everything_possible() -> None:
     seen = try_sandbox(no_wall)
-    assert (seen.possible - {"socket", "kernel"}, seen.trouble, seen.holds) == (EVERYTHING, "", False)
+    assert (seen.possible - {"socket", "kernel"}, seen.trouble, seen.works) == (EVERYTHING, "", False)
     assert ("kernel" in seen.possible) == may_set_up_the_kernel()
 
 
@@ -65,7 +65,7 @@ def test_the_first_wall_that_holds_is_chosen_and_the_others_are_explained() -> N
         *([way for way in candidates() if way.name == "Landlock"]),
     ]
     sandbox = first_working(ways)
-    if not try_sandbox(partial(landlock.enclose, namespaces=False)).holds:
+    if not try_sandbox(partial(landlock.enclose, namespaces=False)).works:
         pytest.skip("this kernel has no Landlock")
     assert (sandbox.name, sandbox.passed_over) == (
         "Landlock",

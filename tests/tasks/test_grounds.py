@@ -22,7 +22,7 @@ async def test_it_is_told_and_goes_along_when_the_task_is_sent_again(tmp_path: P
     lodging = await arrived(await sent(repo, office), office, tmp_path / "home")
     (lodging.cwd / "new.txt").write_text("far away\n")
     await lodging.hand_in(office, "me", "far")
-    lodging.leave(tmp_path / "home")
+    lodging.release(tmp_path / "home")
     created = TaskCreated("tester", "work", cwd=str(repo), isolated=True)
     task = Task(TASK, created, "", Status.COMPLETED, 1)
     back = (office.back[TASK][0], b"nothing that git can read")

@@ -38,7 +38,7 @@ async def wanted(repo: Path, office: Office) -> FolderRequest:
 async def used(lodgings: WorkerCopies, wanted: FolderRequest) -> str:
     """What a task gets: the folder itself, a copy, or why it gets none."""
     try:
-        async with lodgings.place(wanted) as lodged:
+        async with lodgings.folder_for(wanted) as lodged:
             return "itself" if lodged is None else "a copy"
     except FolderUnavailable as why:
         return str(why)
@@ -85,7 +85,7 @@ async def test_an_agent_that_began_elsewhere_is_told_where_it_is_now(tmp_path: P
     lease = await store.create(TaskCreated(agent="x", prompt="y"), "dead", (TaskStarted(),))
     here = replace(await wanted(repo, office), task=lease.task)
     place = lodgings(tmp_path, office, store=store)
-    async with place.place(here) as lodged:
+    async with place.folder_for(here) as lodged:
         assert lodged is not None
         [heard] = lodged.change_notice()
         assert f"Your folder is {lodged.workspace.cwd} on worker now, made anew from git" in heard.text
@@ -94,7 +94,7 @@ async def test_an_agent_that_began_elsewhere_is_told_where_it_is_now(tmp_path: P
         (lodged.workspace.cwd / "a.txt").write_text("begun\n")
         place.abandon()
         assert await lodged.summary() == FolderSummary()
-    async with place.place(here) as again:
+    async with place.folder_for(here) as again:
         assert again is not None and (again.workspace.cwd / "a.txt").read_text() == "begun\n"
         again.owner = office.owner
         assert again.change_notice() == []

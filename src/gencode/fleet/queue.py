@@ -50,17 +50,17 @@ class ServedAgents:
             self.own = frozenset(name.casefold() for name in own)
             self._served = {*self.own} | self._wanted(waiting)
 
-    def lacks(self, task: str, agent: str) -> None:
+    def note_missing(self, task: str, agent: str) -> None:
         """Note that the agent of a task is not here."""
         self._lacking[task] = (agent.casefold(), self._clock() + FORGET_SECONDS)
 
-    def admits(self, agent: str) -> bool:
+    def admit(self, agent: str) -> bool:
         """Whether a task of this agent, whose folder is here, may be taken; from then on it is served."""
         if not self.named:
             self._served.add(agent.casefold())
         return agent.casefold() in self._served
 
-    def meet(self, waiting: Iterable[WaitingTask]) -> set[str]:
+    def serve_waiting(self, waiting: Iterable[WaitingTask]) -> set[str]:
         """Serve those too that are waited for, unless they were found not to be here; which ones are new."""
         if self.named:
             return set()
@@ -68,7 +68,7 @@ class ServedAgents:
         self._served |= new
         return new
 
-    def review(self, waiting: Iterable[WaitingTask]) -> set[str]:
+    def drop_missing(self, waiting: Iterable[WaitingTask]) -> set[str]:
         """Leave those to others that were found not to be here, but for the tasks that wait; who they are."""
         if self.named:
             return set()
@@ -238,14 +238,14 @@ class QueueConsumer:
         if had_enough and self._driver is not None:
             self._driver.nudge()
 
-    def serve_also(self, agents: Iterable[str]) -> None:
+    def serve_agents(self, agents: Iterable[str]) -> None:
         """Take the tasks of these agents too."""
         if self._queue is not None:
             for agent in agents:
                 if entrypoint(agent) not in self._queue.qm.entrypoint_registry:
                     self._queue.entrypoint(entrypoint(agent), concurrency_limit=self._cap(agent))(self._one)
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Begin a new round, because some agents are not to be served any more."""
         self._broken.set()
 
@@ -274,8 +274,8 @@ class QueueConsumer:
         self._driver = driver = QueueDriver(pool, self._broken.set, load)
         self._exchange = exchange = JobExchange(driver, self._fits, self._store.troubles)
         self._queue = queue = WorkerQueue(driver, queries=OfferingQueries(driver, exchange.offer))
-        queue.take(load, driver.news, exchange.claimed, self._met)
-        self.serve_also(self._share.agents())
+        queue.configure(load, driver.news, exchange.claimed, self._met)
+        self.serve_agents(self._share.agents())
         exchange.serve(queue.qm.queue_manager_id, entrypoint)
         loop = asyncio.get_running_loop()
         serving = loop.create_task(self._taken(queue, exchange))
@@ -299,7 +299,7 @@ class QueueConsumer:
             return False
         fits = await self._share.fits(needs)
         if fits:
-            self.serve_also([needs.agent])
+            self.serve_agents([needs.agent])
         return fits
 
     def _cap(self, agent: str) -> int:
@@ -313,7 +313,7 @@ class QueueConsumer:
             if name.startswith(PREFIX)
         ]
         new = self._share.meet(waiting)
-        self.serve_also(new)
+        self.serve_agents(new)
         return bool(new)
 
     async def _taken(self, queue: WorkerQueue, exchange: JobExchange) -> None:
@@ -338,7 +338,7 @@ class QueueConsumer:
             await asyncio.shield(work)
         except RetryLater as later:
             if later.needs is not None and self._exchange is not None:
-                self._exchange.note(job.id, later.needs)
+                self._exchange.remember_needs(job.id, later.needs)
             raise RetryRequested(timedelta(seconds=later.seconds), str(later)) from None
         except GenCodeError as trouble:
             raise RetryRequested(timedelta(seconds=AGAIN_SECONDS), type(trouble).__name__) from None

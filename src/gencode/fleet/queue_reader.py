@@ -185,7 +185,7 @@ class JobFetcher(QueueManager):
 class WorkerQueue(PgQueuer):
     """The queue as one worker sees it."""
 
-    def take(
+    def configure(
         self,
         load: WorkerLoad,
         news: Callable[[], int],

@@ -84,9 +84,9 @@ class JobExchange:
 
     async def listen(self) -> None:
         """Hear what others offer from now on."""
-        await self._driver.listen(OFFERS, self.hear)
+        await self._driver.listen(OFFERS, self.receive)
 
-    def note(self, job: int, needs: TaskNeeds) -> None:
+    def remember_needs(self, job: int, needs: TaskNeeds) -> None:
         """Remember what a job needs that is about to be put back."""
         self._needs[job] = needs
         self._remember(job)
@@ -100,7 +100,7 @@ class JobExchange:
         if len(words) <= LONGEST:
             self._do(self._driver.notify(OFFERS, words.decode()))
 
-    def hear(self, words: str | bytes | bytearray) -> None:
+    def receive(self, words: str | bytes | bytearray) -> None:
         """Some worker offers a job."""
         try:
             offer = msgspec.json.decode(words, type=JobOffer)
@@ -162,7 +162,7 @@ class RetryDelays:
     def __init__(self) -> None:
         self._tries: dict[str, int] = {}
 
-    def again(self, task: str, most: float = LONGEST_SECONDS) -> float:
+    def next_delay(self, task: str, most: float = LONGEST_SECONDS) -> float:
         """In how many seconds a task may be tried again, by anybody."""
         tries = self._tries.pop(task, 0)
         self._tries[task] = tries + 1

@@ -139,7 +139,7 @@ class Worker:
         self._bound: dict[str, tuple[RunningTask, str]] = {}
         caps = {name.casefold(): cap for name, cap in shape.caps.items()}
         self._repertoire = known = ServedAgents(shape.agents)
-        share = TaskSelection(known.names, shape.most, caps, self._parked, self._fits, known.meet)
+        share = TaskSelection(known.names, shape.most, caps, self._parked, self._fits, known.serve_waiting)
         self._serving = QueueConsumer(store, share, self.run)
         self.leases = LeaseRenewal(self._renew, shape.lease_seconds, self._lost)
         self._reluctance = RetryDelays()
@@ -244,7 +244,7 @@ class Worker:
         try:
             gen.agents.find(found.agent)
         except UserMistake as mistake:
-            self._repertoire.lacks(found.task, found.agent)
+            self._repertoire.note_missing(found.task, found.agent)
             raise await self._unable(found, order, *lacking(found.agent, mistake)) from None
 
     async def _must_have_model(
@@ -264,7 +264,7 @@ class Worker:
         """What makes a task wait for another worker, because this machine is not set up for it."""
         await self._store.parcels.hinder(found.task, self.name, why, lacks)
         needs = TaskNeeds(found.agent, order.cwd, order.mark, either=True)
-        return RetryLater(why, self._reluctance.again(found.task), needs)
+        return RetryLater(why, self._reluctance.next_delay(found.task), needs)
 
     async def _fits(self, needs: TaskNeeds) -> bool:
         """Whether what another worker lacked for a task is here: its agent, or its folder."""
@@ -273,8 +273,8 @@ class Worker:
         if not needs.cwd:
             return False
         with suppress(FolderUnavailable):
-            async with self._lodgings.place(FolderRequest("", needs.cwd, needs.mark)):
-                return self._repertoire.admits(needs.agent)
+            async with self._lodgings.folder_for(FolderRequest("", needs.cwd, needs.mark)):
+                return self._repertoire.admit(needs.agent)
         return False
 
     async def _entered(self, stack: AsyncExitStack, found: DispatchedTask, order: FleetOrder) -> GenCode:
@@ -285,7 +285,7 @@ class Worker:
             return await stack.enter_async_context(self._seated(found.task, order))
         except FolderUnavailable as why:
             most = NEAR_SECONDS if why.lacks is MissingPart.FOLDER else LONGEST_SECONDS
-            again = self._reluctance.again(found.task, most)
+            again = self._reluctance.next_delay(found.task, most)
             raise RetryLater(str(why), again, TaskNeeds(found.agent, order.cwd, order.mark)) from None
         except (StoreTrouble, InvalidSnapshot):
             raise
@@ -296,7 +296,7 @@ class Worker:
     async def _seated(self, task: str, order: FleetOrder) -> AsyncGenerator[GenCode]:
         """An open GenCode for a task: in its folder, or in a copy of it that is this task's alone."""
         wanted = FolderRequest(task, order.cwd, order.mark, order.parcel, order.alone, order.tree)
-        async with self._lodgings.place(wanted) as lodged:
+        async with self._lodgings.folder_for(wanted) as lodged:
             if lodged is None and not self._is_sent_on(order):
                 yield await self._room(order.cwd, order.flags).gen()
                 return
@@ -403,8 +403,8 @@ class Worker:
                     log.warning("no worker could take these in time, they have ended: %s", ", ".join(ended))
                 if missing := await reconcile(self._store):
                     log.warning("put back into the queue: %s", ", ".join(missing))
-                if not self._repertoire.named and self._repertoire.review(await self._waiting()):
-                    self._serving.begin_anew()
+                if not self._repertoire.named and self._repertoire.drop_missing(await self._waiting()):
+                    self._serving.restart()
             except GenCodeError as trouble:
                 log.warning("the queue could not be looked after: %s", trouble)
 

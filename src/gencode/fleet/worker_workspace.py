@@ -111,7 +111,7 @@ class CopiedTaskFolder(TaskFolder):
         lodging.trust(home)
         return cls(lodging, parcels, worker, home)
 
-    async def look_around(self, walls: SandboxMode) -> None:
+    async def find_aliases(self, walls: SandboxMode) -> None:
         """Find out whether commands here can use the names of the sender; where there are no walls, not."""
         from gencode.sandbox.choose_sandbox import best_sandbox
         from gencode.sandbox.folder_aliases import working_aliases
@@ -183,7 +183,9 @@ class CopiedTaskFolder(TaskFolder):
         try:
             changes, notes = await self._handed_in()
         except GenCodeError as trouble:
-            await self._lodging.note(self._parcels, self.owner, self._worker, as_reason(str(trouble)))
+            await self._lodging.record_folder(
+                self._parcels, self.owner, self._worker, as_reason(str(trouble))
+            )
             changes, notes = None, [f"its folder {self.path} on {self._worker} is kept as it is: {trouble}"]
         parcel = self._lodging.guest.parcel
         sent = (*parcel.notes, *(each.told() for each in parcel.missing))
@@ -205,11 +207,11 @@ class CopiedTaskFolder(TaskFolder):
         """Let go of the place; a copy in which nothing was done is removed."""
         try:
             if not self._over:
-                await self._lodging.clear()
+                await self._lodging.remove_if_unused()
         except GenCodeError as trouble:
             log.info("%s could not be removed: %s", self.path, trouble)
         finally:
-            self._lodging.leave(home)
+            self._lodging.release(home)
 
     async def _handed_in(self) -> tuple[CopyChanges | None, list[str]]:
         self._over = True
@@ -286,7 +288,7 @@ class WorkerCopies:
         self._open: dict[str, CopiedTaskFolder] = {}
 
     @asynccontextmanager
-    async def place(self, wanted: FolderRequest) -> AsyncGenerator[CopiedTaskFolder | None]:
+    async def folder_for(self, wanted: FolderRequest) -> AsyncGenerator[CopiedTaskFolder | None]:
         """A copy of the folder of a task, for as long as it is needed; None where the folder itself is here.
 
         Unreachable when there is neither, here and now.
@@ -322,7 +324,7 @@ class WorkerCopies:
             lodged = await CopiedTaskFolder.prepare(
                 guest, self._parcels, self._house.home, self._house.worker
             )
-            await lodged.look_around(self._house.walls)
+            await lodged.find_aliases(self._house.walls)
         except FolderUnavailable as why:
             log.warning("the folder of task %s cannot be had here: %s", task, why)
             await self._hinder(task, why)

@@ -120,7 +120,7 @@ class WorkspaceTransfer:
         ground = await find_latest_work(self._store, task) if task and apart else None
         earlier = ground.back if ground else await self._store.parcels.returned(task.id) if task else None
         try:
-            if ground and mark and not ground.newest_back and (begun := await self._pack_own(ground)):
+            if ground and mark and not ground.newest_returned and (begun := await self._pack_own(ground)):
                 parcel, own = begun
                 possible, missing = await save_returned_work(ground, own, parcel)
                 if possible:
@@ -132,7 +132,7 @@ class WorkspaceTransfer:
             if not mark:
                 return PackedFolder(mark, alone=f"{cwd} is not on the machine that sent it")
             made = SnapshotBuilder(Path(cwd), self._home, self._store.parcels, self.around)
-            return PackedFolder(mark, await self._packers.setdefault(cwd, made).pack())
+            return PackedFolder(mark, await self._packers.setdefault(cwd, made).build())
         except UserMistake as mistake:
             if self.around is not None:
                 raise  # nobody shares a copy, so it would wait for ever
@@ -199,7 +199,7 @@ class WorkspaceTransfer:
         around, rest = _around(folder), (folder, self._home, self._store.parcels)
         if around is None:
             return None
-        own = ground.own(self._home, around)
+        own = ground.local_work(self._home, around)
         if own.tree is not None:
             parcel = await snapshot_worktree(own.tree.path, *rest, with_work=with_work)
         else:
@@ -233,8 +233,8 @@ class WorkspaceTransfer:
 
         homecoming = ChangeApplier(Path(created.cwd), self._store.parcels)
         copied = self.around.copied if self.around else None
-        arrived = await homecoming.bring(*found, lambda path: may_write(path, created, copied))
-        if homecoming.news:
+        arrived = await homecoming.apply(*found, lambda path: may_write(path, created, copied))
+        if homecoming.is_news:
             await record_result(self._store, task, arrived)
 
 

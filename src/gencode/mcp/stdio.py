@@ -47,7 +47,10 @@ def environment(definition: ServerDefinition, environ: Mapping[str, str]) -> dic
     base = {name: environ[name] for name in BASE if name in environ}
     base |= {name: value for name, value in environ.items() if name.startswith("LC_")}
     whole = {**base, **definition.env}
-    lost = definition.env.keys() - EnvironmentFilter(keep=frozenset(definition.env)).cleaned(whole).keys()
+    lost = (
+        definition.env.keys()
+        - EnvironmentFilter(keep=frozenset(definition.env)).without_secrets(whole).keys()
+    )
     if lost:
         names = ", ".join(sorted(lost))
         raise UserMistake(f"The MCP server {definition.name} cannot be given the variable {names}.")

@@ -46,7 +46,7 @@ class Sandbox(Struct, frozen=True):
         return list(argv) if self.wall is None else self.wall(argv, plan)
 
     @property
-    def needs_stand_ins(self) -> bool:
+    def needs_placeholders(self) -> bool:
         """Whether it keeps what is guarded from being changed, and not from being made."""
         return self.exists and "missing" in self.seen.possible and "guarded" not in self.seen.possible
 
@@ -56,7 +56,7 @@ class Sandbox(Struct, frozen=True):
         return self.exists and "hidden" not in self.seen.possible
 
     @property
-    def has_own_names(self) -> bool:
+    def supports_aliases(self) -> bool:
         """Whether a folder can be given another name in it."""
         return self.name.startswith(_BUBBLEWRAP)
 
@@ -94,7 +94,7 @@ def first_working(
     passed_over: list[str] = []
     for way in ways:
         seen = trial(way.enclose)
-        if seen.holds:
+        if seen.works:
             return Sandbox(way.name, seen, way.enclose, tuple(passed_over))
         passed_over.append(f"{way.name} does not work here: {seen.trouble or _failing(seen)}.")
     return Sandbox(NOTHING, TrialResult(), passed_over=tuple(passed_over))

@@ -30,7 +30,7 @@ _THE_SAME = 'test "$1" -ef "$2"'
 
 def working_aliases(folder: Path, names: Iterable[str], home: Path, sandbox: Sandbox) -> tuple[str, ...]:
     """Those of the names at which commands find a folder, each really tried. `home` is GenCode's own."""
-    if not sandbox.has_own_names:
+    if not sandbox.supports_aliases:
         return ()
     with tempfile.TemporaryDirectory(prefix="gen-names-") as temp:
         plan = with_aliases(workspace_profile(folder, Path(temp), home), folder, names)

@@ -159,7 +159,7 @@ class Shells:
             raise UnknownName("shell", shell, self._shells)
         return self._shells[shell]
 
-    def of(self, task: str) -> Mapping[str, BackgroundShell]:
+    def of_task(self, task: str) -> Mapping[str, BackgroundShell]:
         """The background commands that a task started."""
         return {name: shell for name, shell in self._shells.items() if shell.order.task == task}
 
@@ -167,7 +167,7 @@ class Shells:
         """The background commands that have not ended, of whatever task."""
         return [shell for shell in self._shells.values() if not shell.over]
 
-    async def enclosed(self, command: Command, workspace: Workspace) -> CommandOutcome:
+    async def run_enclosed(self, command: Command, workspace: Workspace) -> CommandOutcome:
         """Run a command that is none of an agent's, inside the same walls, to its end."""
         commands = await self._ready()
         plan = self._named(
@@ -226,7 +226,7 @@ class Shells:
     def _named(self, plan: SandboxProfile, workspace: Workspace) -> SandboxProfile:
         """The plan, with a copy of a folder also where that folder is on the machine of whoever sent it."""
         copied = workspace.copied
-        if copied is None or not copied.found_at or not (self._sandbox and self._sandbox.has_own_names):
+        if copied is None or not copied.found_at or not (self._sandbox and self._sandbox.supports_aliases):
             return plan
         from gencode.sandbox.folder_aliases import with_aliases
 
@@ -236,7 +236,7 @@ class Shells:
         """What must not appear is stood in for, where the wall cannot keep it from appearing."""
         return (
             add_placeholders(plan)
-            if self._sandbox and self._sandbox.needs_stand_ins
+            if self._sandbox and self._sandbox.needs_placeholders
             else Placeholders(plan, [])
         )
 

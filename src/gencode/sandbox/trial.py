@@ -72,7 +72,7 @@ class TrialResult(Struct, frozen=True):
     trouble: str = ""
 
     @property
-    def holds(self) -> bool:
+    def works(self) -> bool:
         """Whether a command can work in it and cannot write elsewhere, nor change how the kernel works."""
         return "work" in self.possible and self.possible.isdisjoint({"create", "overwrite", "kernel"})
 

@@ -41,7 +41,7 @@ class AgentVariables:
     def __init__(self) -> None:
         self._own: dict[str, dict[str, str]] = {}
 
-    def of(self, task: str) -> Mapping[str, str]:
+    def of_task(self, task: str) -> Mapping[str, str]:
         """The variables that a task set."""
         return self._own.get(task, {})
 
@@ -58,7 +58,7 @@ class AgentVariables:
 
     def environment(self, task: str, *, reads_only: bool) -> dict[str, str] | None:
         """The environment of a command of a task; None when it is just ours."""
-        own = {name: value for name, value in self.of(task).items() if safe_name(name) or not reads_only}
+        own = {name: value for name, value in self.of_task(task).items() if safe_name(name) or not reads_only}
         return {**os.environ, **own} if own else None
 
 
@@ -83,7 +83,7 @@ def _redirects_programs(name: str) -> bool:
 
 def visible_environment() -> dict[str, str]:
     """Our environment as commands get it, without what could be a secret."""
-    return EnvironmentFilter().cleaned(os.environ)
+    return EnvironmentFilter().without_secrets(os.environ)
 
 
 def is_hidden(name: str, value: str) -> bool:

@@ -60,7 +60,7 @@ def shells_warnings(seat: RunSetup, task: Task) -> list[str]:
     """Which commands of a task still run although it has ended."""
     if all(command.exit is not None for command in task.evidence.commands):
         return []  # it left none in the background, and what runs commands need not even be loaded
-    running = [shell for shell in seat.shells().of(task.id).values() if not shell.over]
+    running = [shell for shell in seat.shells().of_task(task.id).values() if not shell.over]
     found = [
         f"the command in the background `{one_line(shell.order.text, LONGEST_COMMAND)}` ({shell.id}) was "
         "still running at the end and will be stopped when the session closes"

@@ -345,7 +345,7 @@ class SeatBuilder:
         return hooks_for(around, run, (*own, *everybodys))
 
     async def _enclosed(self, caller: Caller, command: "Command") -> "CommandOutcome":
-        return await caller.session.shells.all().enclosed(command, caller.workspace)
+        return await caller.session.shells.all().run_enclosed(command, caller.workspace)
 
     def _skill_lines(self) -> str:
         return self._customs.skills.skill_lines() if self._customs.skills else ""

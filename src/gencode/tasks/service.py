@@ -299,7 +299,7 @@ class TaskService:
         """Whether a background command of a task at rest has ended here, of which it was not told."""
         if not (untold := untold_commands(task)):
             return False
-        here = self._session.shells.all().of(task.id)
+        here = self._session.shells.all().of_task(task.id)
         return any(each.shell in here and here[each.shell].over for each in untold)
 
     @property

@@ -485,7 +485,7 @@ class TaskStarter:
             self._outputs,
             lambda: seat.seen.stale(cwd),
             BackgroundCommands(
-                lambda: seat.shells().of(task),
+                lambda: seat.shells().of_task(task),
                 self._command_seconds if waits is None else waits,
                 lambda: remaining(self._supervisor.find(task), self._supervisor.find),
             ),

@@ -294,7 +294,7 @@ async def current_result(task: Task, store: Store | None = None) -> str:
 
 
 def _but(left: "LeftoverWorktree") -> str:
-    return f", but {left.only_there}" if left.only_there else ""
+    return f", but {left.unmergeable}" if left.unmergeable else ""
 
 
 def _found(left: "LeftoverWorktree") -> str:
@@ -305,4 +305,4 @@ def _found(left: "LeftoverWorktree") -> str:
         return f"[What it changed, {files}, is {where}, and all of it is in {left.repository}{_but(left)}.]"
     open_too = ", partly not committed" if left.dirty else ""
     said = f"[It was cut off. What it had changed, {files}, is {where}{open_too}, and not in your checkout.]"
-    return f"{said}\nTo take it over: {left.taking_over}"
+    return f"{said}\nTo take it over: {left.merge_command}"

@@ -68,17 +68,17 @@ class LatestWork(Struct, frozen=True):
         return worktree_name(self.task.id, self.task.created.worktree)
 
     @property
-    def newest_back(self) -> tuple[ReturnedChanges, bytes] | None:
+    def newest_returned(self) -> tuple[ReturnedChanges, bytes] | None:
         """What came back of it, where that is its newest work."""
         return self.back if self.away and self.back is not None and not self.back[0].nothing else None
 
-    def here(self, home: Path, top: Path | None) -> Worktree | None:
+    def worktree_here(self, home: Path, top: Path | None) -> Worktree | None:
         """Its worktree on this machine, if there is one."""
         return local_worktree(home, top, self.name, self.task.created.worktree, self.branch)
 
-    def own(self, home: Path, top: Path | None) -> LocalWork:
+    def local_work(self, home: Path, top: Path | None) -> LocalWork:
         """What it did last outside of workers."""
-        tree = self.here(home, top)
+        tree = self.worktree_here(home, top)
         if tree is not None and self.branch in ("", tree.branch):
             return LocalWork(tree.branch, tree)
         return LocalWork(self.branch or f"{BRANCHES}{self.name}")
@@ -115,11 +115,13 @@ async def save_returned_work(
         return False, None
     home = ChangeApplier(folder, ground.parcels)
     try:
-        await home.take_in(*ground.back)
+        await home.fetch(*ground.back)
         checkout = await checkout_at(folder)
         git, ref = checkout.git, f"refs/heads/{own.branch}^{{commit}}"
         state = await (
-            snapshot_commit(own.tree) if own.tree else git.tell("rev-parse", "--verify", "--quiet", ref)
+            snapshot_commit(own.tree)
+            if own.tree
+            else git.output_line("rev-parse", "--verify", "--quiet", ref)
         )
         if await is_merged(git, state, work.commit):
             return True, None
@@ -216,11 +218,11 @@ class RestoredWorktree(Struct, frozen=True):
 
 async def restore_worktree(ground: LatestWork, workspace: Workspace, home: Path) -> RestoredWorktree:
     """The worktree in which a task goes on here; UserMistake if there can be none."""
-    own = ground.own(home, None)
+    own = ground.local_work(home, None)
     if own.tree is not None and not ground.away:
         return RestoredWorktree(own.tree)
     source = await find_source(workspace.cwd)
-    tree, own = ground.here(home, source.top), ground.own(home, source.top)
+    tree, own = ground.worktree_here(home, source.top), ground.local_work(home, source.top)
     if ground.away:
         return await _after_worker(ground, source, tree, workspace, home)
     if own.tree is not None:
@@ -228,7 +230,7 @@ async def restore_worktree(ground: LatestWork, workspace: Workspace, home: Path)
     was, tip = own.branch, await _commit(source, own.branch)
     if tree is None:
         return await _from_branch(ground, source, was, tip, workspace, home)
-    since = await source.git.tell("merge-base", tip, f"refs/heads/{tree.branch}") if tip else ""
+    since = await source.git.output_line("merge-base", tip, f"refs/heads/{tree.branch}") if tip else ""
     why = await merge_into_worktree(tree, tip, since) if since else f"its branch {was} is not here"
     why = _saved_on_branch(why, tree, was) if why and since else why
     told = BEHIND if why else CAUGHT_UP
@@ -291,7 +293,7 @@ async def _from_branch(
     if read_record(path) is not None and not path.is_dir():
         named = {"path": path, "quoted": quote(str(path)), "top": quote(str(source.top)), "branch": was}
         raise UserMistake(GONE.format(task=ground.task.id, **named))
-    base = await source.git.tell("merge-base", source.base, tip) or tip
+    base = await source.git.output_line("merge-base", source.base, tip) or tip
     made = await _create(ground, replace(source, base=base, start=tip), workspace, home)
     return RestoredWorktree(made, told=_notice(ELSEWHERE, made, was=was))
 
@@ -307,18 +309,18 @@ async def _create(ground: LatestWork, source: WorktreeSource, workspace: Workspa
 async def fork_worktree(ground: LatestWork, workspace: Workspace, home: Path, name: str) -> Worktree:
     """A worktree that begins with the work of a task; else where that began, else at the last commit."""
     task, source = ground.task, await find_source(workspace.cwd)
-    if ground.newest_back is not None and not await _fetch_returned(ground, source):
-        work, _ = ground.newest_back
+    if ground.newest_returned is not None and not await _fetch_returned(ground, source):
+        work, _ = ground.newest_returned
         if not await is_merged(source.git, source.base, work.commit):
             begun = CAME.format(task=task.id, worker=work.worker)
             source = replace(source, base=work.commit, begun=begun, after=task.id)
             source = replace(source, origin=work.parcel.tip, mixed=_is_mixed(work))
         return await create_from(source, workspace, home, name)
-    before = ground.here(home, source.top)
+    before = ground.worktree_here(home, source.top)
     before = before or (read_last_record(Path(task.created.worktree)) if task.created.worktree else None)
-    was = ground.own(home, source.top).branch
+    was = ground.local_work(home, source.top).branch
     if (before is None or before.branch != was) and (tip := await _commit(source, was)):
-        origin = await source.git.tell("merge-base", source.base, tip)
+        origin = await source.git.output_line("merge-base", source.base, tip)
         begun = BRANCH.format(task=task.id, branch=was)
         source = replace(source, base=tip, begun=begun, after=task.id, origin=origin)
     else:
@@ -354,18 +356,18 @@ async def _fetch_returned(ground: LatestWork, source: WorktreeSource) -> str:
     if ground.back is None or ground.parcels is None:
         return "nothing came back"
     try:
-        await ChangeApplier(source.top, ground.parcels).take_in(*ground.back)
+        await ChangeApplier(source.top, ground.parcels).fetch(*ground.back)
     except GenCodeError as why:
         return str(why)
     return ""
 
 
 async def _has_commit(source: WorktreeSource, commit: str) -> bool:
-    return bool(await source.git.tell("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"))
+    return bool(await source.git.output_line("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"))
 
 
 async def _commit(source: WorktreeSource, branch: str) -> str:
-    return await source.git.tell("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}")
+    return await source.git.output_line("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}")
 
 
 def _notice(told: WorktreeNotice, tree: Worktree, left: str = "", **words: str) -> WorktreeNotice:

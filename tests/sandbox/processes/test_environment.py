@@ -68,43 +68,43 @@ def test_a_search_path_keeps_what_no_folder_of_ours_can_fill(tmp_path: Path) -> 
 
 
 def test_an_ordinary_environment_stays() -> None:
-    assert EnvironmentFilter().cleaned(ORDINARY) == ORDINARY
+    assert EnvironmentFilter().without_secrets(ORDINARY) == ORDINARY
 
 
 @pytest.mark.parametrize("name", SECRET_NAMES)
 def test_a_variable_that_is_called_like_a_key_is_taken_out(name: str) -> None:
-    assert EnvironmentFilter().cleaned({**ORDINARY, name: "x"}) == ORDINARY
+    assert EnvironmentFilter().without_secrets({**ORDINARY, name: "x"}) == ORDINARY
 
 
 @pytest.mark.parametrize("value", SECRET_VALUES)
 def test_a_variable_that_looks_like_a_key_is_taken_out(value: str) -> None:
-    assert EnvironmentFilter().cleaned({**ORDINARY, "INNOCENT": value}) == ORDINARY
+    assert EnvironmentFilter().without_secrets({**ORDINARY, "INNOCENT": value}) == ORDINARY
 
 
 def test_a_copy_of_a_key_is_taken_out_too() -> None:
     environ = {**ORDINARY, "ACME_API_KEY": "correct-horse-battery", "ACME": "user:correct-horse-battery@host"}
-    assert EnvironmentFilter().cleaned(environ) == ORDINARY
+    assert EnvironmentFilter().without_secrets(environ) == ORDINARY
 
 
 def test_a_key_that_is_a_path_takes_nothing_else_out() -> None:
-    assert EnvironmentFilter().cleaned({**ORDINARY, "MY_SECRETS": "/home/me/.Xauthority"}) == ORDINARY
+    assert EnvironmentFilter().without_secrets({**ORDINARY, "MY_SECRETS": "/home/me/.Xauthority"}) == ORDINARY
 
 
 def test_the_person_may_add_names_and_make_exceptions() -> None:
     scrub = EnvironmentFilter(drop=frozenset({"LANG"}), keep=frozenset({"GH_TOKEN"}))
     environ = {"LANG": "C", "GH_TOKEN": "ghp_" + "a1" * 18, "GL_TOKEN": "x", "HOME": "/"}
-    assert scrub.cleaned(environ) == {"GH_TOKEN": "ghp_" + "a1" * 18, "HOME": "/"}
+    assert scrub.without_secrets(environ) == {"GH_TOKEN": "ghp_" + "a1" * 18, "HOME": "/"}
 
 
 @pytest.mark.parametrize("name", OTHER_TEXT)
 def test_what_changes_the_meaning_of_a_text_is_taken_out(name: str) -> None:
-    assert EnvironmentFilter().cleaned({**ORDINARY, name: "() { evil; }"}) == ORDINARY
+    assert EnvironmentFilter().without_secrets({**ORDINARY, name: "() { evil; }"}) == ORDINARY
 
 
 @pytest.mark.parametrize("name", SPEC)
 def test_a_reading_command_sees_nothing_that_starts_programs(name: str, tmp_path: Path) -> None:
-    read = EnvironmentFilter().reading({**ORDINARY, name: "evil"}, tmp_path)
-    assert read == EnvironmentFilter().reading(ORDINARY, tmp_path)
+    read = EnvironmentFilter().read_only({**ORDINARY, name: "evil"}, tmp_path)
+    assert read == EnvironmentFilter().read_only(ORDINARY, tmp_path)
     assert {variable: read[variable] for variable in ORDINARY} == ORDINARY
 
 

@@ -27,7 +27,7 @@ def test_ends_are_the_ends_of_the_whole(chunks: list[bytes], head: int, tail: in
         ends.add(chunk)
     first, last = whole[:head], whole[head:][-tail:]
     between = whole[head : len(whole) - len(last)]
-    assert (ends.both(), ends.total) == ((first, last), len(whole))
+    assert (ends.head_and_tail(), ends.total) == ((first, last), len(whole))
     assert (ends.lines_between(), ends.complete) == (between.count(b"\n"), len(whole) <= head + tail)
 
 

@@ -61,7 +61,7 @@ class Office:
 
 async def sent(folder: Path, office: Office) -> FolderSnapshot:
     """A folder as a parcel."""
-    return await SnapshotBuilder(folder, folder.parent / "own", office).pack()
+    return await SnapshotBuilder(folder, folder.parent / "own", office).build()
 
 
 async def arrived(parcel: FolderSnapshot, office: Office, home: Path, task: str = TASK) -> TaskWorktree:

@@ -35,7 +35,7 @@ async def worked(repo: Path, office: Office, task: str, before: str, after: str)
 
 
 async def brought(repo: Path, office: Office, task: str) -> ApplyResult:
-    return await ChangeApplier(repo, office).bring(*office.back[task])
+    return await ChangeApplier(repo, office).apply(*office.back[task])
 
 
 def is_held(repo: Path) -> bool:
@@ -98,8 +98,8 @@ async def test_the_same_work_that_is_brought_twice_at_once_is_news_once(
     repo = repository(tmp_path / "repo", a_txt=TEN)
     await worked(repo, office, ONE, "3\n", "three\n")
     both = [ChangeApplier(repo, office) for _ in range(2)]
-    arrived = await asyncio.gather(*(each.bring(*office.back[ONE]) for each in both))
-    assert sorted((each.state, home.news) for each, home in zip(arrived, both, strict=True)) == [
+    arrived = await asyncio.gather(*(each.apply(*office.back[ONE]) for each in both))
+    assert sorted((each.state, home.is_news) for each, home in zip(arrived, both, strict=True)) == [
         ("applied", True),
         ("there", False),
     ]
@@ -123,7 +123,7 @@ async def test_the_turn_is_held_from_the_comparison_until_the_work_is_taken(
 
     watched = Watched()
     watched.packs = office.packs
-    await ChangeApplier(repo, watched).bring(*office.back[ONE], allowed)
+    await ChangeApplier(repo, watched).apply(*office.back[ONE], allowed)
     assert (seen, is_held(repo)) == ([True, True], False)
 
 

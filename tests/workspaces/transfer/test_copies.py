@@ -38,7 +38,7 @@ async def handed_in(lodging: TaskWorktree, office: Office) -> WorktreeResult:
 
 
 async def brought(repo: Path, office: Office) -> str:
-    return (await ChangeApplier(repo, office).bring(*office.back[TASK])).state
+    return (await ChangeApplier(repo, office).apply(*office.back[TASK])).state
 
 
 def stated(copy: Path, name: str, text: str, subject: str) -> None:
@@ -113,7 +113,7 @@ async def test_a_task_goes_on_elsewhere_at_its_own_commit(tmp_path: Path, office
     assert git(second.cwd, "status", "--short").splitlines() == [" M a.txt", "?? c.txt"]
     stated(second.cwd, "c.txt", "left\nand more\n", "Add c")
     await handed_in(second, office)
-    assert (await ChangeApplier(repo, office).bring(*office.back[TASK])).branch == BRANCH
+    assert (await ChangeApplier(repo, office).apply(*office.back[TASK])).branch == BRANCH
     there = git(repo, "ls-tree", "--name-only", BRANCH).splitlines()
     assert ("Add c" in subjects(repo, BRANCH), there) == (True, ["a.txt", "b.txt", "c.txt"])
 
@@ -263,7 +263,7 @@ def test_whatever_an_agent_does_with_git_the_files_at_home_become_those_of_its_c
                 assert await brought(repo, office) in {"applied", "there"}
             assert plain(repo) == expected
         finally:
-            lodging.leave(folder / "home")
+            lodging.release(folder / "home")
 
     with TemporaryDirectory() as folder:
         asyncio.run(there_and_back(Path(folder)))
@@ -345,7 +345,7 @@ async def test_nothing_that_an_agent_put_into_its_repository_runs_or_leads_elsew
     assert (left.changed in {1, 2}, "a.txt" in [each.path for each in work.files]) == (True, True)
     assert await brought(repo, office) == "applied"
     assert ((repo / "a.txt").read_text(), (repo / "b.txt").read_text()) == ("changed\n", "b\n")
-    lodging.leave(tmp_path / "home")
+    lodging.release(tmp_path / "home")
     again = await arrived(office.back[TASK][0].parcel, office, tmp_path / "home")
     assert ((again.cwd / "a.txt").is_file(), proof.exists()) == (True, False)
 

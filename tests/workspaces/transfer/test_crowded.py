@@ -75,7 +75,7 @@ async def test_work_comes_home_while_a_worktree_is_being_made_there(
     repo = repository(tmp_path / "repo", a_txt=TEN)
     await with_work(repo, tmp_path / "home", office)
     half(repo / ".git")
-    arrival = await ChangeApplier(repo, office).bring(*office.back[TASK])
+    arrival = await ChangeApplier(repo, office).apply(*office.back[TASK])
     assert (arrival.state, (repo / "new.txt").read_text()) == ("applied", "new\n")
 
 

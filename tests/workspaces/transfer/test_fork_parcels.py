@@ -54,7 +54,7 @@ async def test_a_copy_that_stays_as_it_was_is_removed_and_nothing_goes_back(
     await lodging.hand_in(office, "me", "worker")
     assert (office.back[FORK][0].nothing, office.back[FORK][0].taken) == (True, True)
     unused = await arrived(parcel, office, tmp_path / "home", "0123abcf")
-    await unused.clear()
+    await unused.remove_if_unused()
     assert await find_leftovers(tmp_path / "home") == []
 
 

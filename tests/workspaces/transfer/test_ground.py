@@ -65,7 +65,7 @@ async def test_what_is_all_in_the_worktree_needs_no_branch(tmp_path: Path, offic
     ground, tree = await worked(tmp_path, office, new)
     (tree.path / "open.txt").write_text("not committed\n")
     work, body = office.back[TASK]
-    await ChangeApplier(tree.repository, office).take_in(work, body)
+    await ChangeApplier(tree.repository, office).fetch(work, body)
     commit(tree.path, other_txt="so that it comes into the files\n")
     assert await merge_into_worktree(tree, work.commit, work.parcel.tip) == ""
     assert await asided(ground, tree, office) == (True, None)
@@ -105,7 +105,7 @@ async def test_a_branch_that_a_worktree_is_on_is_not_moved_below_its_files(
 ) -> None:
     ground, tree = await worked(tmp_path, office, new)
     commit(tree.repository, new_txt="of a person\n")
-    arrival = await ChangeApplier(tree.repository, office).bring(*office.back[TASK])
+    arrival = await ChangeApplier(tree.repository, office).apply(*office.back[TASK])
     assert (arrival.state, arrival.branch) == ("offered", f"{BRANCH}-{office.back[TASK][0].commit[:8]}")
     assert git(tree.path, "status", "--short") == ""
     assert ground.branch == tree.branch
@@ -118,7 +118,7 @@ async def test_only_the_own_branch_of_a_worktree_is_moved_forward(
     """A person, or an agent that was killed, checked another one out there."""
     _, tree = await worked(tmp_path, office, new)
     work, body = office.back[TASK]
-    await ChangeApplier(tree.repository, office).take_in(work, body)
+    await ChangeApplier(tree.repository, office).fetch(work, body)
     git(tree.path, "checkout", "--quiet", *(["--detach"] if detached else ["-b", "feature"]))
     assert await merge_into_worktree(tree, work.commit, work.parcel.tip) == ""
     assert (git(tree.path, "rev-parse", "HEAD"), git(tree.path, "status", "--short")) == (

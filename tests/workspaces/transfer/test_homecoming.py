@@ -26,7 +26,7 @@ async def worked(repo: Path, office: Office, do: Callable[[Path], object]) -> No
 
 
 async def brought(repo: Path, office: Office, **more: Callable[[Path], bool]) -> ApplyResult:
-    return await ChangeApplier(repo, office).bring(*office.back[TASK], **more)
+    return await ChangeApplier(repo, office).apply(*office.back[TASK], **more)
 
 
 def state(repo: Path) -> tuple[str, str]:
@@ -50,7 +50,7 @@ async def test_changes_come_into_files_that_were_changed_meanwhile(tmp_path: Pat
     commit(repo, later_txt="later\n")
     (repo / "a.txt").write_text(TEN.replace("0\n", "zero\n").replace("4\n", "four\n"))
     before = everything(repo)
-    seen = await ChangeApplier(repo, office).look(*office.back[TASK])
+    seen = await ChangeApplier(repo, office).preview(*office.back[TASK])
     assert (seen.state, everything(repo)) == ("fits", before)
     arrival = await brought(repo, office)
     assert arrival == replace(seen, state="applied")
@@ -170,7 +170,7 @@ async def test_work_that_is_forged_or_not_whole_is_refused(tmp_path: Path, offic
         (replace(work, task="../../main"), body),
     ):
         with pytest.raises(UserMistake):
-            await homecoming.bring(wrong, pack, lambda _: False)
+            await homecoming.apply(wrong, pack, lambda _: False)
     assert {
         name: text
         for name, text in everything(repo).items()
@@ -185,8 +185,8 @@ async def test_a_checkout_without_the_beginning_is_told_so(tmp_path: Path, offic
     other = repository(tmp_path / "other", z_txt="z\n")
     known = replace(work, parcel=replace(work.parcel, known=(work.parcel.tip,), packs=()))
     with pytest.raises(UserMistake, match="does not have the commit"):
-        await ChangeApplier(other, office).look(known, body)
+        await ChangeApplier(other, office).preview(known, body)
     office.packs.clear()
     with pytest.raises(UserMistake, match="is not in the database any more"):
-        await ChangeApplier(other, office).look(work, body)
-    assert (await ChangeApplier(repo, office).look(work, body)).state == "fits"
+        await ChangeApplier(other, office).preview(work, body)
+    assert (await ChangeApplier(repo, office).preview(work, body)).state == "fits"

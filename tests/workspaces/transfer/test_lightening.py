@@ -60,7 +60,7 @@ async def test_the_rest_is_handed_in_and_comes_home_while_the_large_files_stay(
     assert work.notes == (f"too large to travel with the rest, in the copy only: {left}",)
     assert (office.back[TASK][0].left, office.back[TASK][0].files) == (left, 2)
     assert (copy / "twin.bin").read_bytes() == noise(MOST + 2_000)
-    assert (await ChangeApplier(repo, office).bring(*office.back[TASK])).state == "applied"
+    assert (await ChangeApplier(repo, office).apply(*office.back[TASK])).state == "applied"
     assert (repo / "old.bin").read_bytes() == b"old\n"
     assert git(repo, "status", "--short").split() == ["M", "a.txt", "??", "fits.bin"]
 
@@ -81,7 +81,7 @@ async def test_commits_with_such_a_file_become_one_commit_without_it(tmp_path: P
         "too large to travel with the rest, in the copy only: big.bin",
     )
     (repo / "b.txt").write_text("mine\n")
-    assert (await ChangeApplier(repo, office).bring(*office.back[TASK])).state == "offered"
+    assert (await ChangeApplier(repo, office).apply(*office.back[TASK])).state == "offered"
     assert git(repo, "ls-tree", "--name-only", BRANCH).split() == ["a.txt", "b.txt", "c.txt", "old.bin"]
     assert git(repo, "rev-list", "--count", f"HEAD..{BRANCH}") == "1"
 

@@ -150,7 +150,7 @@ async def test_a_copy_that_was_kept_is_left_alone_when_the_task_went_on_elsewher
         (lodging.cwd / f"{name}.txt").write_text(name)
         (lodging.cwd / "own.log").write_text("so that it is kept\n")
         await lodging.hand_in(office, "me", home)
-        office.lodgings.pop().leave(tmp_path / home)
+        office.lodgings.pop().release(tmp_path / home)
     assert seen == [
         (False, ["a"]),
         (True, ["a", "one"]),
@@ -198,7 +198,7 @@ async def test_nothing_done_leaves_nothing_behind(tmp_path: Path, office: Office
         "",
     )
     unused = await arrived(parcel, office, tmp_path / "home", "00000002")
-    await unused.clear()
+    await unused.remove_if_unused()
     told = ReturnedChanges(TASK, parcel, parcel.tip, "/there", "worker", taken=True)
     assert (office.back, told.nothing) == ({TASK: (told, b"")}, True)
     assert await find_leftovers(tmp_path / "home") == []
@@ -211,7 +211,7 @@ async def test_a_task_goes_on_where_it_was_or_was_handed_in(tmp_path: Path, offi
     (first.cwd / "a.txt").write_text("begun\n")
     with pytest.raises(FolderUnavailable, match="another worker on this machine is at it"):
         await arrived(parcel, office, home)
-    first.leave(home)
+    first.release(home)
     again = await arrived(parcel, office, home)
     assert (again.kept, again.fresh, (again.cwd / "a.txt").read_text()) == (True, False, "begun\n")
     await again.hand_in(office, "me", "worker")
@@ -244,7 +244,7 @@ async def test_what_a_killed_worker_left_half_made_is_in_nobodys_way(tmp_path: P
     parcel = await sent(repo, office)
     first = await arrived(parcel, office, home)
     half = first.tree.path
-    first.leave(home)
+    first.release(home)
     for record in (half.parent / ".records").iterdir():
         record.unlink()
     assert (await arrived(parcel, office, home)).tree.path.name == f"{half.name}-2"

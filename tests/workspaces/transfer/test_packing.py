@@ -75,13 +75,13 @@ async def test_one_without_a_commit_and_a_linked_worktree_travel_too(tmp_path: P
 async def test_what_has_not_changed_is_packed_once(tmp_path: Path, office: Office) -> None:
     repo = repository(tmp_path / "repo")
     packer = SnapshotBuilder(repo, tmp_path / "own", office)
-    first = await packer.pack()
-    assert (await packer.pack(), office.kept) == (first, 1)
+    first = await packer.build()
+    assert (await packer.build(), office.kept) == (first, 1)
     (repo / "a.txt").write_text("changed\n")
-    second = await packer.pack()
+    second = await packer.build()
     assert second.tip != first.tip and second.packs[0] == first.packs[0] and office.kept == 2
     office.packs.clear()
-    assert (await packer.pack(), office.kept) == (second, 4)
+    assert (await packer.build(), office.kept) == (second, 4)
 
 
 async def test_what_a_remote_has_does_not_travel_nor_its_password(tmp_path: Path, office: Office) -> None:
@@ -226,7 +226,7 @@ async def test_only_what_its_sender_trusts_is_trusted(tmp_path: Path, office: Of
     assert standing(lodging.cwd, home).state == "untrusted"
     lodging.trust(home)
     assert standing(lodging.cwd, home).state == "trusted"
-    lodging.leave(home)
+    lodging.release(home)
     assert standing(lodging.cwd, home).state == "untrusted"
     other = replace(parcel, trusted={".gen/agents/x.md": "0" * 64})
     again = await arrived(other, office, home)

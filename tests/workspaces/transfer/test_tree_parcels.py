@@ -163,7 +163,7 @@ async def test_keys_that_were_committed_for_an_agent_do_not_go_with_those_it_sen
     await commit_work(tree)  # this commits all that its agent left
     inner = await create_worktree(tree.workspace, tmp_path / "own", "4567cdef")
     sent = [
-        await SnapshotBuilder(tree.path, tmp_path / "own", office).pack(),
+        await SnapshotBuilder(tree.path, tmp_path / "own", office).build(),
         await packed(tree.path, inner, office),
     ]
     for number, parcel in enumerate(sent):

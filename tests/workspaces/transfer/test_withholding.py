@@ -35,7 +35,7 @@ async def test_a_key_that_an_agent_committed_in_a_plain_file_stays_in_its_worktr
     head = git(tree.path, "rev-parse", "HEAD")
     parcels = [
         await packed(repo, tree, office),
-        await SnapshotBuilder(tree.path, tmp_path / "own", office).pack(),
+        await SnapshotBuilder(tree.path, tmp_path / "own", office).build(),
     ]
     for number, parcel in enumerate(parcels):
         lodging = await arrived(parcel, office, tmp_path / "home", f"0123abc{number}")
@@ -148,7 +148,7 @@ async def test_a_key_that_an_agent_made_elsewhere_stays_there_and_the_rest_comes
     assert (why, work.notes[:2], len(work.notes)) == ("", there, 2 + committed)
     assert [(each.status, each.path) for each in work.files] == [("changed", "b.txt")]
     assert LINE not in work.diff and (lodging.cwd / "notes.txt").read_text() == pem()
-    arrival = await ChangeApplier(repo, office).bring(*office.back[TASK])
+    arrival = await ChangeApplier(repo, office).apply(*office.back[TASK])
     assert (arrival.state, git(repo, "status", "--short")) == ("applied", " M b.txt")
     assert travelled(office, lodging.tree.common_dir) == []
 
@@ -157,7 +157,7 @@ async def test_a_key_that_was_committed_in_a_copy_is_not_sent_on(tmp_path: Path,
     repo = repository(tmp_path / "repo", a_txt="a\n")
     first = await arrived(await sent(repo, office), office, tmp_path / "home")
     commit(first.cwd, notes_txt=pem(), b_txt="b\n")
-    parcel = await packer(first, office, tmp_path).pack()
+    parcel = await packer(first, office, tmp_path).build()
     second = await arrived(parcel, office, tmp_path / "other", "00000002")
     assert (git(second.cwd, "status", "--short"), travelled(office, second.cwd)) == ("?? b.txt", [])
     assert parcel.notes == (f"not sent along: {NEW}notes.txt",)
@@ -181,7 +181,7 @@ async def _home(lodging: TaskWorktree, repo: Path, office: Office, *, committed:
     if committed:
         commit(lodging.cwd)
     await lodging.hand_in(office, "me", "worker")
-    await ChangeApplier(repo, office).bring(*office.back[TASK])
+    await ChangeApplier(repo, office).apply(*office.back[TASK])
     git(repo, "add", "--all")
     return git(repo, "status", "--short").splitlines()
 

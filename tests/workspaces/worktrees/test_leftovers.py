@@ -86,7 +86,7 @@ async def test_what_is_merged_is_removed_by_the_one_command_that_is_told(tmp_pat
     if how == "pruned":
         git(repo, "worktree", "prune")
     (left,) = await find_leftovers(home_of(repo))
-    assert (left.merged, typed(left.removing)) == (True, 0)
+    assert (left.merged, typed(left.remove_command)) == (True, 0)
     assert await find_leftovers(home_of(repo)) == []
     assert git(repo, "branch", "--list", "gencode/*") == ""
     assert len(git(repo, "worktree", "list").splitlines()) == 1
@@ -102,7 +102,7 @@ async def test_what_was_done_after_the_command_was_told_is_not_removed_by_it(tmp
     (left,) = await find_leftovers(home_of(repo))
     (made.path / "x").write_text("more work\n")
     await commit_work(made)
-    assert typed(left.removing) != 0
+    assert typed(left.remove_command) != 0
     assert git(repo, "show", "gencode/one:x") == "more work"
 
 
@@ -113,7 +113,7 @@ async def test_commits_that_are_on_no_branch_are_not_offered_for_removal(tmp_pat
     git(made.path, "reset", "--quiet", "--hard", made.base)
     await commit_work(made)
     [left] = await find_leftovers(home_of(repo))
-    assert (left.merged, left.strays, left.taking_over.startswith(f"git -C {made.path} reflog")) == (
+    assert (left.merged, left.strays, left.merge_command.startswith(f"git -C {made.path} reflog")) == (
         False,
         True,
         True,
@@ -263,10 +263,10 @@ async def test_one_that_is_not_at_its_branch_is_merged_whole_by_the_command_that
     wrote = {"first": True, "second": where not in ("at", "before"), "third": dirty}
     own = {name for name, done in wrote.items() if done}
     assert (left.changed, left.merged, left.dirty) == (len(own), False, dirty)
-    assert typed(left.taking_over) == 0
+    assert typed(left.merge_command) == 0
     assert {*git(repo, "ls-tree", "--name-only", "HEAD").split()} == {"a.txt", "sub"} | own
     [after] = await find_leftovers(home_of(repo))
-    assert (after.merged, typed(after.removing), await find_leftovers(home_of(repo))) == (True, 0, [])
+    assert (after.merged, typed(after.remove_command), await find_leftovers(home_of(repo))) == (True, 0, [])
 
 
 @pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
@@ -280,10 +280,10 @@ async def test_what_an_agent_hid_from_its_index_is_found_and_merged(tmp_path: Pa
     assert git(made.path, "status", "--short") == ""
     [left] = await find_leftovers(home_of(repo))
     assert (left.changed, left.merged, left.dirty) == (1, False, True)
-    assert typed(left.taking_over) == 0
+    assert typed(left.merge_command) == 0
     assert (repo / "a.txt").read_text() == "work\n"
     [after] = await find_leftovers(home_of(repo))
-    assert (after.merged, typed(after.removing)) == (True, 0)
+    assert (after.merged, typed(after.remove_command)) == (True, 0)
 
 
 @pytest.mark.parametrize("more", [True, False])
@@ -299,7 +299,7 @@ async def test_a_repository_that_was_made_inside_is_never_merged_and_told_until_
     [left] = await find_leftovers(home / ".gen")
     assert (left.merged, left.dirty, left.inside) == (False, more, ("vendor/inner",))
     if more:
-        assert typed(left.taking_over) == 0
+        assert typed(left.merge_command) == 0
         assert git(repo, "ls-files", "vendor") == "vendor/new"
         [left] = await find_leftovers(home / ".gen")
     [check] = [check for check in doctor(repo)["checks"] if check["name"] == "worktree"]
@@ -313,7 +313,7 @@ async def test_a_repository_that_was_made_inside_is_never_merged_and_told_until_
     )
     shutil.rmtree(inner)
     [after] = await find_leftovers(home / ".gen")
-    assert (after.merged, typed(after.removing)) == (True, 0)
+    assert (after.merged, typed(after.remove_command)) == (True, 0)
 
 
 async def test_one_from_which_another_was_made_is_not_offered_for_removal(tmp_path: Path, home: Path) -> None:
@@ -342,10 +342,10 @@ async def test_work_from_a_checkout_that_is_gone_is_offered_to_the_one_that_is_l
     git(repo, "worktree", "remove", str(tmp_path / "side"))
     [left] = await find_leftovers(home_of(repo))
     assert (left.gone, left.repository, left.changed, left.merged) == (False, str(repo), 1, False)
-    assert typed(left.taking_over) == 0
+    assert typed(left.merge_command) == 0
     assert (repo / "x").read_text() == "work\n"
     [after] = await find_leftovers(home_of(repo))
-    assert (after.merged, typed(after.removing)) == (True, 0)
+    assert (after.merged, typed(after.remove_command)) == (True, 0)
 
 
 async def test_after_a_kill_between_the_commit_and_its_index_the_commands_work_as_they_are(
@@ -359,9 +359,9 @@ async def test_after_a_kill_between_the_commit_and_its_index_the_commands_work_a
     await commit_work(made)
     (made.git_dir / "index").write_bytes(before)
     [left] = await find_leftovers(home_of(repo))
-    assert (left.changed, left.dirty, typed(left.taking_over)) == (1, False, 0)
+    assert (left.changed, left.dirty, typed(left.merge_command)) == (1, False, 0)
     [after] = await find_leftovers(home_of(repo))
-    assert (after.merged, typed(after.removing)) == (True, 0)
+    assert (after.merged, typed(after.remove_command)) == (True, 0)
     assert (await find_leftovers(home_of(repo)), (repo / "x").read_text()) == ([], "work\n")
 
 

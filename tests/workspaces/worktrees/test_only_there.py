@@ -47,7 +47,7 @@ async def test_files_that_git_ignores_are_not_merged_and_shown_before_they_go(
     [left] = await find_leftovers(home / ".gen")
     show = f"git -C {made.path} ls-files --others --ignored --exclude-standard"
     remove = f"git -C {repo} worktree remove {made.path} && git -C {repo} branch -d gencode/one"
-    assert (left.merged, left.settled, left.taking_over) == (
+    assert (left.merged, left.settled, left.merge_command) == (
         False,
         True,
         f"{show} (shows them; when you have what you need: {remove})",
@@ -55,12 +55,12 @@ async def test_files_that_git_ignores_are_not_merged_and_shown_before_they_go(
     assert advice(repo) == (
         f"{made.path}: gencode/one of {repo}, {'1 file' if more else '0 files'} changed, all is merged but "
         "what is ignored by git, in the worktree only: out/report.txt",
-        left.taking_over,
+        left.merge_command,
     )
-    assert typed(left.taking_over) != 0, "as a whole it is no command"
+    assert typed(left.merge_command) != 0, "as a whole it is no command"
     assert (made.path / "out" / "report.txt").read_text() == "work\n"
     assert git(made.path, *show.split()[3:]) == "out/report.txt"
-    assert typed(last_words(left.taking_over)) == 0
+    assert typed(last_words(left.merge_command)) == 0
     assert await find_leftovers(home / ".gen") == []
 
 

@@ -330,7 +330,7 @@ def _worktrees(left: Sequence[LeftoverWorktree], users: Sequence[User]) -> Itera
         if not each.branch or each.gone:
             why = f"its repository {each.repository} is gone" if each.gone else "nothing is known about it"
             why += f"; {each.ignored}" if each.ignored else ""
-            yield Check("worktree", "ok", f"{each.path}: {why}", each.clearing)
+            yield Check("worktree", "ok", f"{each.path}: {why}", each.cleanup_advice)
             continue
         files = "1 file" if each.changed == 1 else f"{'?' if each.changed is None else each.changed} files"
         if each.away:
@@ -345,14 +345,14 @@ def _worktrees(left: Sequence[LeftoverWorktree], users: Sequence[User]) -> Itera
             continue
         state = "all of it is merged" if each.merged else "not merged"
         state = "its branch is merged, commits on no branch are not" if each.strays else state
-        state = f"all is merged but {each.only_there}" if each.settled else state
+        state = f"all is merged but {each.unmergeable}" if each.settled else state
         lost = "; its folder was deleted" if each.missing else ""
-        lost += f"; not with {each.only_there}" if each.only_there and not each.settled else ""
+        lost += f"; not with {each.unmergeable}" if each.unmergeable and not each.settled else ""
         lost += "; it is not at its branch" if each.aside else ""
         more = f"; others were made from it, so it stays: {', '.join(each.others)}" if each.others else ""
         more += "" if each.at_work is not None else "; whether an agent is at work in it could not be seen"
         detail = f"{about}, {state}{lost}{more}"
-        yield Check("worktree", "ok", detail, each.removing if each.merged else each.taking_over)
+        yield Check("worktree", "ok", detail, each.remove_command if each.merged else each.merge_command)
 
 
 def _away(each: LeftoverWorktree) -> str:

@@ -39,10 +39,10 @@ async def _merge(args: argparse.Namespace) -> int:
         parcels, (work, body) = await _returned(gen, args.id)
         homecoming = ChangeApplier(await _folder(args, work), parcels)
         if "preview" in args:
-            arrived = await homecoming.look(work, body)
+            arrived = await homecoming.preview(work, body)
         else:
-            arrived = await homecoming.bring(work, body)
-            if arrived.state in TAKEN and homecoming.news:
+            arrived = await homecoming.apply(work, body)
+            if arrived.state in TAKEN and homecoming.is_news:
                 await record_result(gen.store, work.task, arrived)
         behind = await _left_behind(gen, work)
     if "json" in args:
@@ -67,9 +67,11 @@ async def _returned(gen: GenCode, name: str) -> tuple[SnapshotStore, tuple[Retur
         raise UserMistake(f"{named(named_tasks(busy))} at work in {left.path}; {later}.")
     if left is not None:
         here = f"Task {task.id} worked in a worktree on this machine"
-        how = f"take it over with: {left.taking_over}"
+        how = f"take it over with: {left.merge_command}"
         if left.settled:
-            how = f"all of it is in {left.repository}, but {left.only_there}. To see that: {left.taking_over}"
+            how = (
+                f"all of it is in {left.repository}, but {left.unmergeable}. To see it: {left.merge_command}"
+            )
         raise UserMistake(f"{here}; {f'all of it is in {left.repository}.' if left.merged else how}")
     raise UserMistake(await _nothing(gen, task, found[0] if found else None))
 

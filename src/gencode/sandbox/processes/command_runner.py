@@ -64,7 +64,7 @@ class CommandRunner:
         """Start a command that goes on by itself until it ends, is stopped, or all are closed."""
         running = self._begin(command, await self._environment(command))
         try:
-            await running.begun()
+            await running.started()
         except asyncio.CancelledError:
             await running.stop()
             raise
@@ -111,7 +111,7 @@ class CommandRunner:
         try:
             for _ in intakes:
                 pipes.append(large_pipe())  # one by one: those made before one fails are closed below
-            control = link.fork([writing for _, writing in pipes])
+            control = link.fork_guard([writing for _, writing in pipes])
         except OSError as error:
             for reading, _ in pipes:
                 os.close(reading)
@@ -131,17 +131,17 @@ class CommandRunner:
     async def _environment(self, command: Command) -> dict[str, str]:
         environ = os.environ if command.environ is None else command.environ
         if not command.reads_only:
-            return self._scrub.cleaned(environ)
+            return self._scrub.without_secrets(environ)
         empty = self._empty_folder()
         own = (command.workspace or command.cwd, command.cwd)
         environ = {**environ, "PATH": system_path(environ.get("PATH", os.defpath), own)}
-        asking = self._scrub.reading(environ, empty)
+        asking = self._scrub.read_only(environ, empty)
         if not command.may_run_git:
             return asking
         more: dict[str, str] = {}
         for folder in (command.cwd, *command.git_runs_in):
             more.update(await asyncio.to_thread(neutral_settings, folder, asking))
-        return self._scrub.reading(environ, empty, more)
+        return self._scrub.read_only(environ, empty, more)
 
     def _empty_folder(self) -> Path:
         """A folder in which git finds no hooks."""
@@ -161,5 +161,5 @@ class CommandRunner:
             self._old_links.append(self._link)
             self._link = None
         if self._link is None:
-            self._link = ForkServerClient.start(self._state, self._scrub.cleaned(os.environ))
+            self._link = ForkServerClient.start(self._state, self._scrub.without_secrets(os.environ))
         return self._link

@@ -61,7 +61,7 @@ class EnvironmentFilter(Struct, frozen=True):
             return False
         return bool(name in self.drop or _SECRET_NAME.search(name) or _SECRET_VALUE.search(value))
 
-    def cleaned(self, environ: Mapping[str, str]) -> dict[str, str]:
+    def without_secrets(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The environment of any command: no keys, no copies of keys, nothing that changes a text."""
         secrets = {name: value for name, value in environ.items() if self.is_secret(name, value)}
         values = [value for value in secrets.values() if len(value) >= _LEAST_COPIED and value[0] != "/"]
@@ -74,14 +74,16 @@ class EnvironmentFilter(Struct, frozen=True):
             and (name in self.keep or not any(each in value for each in values))
         }
 
-    def reading(
+    def read_only(
         self, environ: Mapping[str, str], empty: Path, git: Mapping[str, str] | None = None
     ) -> dict[str, str]:
         """The environment of a command that was allowed because it only reads. `empty` is an empty folder,
         `git` are further settings for git.
         """
         kept = {
-            name: value for name, value in self.cleaned(environ).items() if not _OTHER_PROGRAM.fullmatch(name)
+            name: value
+            for name, value in self.without_secrets(environ).items()
+            if not _OTHER_PROGRAM.fullmatch(name)
         }
         return {**kept, **_git_that_only_reads(empty, git or {})}
 

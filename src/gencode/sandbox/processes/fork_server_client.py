@@ -143,7 +143,7 @@ class ForkServerClient:
         """Whether the keeper still runs."""
         return self._process.poll() is None
 
-    def fork(self, outputs: Sequence[int]) -> socket.socket:
+    def fork_guard(self, outputs: Sequence[int]) -> socket.socket:
         """A warden for a command that writes to these files: our end of its socket; or OSError."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -157,7 +157,7 @@ class ForkServerClient:
             theirs.close()
         return ours
 
-    async def clear(self, warden: int) -> int:
+    async def clear_strays(self, warden: int) -> int:
         """After a warden was killed: let the keeper end all it left, or do it from here; how many stay."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)

@@ -87,13 +87,13 @@ class HeadAndTail:
         if len(self._tail) > 2 * self._keep.tail:
             del self._tail[: len(self._tail) - self._keep.tail]
 
-    def both(self) -> tuple[bytes, bytes]:
+    def head_and_tail(self) -> tuple[bytes, bytes]:
         """Head and tail."""
         return bytes(self._head), bytes(self._tail[max(0, len(self._tail) - self._keep.tail) :])
 
     def lines_between(self) -> int:
         """Line ends that are neither in the head nor in the tail."""
-        head, tail = self.both()
+        head, tail = self.head_and_tail()
         return self._lines - head.count(b"\n") - tail.count(b"\n")
 
 
@@ -180,7 +180,7 @@ class OutputReader:
 
     def output(self) -> CommandOutput:
         """What was written so far."""
-        head, tail = self._ends.both()
+        head, tail = self._ends.head_and_tail()
         file = self._file
         return CommandOutput(
             head=head,
@@ -192,7 +192,7 @@ class OutputReader:
             trouble=file.trouble if file else "",
         )
 
-    def nobody_writes(self) -> None:
+    def writers_gone(self) -> None:
         """The command and all it started are gone: what is in the pipe is read, and nothing is waited for.
 
         Somebody else may hold the pipe (it can be handed on), so its end is no condition.
@@ -222,7 +222,7 @@ class OutputReader:
     async def _take(self, chunk: bytes) -> None:
         if self._budget is not None:
             self._budget -= len(chunk)
-        before = self._ends.both() if self._ends.complete else None
+        before = self._ends.head_and_tail() if self._ends.complete else None
         self._ends.add(chunk)
         if self._file is not None and self._file.takes_more and (self._growing or not self._ends.complete):
             await _aside(lambda file=self._file: self._write(file, chunk, before))

@@ -68,7 +68,7 @@ class RunningCommand:
         """What it has written so far."""
         return self._plan.intakes[0].output()
 
-    async def begun(self) -> None:
+    async def started(self) -> None:
         """Return when it runs; ToolError when it cannot."""
         await self._begun.wait()
         if self._trouble is not None:
@@ -92,14 +92,14 @@ class RunningCommand:
         try:
             last = await self._listen()
             if last is None:
-                self._strays = await self._plan.link.clear(self._warden)
+                self._strays = await self._plan.link.clear_strays(self._warden)
         finally:
             if not self._warden and not self._begun.is_set():
                 self._fail("warden", 0)
             self._begun.set()
             self._overdue(None)
             for intake in self._plan.intakes:
-                intake.nobody_writes()
+                intake.writers_gone()
             await asyncio.gather(*pumps)
             self._plan.control.close()
         return self._ended(last)

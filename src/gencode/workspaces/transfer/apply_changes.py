@@ -101,10 +101,10 @@ class ChangeApplier:
     def __init__(self, folder: Path, parcels: SnapshotStore) -> None:
         self._folder = folder
         self._parcels = parcels
-        self.news = True
+        self.is_news = True
         """Whether what became of the last that was brought is to be told: it was not taken over before."""
 
-    async def look(self, work: ReturnedChanges, body: bytes) -> ApplyResult:
+    async def preview(self, work: ReturnedChanges, body: bytes) -> ApplyResult:
         """What would come of it; nothing is changed."""
         checkout = await checkout_at(self._folder)
         async with scratch_objects(checkout) as git:
@@ -113,7 +113,7 @@ class ChangeApplier:
                 return seen
             return replace(seen, branch=await _branch_for(git, work), how=(f"gen task merge {work.task}",))
 
-    async def bring(
+    async def apply(
         self, work: ReturnedChanges, body: bytes, allowed: WriteCheck | None = None
     ) -> ApplyResult:
         """Apply it where it fits and every file may be written, or else make a branch of it.
@@ -127,11 +127,11 @@ class ChangeApplier:
                 mine = replace(git, held=held)
                 arrived = await _apply(mine, home, allowed) if home.seen.state == "fits" else home.seen
             if arrived.state in {"applied", "there"}:
-                self.news = await self._parcels.taken(work.task, work.commit)
+                self.is_news = await self._parcels.taken(work.task, work.commit)
                 return arrived
             return await self._on_branch(checkout, work, body, arrived)
 
-    async def take_in(self, work: ReturnedChanges, body: bytes) -> None:
+    async def fetch(self, work: ReturnedChanges, body: bytes) -> None:
         """Have the work in the repository, on no branch; UserMistake when it is not all there."""
         checkout = await checkout_at(self._folder)
         await self._taken_in(checkout.git, work, body)
@@ -191,7 +191,7 @@ class ChangeApplier:
         git = checkout.git
         await self._taken_in(git, work, body)
         branch = await _branch_for(git, work)
-        said = await git.patiently("update-ref", f"refs/heads/{branch}", work.commit)
+        said = await git.run_uninterrupted("update-ref", f"refs/heads/{branch}", work.commit)
         if not said.ok:
             raise git_error(said, f"The branch {branch} cannot be written")
         how = _how(checkout, work, branch)
@@ -209,7 +209,7 @@ async def merge_into_worktree(tree: Worktree, commit: str, since: str) -> str:
     if [*map(os.path.realpath, there)] != [*map(os.path.realpath, known)]:
         return f"the repository in it was redirected to {checkout.git_dir}"
     async with checkout_lock(checkout) as held, scratch_objects(checkout) as git:
-        if await git.tell("symbolic-ref", "--quiet", "HEAD") == f"refs/heads/{tree.branch}":
+        if await git.output_line("symbolic-ref", "--quiet", "HEAD") == f"refs/heads/{tree.branch}":
             forward = replace(checkout.git, held=held).run("merge", "--ff-only", "--quiet", commit)
             if (await run_to_end(forward)).ok:
                 return ""
@@ -262,7 +262,9 @@ async def _write_tree(git: Git, now: str, wanted: str) -> str:
 async def _branch_for(git: Git, work: ReturnedChanges) -> str:
     """The branch that work can be put on: that of its task, or one of its own where that is in use."""
     branch = BRANCHES + checked_name(work.task)
-    about = await git.tell("for-each-ref", "--format=%(objectname) %(worktreepath)", f"refs/heads/{branch}")
+    about = await git.output_line(
+        "for-each-ref", "--format=%(objectname) %(worktreepath)", f"refs/heads/{branch}"
+    )
     before, _, tree = about.partition(" ")
     above = not before or (await git.run("merge-base", "--is-ancestor", before, work.commit)).ok
     # A worktree that is on it would have the files of another commit.

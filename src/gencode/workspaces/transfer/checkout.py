@@ -106,9 +106,9 @@ async def write_tree(git: Git, checkout: Checkout, at: str = "") -> tuple[str, l
             await git.run("read-tree", at, index=index)
         else:
             await _copied_index(git, checkout.index, index)
-            at = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or await git.tell(
-                "mktree"
-            )
+            at = await git.output_line(
+                "rev-parse", "--verify", "--quiet", "HEAD^{commit}"
+            ) or await git.output_line("mktree")
         notes = await add_all(git, checkout.top, index)
         notes += await hold_back_secrets(git, at, index)
         said = await git.run("write-tree", index=index)
@@ -184,7 +184,7 @@ async def is_complete(git: Git, commit: str, without: Sequence[str] = ()) -> boo
     Without a look at worktrees: one that is just being made has no commit yet, which would be an error.
     """
     words = ("--single-worktree", commit, "--not", *without, "--all")
-    said = await git.again("rev-list", "--objects", "--quiet", *words, seconds=PACK_SECONDS)
+    said = await git.run_with_retries("rev-list", "--objects", "--quiet", *words, seconds=PACK_SECONDS)
     if said.code < 0:
         raise git_error(said, f"Whether all of the commit {commit[:12]} is there could not be found out")
     return said.ok
@@ -276,8 +276,8 @@ async def require_same_repository(here: Checkout, parcel: FolderSnapshot, *, own
 
 async def _keys(here: Checkout) -> set[str]:
     """The names by which what is sent of a checkout may be known."""
-    remotes = (await here.git.tell("remote")).splitlines()[:MOST_COMMITS]
-    addresses = [safe_remote(await here.git.tell("remote", "get-url", name)) for name in remotes]
+    remotes = (await here.git.output_line("remote")).splitlines()[:MOST_COMMITS]
+    addresses = [safe_remote(await here.git.output_line("remote", "get-url", name)) for name in remotes]
     return {repository_key(here), *(repository_key(here, address) for address in addresses)}
 
 
@@ -286,7 +286,9 @@ async def _is_in_history(git: Git, commit: str) -> bool:
         return False
     if (await git.run("merge-base", "--is-ancestor", commit, "HEAD")).ok:
         return True
-    return bool(await git.tell("for-each-ref", "--count=1", f"--contains={commit}", "--format=%(refname)"))
+    return bool(
+        await git.output_line("for-each-ref", "--count=1", f"--contains={commit}", "--format=%(refname)")
+    )
 
 
 async def _same_history(here: Checkout, folder: Path) -> Path:
@@ -302,7 +304,7 @@ async def _same_history(here: Checkout, folder: Path) -> Path:
 
 async def _roots(git: Git) -> frozenset[str]:
     """The commits with which a history begins; none where it is not all there."""
-    if await git.tell("rev-parse", "--is-shallow-repository") != "false":
+    if await git.output_line("rev-parse", "--is-shallow-repository") != "false":
         return frozenset()
     said = await git.run("rev-list", "--max-parents=0", "HEAD", most=_MOST_ROOTS)
     return frozenset(said.line.split()) if said.ok else frozenset()

@@ -81,7 +81,7 @@ async def create_repository(tree: Worktree, git: Git, head: str) -> None:
     index = tree.git_dir / "gencode-index.new"
     try:
         shutil.copy2(tree.snapshot, index)
-        said = await git.at(tree.git_dir, tree.path).run("read-tree", "-m", head, index=str(index))
+        said = await git.for_checkout(tree.git_dir, tree.path).run("read-tree", "-m", head, index=str(index))
         if not said.ok:
             raise git_error(said, f"The copy {tree.path} cannot be made")
         _furnished(tree, index, head)

@@ -60,7 +60,7 @@ class RepositoryMirror:
         self.path = worktrees_folder(home) / MIRRORS / key / "repository.git"
         self._copies = repository_folder(home, self.path)
 
-    async def obtain(self, parcel: FolderSnapshot, parcels: SnapshotStore) -> Git:
+    async def fetch(self, parcel: FolderSnapshot, parcels: SnapshotStore) -> Git:
         """Have everything that a parcel leads to; git for the mirror. Unreachable when some is missing."""
         with private_folder(self.path.parent):
             async with folder_lock(self.path.parent):
@@ -88,7 +88,7 @@ class RepositoryMirror:
             await unpack_snapshot(git, parcel, parcels)
             if not await is_complete(git, parcel.tip):
                 raise InvalidSnapshot("what was sent of its folder is not all of it")
-        said = await git.patiently("update-ref", f"{TIPS}{parcel.tip}", parcel.tip)
+        said = await git.run_uninterrupted("update-ref", f"{TIPS}{parcel.tip}", parcel.tip)
         if not said.ok:
             raise git_error(said, "The copy of its repository cannot be written", self.path)
         if len(list((self.path / "objects" / "pack").glob("*.pack"))) > MOST_PACKS:
@@ -104,14 +104,14 @@ class RepositoryMirror:
         for wanted in (f"refs/heads/{parcel.branch}" if parcel.branch else "", commit):
             if not wanted or not parcel.remote:
                 continue
-            said = await fetching.again(
+            said = await fetching.run_with_retries(
                 *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"),
                 *("--no-auto-maintenance", "--end-of-options", parcel.remote),
                 f"+{wanted}:refs/gencode/known/{commit}",
                 seconds=FETCH_SECONDS,
             )
             if said.ok and await has_commit(git, commit):
-                await git.patiently("update-ref", f"refs/gencode/known/{commit}", commit)
+                await git.run_uninterrupted("update-ref", f"refs/gencode/known/{commit}", commit)
                 return
             if not said.ok and wanted == commit:
                 raise FolderUnavailable(str(git_error(said, f"{parcel.remote} cannot be fetched from")))

@@ -74,12 +74,12 @@ class SnapshotBuilder:
         self._around = around
         self._last: tuple[str, FolderSnapshot] | None = None
 
-    async def pack(self) -> FolderSnapshot:
+    async def build(self) -> FolderSnapshot:
         """The folder as it is now. UserMistake says why it cannot travel."""
         checkout = await checkout_at(self._folder)
         if self._around is not None and checkout.top != repository_around(checkout.cwd):
             raise UserMistake(f"the repository in {self._folder} was redirected to {checkout.top}")
-        head = await checkout.git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        head = await checkout.git.output_line("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         changed = await _changed(checkout)
         look = _fingerprint(head, checkout, changed)
         trusted = _trusted(checkout.cwd, self._home)
@@ -140,8 +140,10 @@ async def snapshot_branch(
 ) -> FolderSnapshot | None:
     """The same for a worktree that another machine made of the repository: what is on its branch."""
     checkout = await checkout_at(folder)
-    tip = await checkout.git.tell("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}")
-    base = await checkout.git.tell("merge-base", "HEAD", tip) if tip else ""
+    tip = await checkout.git.output_line(
+        "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}"
+    )
+    base = await checkout.git.output_line("merge-base", "HEAD", tip) if tip else ""
     if not base:
         return None
     upstream = await _upstream(checkout.git, base, None)
@@ -155,13 +157,13 @@ async def _with_work(
 ) -> FolderSnapshot:
     """The parcel of a worktree with what was done in it since a commit, or only what the commit `at` has."""
     async with scratch_objects(checkout) as git:
-        head = "" if at else await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        head = "" if at else await git.output_line("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         head = await _without_keys(git, base, head) if head and parcel.head else base
         tree, notes = await (write_commit_tree(git, at, base) if at else write_tree(git, checkout, head))
         if not parcel.head:
-            first = await git.tell("rev-parse", "--verify", f"{base}^{{tree}}")
+            first = await git.output_line("rev-parse", "--verify", f"{base}^{{tree}}")
             base = head = await make_commit(git, first, [], UNCOMMITTED)
-        same = await git.tell("rev-parse", "--verify", f"{head}^{{tree}}") == tree
+        same = await git.output_line("rev-parse", "--verify", f"{head}^{{tree}}") == tree
         start = head if same else await make_commit(git, tree, [head], UNCOMMITTED)
         notes = [*parcel.notes, *(f"not sent along: {note}" for note in notes)]
         parcel = replace(parcel, notes=tuple(notes))
@@ -253,7 +255,7 @@ async def _build(
         )
         packs = await _history(git, parcel, parcels)
         if packs is None:
-            tree = tree or await git.tell("rev-parse", "--verify", f"{head}^{{tree}}")
+            tree = tree or await git.output_line("rev-parse", "--verify", f"{head}^{{tree}}")
             why = SHALLOW if await _is_shallow(git) else NO_HISTORY
             parcel = replace(parcel, notes=(*parcel.notes, why))
             return await _without_history(git, parcel, tree, parcels, checkout.top)
@@ -293,7 +295,7 @@ async def _without_history(
 
 
 async def _is_shallow(git: Git) -> bool:
-    return await git.tell("rev-parse", "--is-shallow-repository") == "true"
+    return await git.output_line("rev-parse", "--is-shallow-repository") == "true"
 
 
 async def _kept(
@@ -310,7 +312,7 @@ async def _kept(
 
 async def _too_large(git: Git, top: Path, head: str, tip: str) -> UserMistake:
     """What is large, and what helps: a remote has nothing of what is not committed."""
-    large = (await largest_contents(git, await git.tell("mktree"), tip))[:1]
+    large = (await largest_contents(git, await git.output_line("mktree"), tip))[:1]
     changed = await largest_contents(git, head, tip) if head and head != tip else []
     fresh = not head or any({*large[0].names} & {*each.names} for each in changed if large)
     most = f", most of it in {printable(large[0].names[0])} ({_size(large[0].size)})" if large else ""
@@ -336,9 +338,9 @@ async def _upstream(git: Git, head: str, around: EnclosingCopy | None) -> _Upstr
         above = [await git.run("merge-base", "--is-ancestor", known, head) for known in sent.known]
         same = bool(sent.remote and above) and all(said.ok for said in above)
         return _Upstream(sent.remote, sent.branch, sent.known) if same else _Upstream()
-    names = sorted((await git.tell("remote")).splitlines(), key=lambda name: (name != "origin", name))
+    names = sorted((await git.output_line("remote")).splitlines(), key=lambda name: (name != "origin", name))
     for name in names[:MOST_COMMITS]:
-        address = safe_remote(await git.tell("remote", "get-url", name))
+        address = safe_remote(await git.output_line("remote", "get-url", name))
         if not address or address.startswith("file:"):  # nobody else need have what lies on this disk
             continue
         if branch := await _branch_with(git, name, head):
@@ -354,6 +356,6 @@ async def _branch_with(git: Git, remote: str, commit: str) -> str:
     """A branch of a remote that has a commit."""
     below = f"refs/remotes/{remote}/"
     words = ("for-each-ref", "--count=20", f"--contains={commit}", "--format=%(refname)")
-    found = (await git.tell(*words, below)).splitlines()
+    found = (await git.output_line(*words, below)).splitlines()
     branches = [name.removeprefix(below) for name in found]
     return next((branch for branch in branches if branch != "HEAD"), "")

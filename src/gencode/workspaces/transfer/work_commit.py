@@ -82,18 +82,18 @@ async def commit_copy(tree: Worktree, mirror: Git) -> CommittedCopy:
     if not tree.git_dir.is_dir() or not tree.path.is_dir():
         gone = f"{tree.path} or its repository is gone; nothing can be told about it"
         return CommittedCopy(WorktreeResult(True, notes=(gone,)))
-    git = (await safe_git(tree.path, tree.path, tree.git_dir)).at(tree.git_dir, tree.path)
+    git = (await safe_git(tree.path, tree.path, tree.git_dir)).for_checkout(tree.git_dir, tree.path)
     # In git's own folder of the copy, so that what a killed worker leaves goes with the copy.
     with TemporaryDirectory(prefix="gencode-", dir=tree.git_dir, ignore_cleanup_errors=True) as folder:
         objects = Path(folder, "objects")
-        first = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or tree.base
+        first = await git.output_line("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or tree.base
         desk = _Scratch(_scratch_git(git, objects, tree), tree, first, objects, str(Path(folder, "index")))
         try:
             taken = await asyncio.to_thread(read_repository, tree, objects)
             await _indexed(desk.git, taken.packs)
         except UserMistake as mistake:
             return await _by_files(desk, mirror, str(mistake))
-        head = await desk.git.tell("rev-parse", "--verify", "--quiet", f"{taken.head}^{{commit}}")
+        head = await desk.git.output_line("rev-parse", "--verify", "--quiet", f"{taken.head}^{{commit}}")
         if taken.objects and not head:
             return await _by_files(desk, mirror, "its HEAD names no commit that is there")
         if head and await added_secrets(desk.git, first, head):
@@ -172,7 +172,7 @@ async def _written(desk: _Scratch, parents: Sequence[str]) -> str:
     tree = await git.run("write-tree", index=desk.index)
     if not tree.ok:
         raise git_error(tree, f"The work in {desk.tree.path} cannot be committed")
-    same = await git.tell("rev-parse", "--verify", f"{parents[0]}^{{tree}}") == tree.line
+    same = await git.output_line("rev-parse", "--verify", f"{parents[0]}^{{tree}}") == tree.line
     if same and len(parents) == 1:
         return parents[0]
     above = [word for parent in parents for word in ("-p", parent)]
@@ -226,7 +226,7 @@ async def _begin_index(desk: _Scratch, parents: Sequence[str]) -> None:
     if not said.ok:
         raise git_error(said, f"The work in {desk.tree.path} cannot be committed")
     if parents[-1] != first:
-        base = await git.tell("merge-base", first, parents[-1]) or await git.tell("mktree")
+        base = await git.output_line("merge-base", first, parents[-1]) or await git.output_line("mktree")
         await git.run("read-tree", "-i", "-m", "--aggressive", base, first, parents[-1], index=index)
 
 
@@ -247,7 +247,7 @@ async def _brought(desk: _Scratch, mirror: Git, commit: str, body: bytes) -> Non
         await read_pack(mirror, body)
         if not await is_complete(mirror, commit, [desk.tree.base]):
             raise UserMistake("it is not all there")
-    said = await mirror.patiently("update-ref", f"refs/heads/{desk.tree.branch}", commit)
+    said = await mirror.run_uninterrupted("update-ref", f"refs/heads/{desk.tree.branch}", commit)
     if not said.ok:
         raise git_error(said, f"The branch {desk.tree.branch} cannot be written")
     with suppress(OSError):  # only git's own memory of what it has seen
@@ -280,4 +280,4 @@ async def _removed(desk: _Scratch, mirror: Git) -> WorktreeResult:
     except (OSError, RecursionError) as error:
         note = f"it could not be removed: {error}"
         return WorktreeResult(True, desk.tree.base, merges="clean", notes=(note,))
-    return await remove_unused(mirror.at(desk.tree.git_dir, desk.tree.path), desk.tree)
+    return await remove_unused(mirror.for_checkout(desk.tree.git_dir, desk.tree.path), desk.tree)

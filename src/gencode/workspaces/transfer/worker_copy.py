@@ -107,12 +107,12 @@ class TaskWorktree:
             return work, ""
         other = guest.parcel.start if guest.parcel.fork else ""
         if work.commit in (self.tree.base, other):
-            await self.note(parcels, owner, worker)
+            await self.record_folder(parcels, owner, worker)
             await self._cleared(work)
             return work, ""
         if found.lacking:
             why = as_reason(found.lacking)
-            await self.note(parcels, owner, worker, why)
+            await self.record_folder(parcels, owner, worker, why)
             return work, why
         files = len(work.files) + work.more_files
         told = ReturnedChanges(
@@ -126,7 +126,7 @@ class TaskWorktree:
             return replace(work, notes=(why,)), ""
         return work, ""
 
-    async def note(self, parcels: SnapshotStore, owner: str, worker: str, why: str = "") -> None:
+    async def record_folder(self, parcels: SnapshotStore, owner: str, worker: str, why: str = "") -> None:
         """Note how the folder was, for a task of which nothing goes back: it can be made anew later.
 
         With `why` there is work that could not be handed in.
@@ -141,7 +141,7 @@ class TaskWorktree:
                 await parcels.hand_in(told, b"", owner)
                 await parcels.taken(guest.task, told.commit)
 
-    def leave(self, home: Path) -> None:
+    def release(self, home: Path) -> None:
         """Let others use the place. Nothing is removed by that."""
         if self.guest.parcel.trusted:
             revoke(self.cwd, home)
@@ -149,7 +149,7 @@ class TaskWorktree:
             Path(self._lock.name).unlink()
         self._lock.close()
 
-    async def clear(self) -> None:
+    async def remove_if_unused(self) -> None:
         """Remove a worktree in which nothing was done."""
         if self.fresh:
             await self._cleared((await commit_copy(self.tree, self._git)).work)
@@ -173,7 +173,7 @@ class TaskWorktree:
                 ("worktree", "remove", "--force", str(self.tree.path)),
                 ("update-ref", "-d", f"refs/heads/{self.tree.branch}", commit),
             ):
-                said = await self._git.patiently(*words)
+                said = await self._git.run_uninterrupted(*words)
                 if not said.ok:
                     return failed
         await asyncio.to_thread(remove_record, self.tree.path)
@@ -197,7 +197,7 @@ async def open_task_worktree(guest: IncomingTask, parcels: SnapshotStore, home: 
 async def _open(guest: IncomingTask, parcels: SnapshotStore, home: Path) -> TaskWorktree:
     parcel = guest.parcel
     mirror = RepositoryMirror(home, parcel.key)
-    git = await mirror.obtain(parcel, parcels)
+    git = await mirror.fetch(parcel, parcels)
     folder = repository_folder(home, mirror.path)
     name = _name(guest)
     with private_folder(folder):
@@ -257,7 +257,7 @@ async def _head(git: Git, parcel: FolderSnapshot) -> str:
     """The commit that the sender was at: what was not committed there is not here either."""
     if not parcel.head or parcel.head == parcel.tip:
         return parcel.tip
-    if await git.tell("rev-parse", "--verify", f"{parcel.tip}^1") != parcel.head:
+    if await git.output_line("rev-parse", "--verify", f"{parcel.tip}^1") != parcel.head:
         raise InvalidSnapshot("its folder is said to be at a commit that it was not at")
     return parcel.head
 
@@ -306,7 +306,9 @@ async def _made(source: WorktreeSource, guest: IncomingTask, home: Path) -> Work
     workspace = Workspace(place, place, Path.home())
     folder = repository_folder(home, source.top)
     for name in _names(guest):  # what a worker left half made when it was killed is not touched
-        taken = await source.git.tell("rev-parse", "--verify", "--quiet", f"refs/heads/{BRANCHES}{name}")
+        taken = await source.git.output_line(
+            "rev-parse", "--verify", "--quiet", f"refs/heads/{BRANCHES}{name}"
+        )
         if not taken and not _is_taken(folder / name):
             return await create_from(source, workspace, home, name)
     raise UserMistake(f"no copy of its folder can be made: {folder} has too many of them already")

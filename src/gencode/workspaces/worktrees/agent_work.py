@@ -87,7 +87,9 @@ async def commit_work(worktree: Worktree) -> WorktreeResult:
         return WorktreeResult(
             True, notes=(f"{worktree.path} or its repository is gone; nothing can be told about it",)
         )
-    git = (await safe_git(worktree.path, worktree.path, worktree.git_dir)).at(worktree.git_dir, worktree.path)
+    git = (await safe_git(worktree.path, worktree.path, worktree.git_dir)).for_checkout(
+        worktree.git_dir, worktree.path
+    )
     taken = await _committed(git, worktree)
     notes = (*taken.notes, *taken.ignored)
     if taken.commit != worktree.base:
@@ -102,10 +104,14 @@ async def is_work_merged(worktree: Worktree) -> bool:
     """Whether the work is in the checkout it came from, with nothing left in the worktree."""
     if not worktree.git_dir.is_dir() or not worktree.path.is_dir():
         return False
-    git = (await safe_git(worktree.path, worktree.path, worktree.git_dir)).at(worktree.git_dir, worktree.path)
+    git = (await safe_git(worktree.path, worktree.path, worktree.git_dir)).for_checkout(
+        worktree.git_dir, worktree.path
+    )
     dirty = await uncommitted_changes(git)
-    tip = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    ours = await git.at(worktree.main_dir, worktree.path).tell("rev-parse", "--verify", "HEAD^{commit}")
+    tip = await git.output_line("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    ours = await git.for_checkout(worktree.main_dir, worktree.path).output_line(
+        "rev-parse", "--verify", "HEAD^{commit}"
+    )
     if not (tip and ours) or not dirty.known or dirty.files or dirty.folders:
         return False
     return await is_merged(git, ours, tip)
@@ -114,7 +120,7 @@ async def is_work_merged(worktree: Worktree) -> bool:
 async def _main(worktree: Worktree) -> Git:
     """Git for the checkout it came from, which may have settings that the worktree does not have."""
     git = await safe_git(worktree.repository, worktree.repository, worktree.main_dir)
-    return git.at(worktree.main_dir, worktree.repository)
+    return git.for_checkout(worktree.main_dir, worktree.repository)
 
 
 async def _described(git: Git, worktree: Worktree, taken: _Commit) -> WorktreeResult:
@@ -123,7 +129,7 @@ async def _described(git: Git, worktree: Worktree, taken: _Commit) -> WorktreeRe
     known = WorktreeResult(True, taken.commit, diff, tuple(change for _, change in files), more)
     there = worktree.repository.is_dir() and worktree.main_dir.is_dir()
     main = await _main(worktree) if there else None
-    ours = await main.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}") if main else ""
+    ours = await main.output_line("rev-parse", "--verify", "--quiet", "HEAD^{commit}") if main else ""
     if main is None or not ours:
         notes = (*taken.notes, f"the checkout {worktree.repository} it came from is gone")
         return replace(known, notes=notes, how=(f"git -C {shlex.quote(str(worktree.path))} log",))
@@ -199,7 +205,7 @@ async def _committed(git: Git, worktree: Worktree) -> _Commit:
 
 async def _taken(git: Git, worktree: Worktree, index: Path) -> _Commit:
     """Everything that is in the worktree as a commit, which is on no branch yet."""
-    head = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or worktree.base
+    head = await git.output_line("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or worktree.base
     await begin_index(git, worktree, head, index)
     notes = await add_all(git, worktree.path, str(index))
     ignored = await ignored_files(git, str(index))
@@ -207,7 +213,7 @@ async def _taken(git: Git, worktree: Worktree, index: Path) -> _Commit:
     if not tree.ok:
         raise git_error(tree, f"The work in {worktree.path} cannot be committed")
     commit = head
-    if tree.line != await git.tell("rev-parse", "--verify", f"{head}^{{tree}}"):
+    if tree.line != await git.output_line("rev-parse", "--verify", f"{head}^{{tree}}"):
         message = f"Work of an agent in {worktree.name}"
         made = await git.run("commit-tree", "--no-gpg-sign", tree.line, "-p", head, "-m", message)
         if not made.ok:
@@ -222,13 +228,15 @@ async def snapshot_commit(worktree: Worktree) -> str:
     if there:
         git = await safe_git(worktree.path, worktree.path, worktree.git_dir)
         with TemporaryDirectory(prefix="gencode-") as folder:
-            inside = git.at(worktree.git_dir, worktree.path)
+            inside = git.for_checkout(worktree.git_dir, worktree.path)
             return (await _taken(inside, worktree, Path(folder, "index"))).commit
     if not worktree.common_dir.is_dir():
         return ""
     git = await safe_git(worktree.common_dir, worktree.common_dir, worktree.common_dir)
-    git = git.at(worktree.common_dir, worktree.common_dir)
-    return await git.tell("rev-parse", "--verify", "--quiet", f"refs/heads/{worktree.branch}^{{commit}}")
+    git = git.for_checkout(worktree.common_dir, worktree.common_dir)
+    return await git.output_line(
+        "rev-parse", "--verify", "--quiet", f"refs/heads/{worktree.branch}^{{commit}}"
+    )
 
 
 async def begin_index(git: Git, worktree: Worktree, head: str, index: Path) -> None:
@@ -287,20 +295,20 @@ async def _on_branch(git: Git, worktree: Worktree, commit: str) -> list[str]:
     """Let the branch point at the commit and the worktree at the branch; no commit of a branch is dropped."""
     ref = f"refs/heads/{worktree.branch}"
     notes: list[str] = []
-    tip = await git.tell("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
+    tip = await git.output_line("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
     if tip and tip != commit and not (await git.run("merge-base", "--is-ancestor", tip, commit)).ok:
         spare = f"{ref}-earlier-{tip[:8]}"
         await _moved(git, spare, tip, "")
         notes.append(f"commits that are not in the last state are on {spare.removeprefix('refs/heads/')}")
     if tip != commit:
         await _moved(git, ref, commit, tip)
-    if await git.tell("symbolic-ref", "--quiet", "HEAD") != ref:
-        await git.patiently("symbolic-ref", "HEAD", ref)
+    if await git.output_line("symbolic-ref", "--quiet", "HEAD") != ref:
+        await git.run_uninterrupted("symbolic-ref", "HEAD", ref)
     return notes
 
 
 async def _moved(git: Git, ref: str, commit: str, before: str) -> None:
-    said = await git.patiently("update-ref", ref, commit, *([before] if before else []))
+    said = await git.run_uninterrupted("update-ref", ref, commit, *([before] if before else []))
     if not said.ok:
         raise git_error(said, f"The branch {ref.removeprefix('refs/heads/')} cannot be written")
 
@@ -360,11 +368,11 @@ async def remove_unused(git: Git, worktree: Worktree) -> WorktreeResult:
     try:
         async with folder_lock(worktree.path.parent) as held:
             await remove_half_made(common, worktree.common_dir, worktree.path.parent, held)
-            said = await common.patiently("worktree", "remove", "--force", str(worktree.path))
+            said = await common.run_uninterrupted("worktree", "remove", "--force", str(worktree.path))
             if not said.ok:
                 note = str(git_error(said, f"{worktree.path} was not changed and could not be removed"))
                 return WorktreeResult(True, worktree.base, merges="clean", notes=(note,))
-            await common.patiently("update-ref", "-d", f"refs/heads/{worktree.branch}", worktree.base)
+            await common.run_uninterrupted("update-ref", "-d", f"refs/heads/{worktree.branch}", worktree.base)
         await asyncio.to_thread(retire_record, worktree.path)
     except (OSError, UserMistake) as error:
         return WorktreeResult(

@@ -68,7 +68,7 @@ async def preview_merge(git: Git, ours: str, theirs: str) -> MergePreview:
 
 async def preview_with_old_git(git: Git, ours: str, theirs: str) -> MergePreview:
     """The same for a git before 2.38: three trees in an index for the moment, contents merged one by one."""
-    base = await git.tell("merge-base", ours, theirs)
+    base = await git.output_line("merge-base", ours, theirs)
     if not base:
         return MergePreview("unknown")
     with TemporaryDirectory(prefix="gencode-") as folder:
@@ -85,7 +85,7 @@ async def preview_with_old_git(git: Git, ours: str, theirs: str) -> MergePreview
         conflicts = [path for path, found in stages.items() if not await _merges(git, found, Path(folder))]
         if conflicts:
             return MergePreview("conflicts", tuple(sorted(conflicts)))
-        tree = "" if stages else await git.tell("rev-parse", f"{await _tree(git, index)}{_TREE_OF}")
+        tree = "" if stages else await git.output_line("rev-parse", f"{await _tree(git, index)}{_TREE_OF}")
     return MergePreview("clean", tree=tree)
 
 
@@ -99,7 +99,7 @@ async def overlapping_changes(
     """
     old, new = ours, found.tree or found.half
     if not new:
-        old, new = await main.tell("merge-base", ours, theirs) or ours, theirs
+        old, new = await main.output_line("merge-base", ours, theirs) or ours, theirs
     said = await main.run(
         *("diff-tree", "-r", "-z", "--name-status", "--no-renames", "--end-of-options", old, new),
         most=_MOST_NAMES,
@@ -137,7 +137,7 @@ async def with_open_changes(git: Git, ours: str, paths: Sequence[bytes]) -> str:
         if not read.ok or not added.ok:
             return ""
         tree = await _tree(git, index)
-    return await git.tell("commit-tree", "--no-gpg-sign", tree, "-p", ours, "-m", "open changes")
+    return await git.output_line("commit-tree", "--no-gpg-sign", tree, "-p", ours, "-m", "open changes")
 
 
 async def uncommitted_changes(git: Git, index: str = "") -> UncommittedChanges:
@@ -207,7 +207,9 @@ async def is_merged(git: Git, ours: str, theirs: str) -> bool:
     if (await git.run("merge-base", "--is-ancestor", theirs, ours)).ok:
         return True
     found = await preview_merge(git, ours, theirs)
-    return bool(found.tree) and found.tree == await git.tell("rev-parse", "--verify", f"{ours}{_TREE_OF}")
+    return bool(found.tree) and found.tree == await git.output_line(
+        "rev-parse", "--verify", f"{ours}{_TREE_OF}"
+    )
 
 
 async def _tree(git: Git, index: str) -> str:

@@ -110,11 +110,11 @@ async def find_source(cwd: Path) -> WorktreeSource:
         raise git_error(inside, f"No worktree can be made of the repository around {cwd}")
     if inside.line != "true":
         raise UserMistake(f"{cwd} is in a bare repository or in git's own folder; go to a checkout of it.")
-    top = Path(await git.tell("rev-parse", "--show-toplevel"))
-    main_dir = Path(await git.tell("rev-parse", "--absolute-git-dir"))
+    top = Path(await git.output_line("rev-parse", "--show-toplevel"))
+    main_dir = Path(await git.output_line("rev-parse", "--absolute-git-dir"))
     if not top.is_absolute() or not cwd.is_relative_to(top):
         raise UserMistake(f"{none}: git takes it for a part of {top}.")
-    base = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    base = await git.output_line("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     if not base:
         raise UserMistake(f"The repository {top} has no commit yet; commit something and try again.")
     return WorktreeSource(replace(git, folder=top), top, main_dir, base)
@@ -156,7 +156,7 @@ async def _added(source: WorktreeSource, path: Path, held: tuple[int, ...]) -> P
     if _is_taken(path):
         raise UserMistake(f"There already is a worktree at {path}; take another name.")
     nothing = "0" * len(source.base)
-    born = await source.git.patiently("update-ref", f"refs/heads/{branch}", source.first, nothing)
+    born = await source.git.run_uninterrupted("update-ref", f"refs/heads/{branch}", source.first, nothing)
     if "already exists" in born.error:
         raise UserMistake(f"The repository {source.top} already has a branch {branch}; take another name.")
     if "exists; cannot create" in born.error:
@@ -169,10 +169,10 @@ async def _added(source: WorktreeSource, path: Path, held: tuple[int, ...]) -> P
     done = False
     try:
         adding = replace(source.git, held=held)
-        said = await adding.patiently("worktree", "add", "--no-checkout", str(path), branch)
+        said = await adding.run_uninterrupted("worktree", "add", "--no-checkout", str(path), branch)
         if not said.ok:
             raise git_error(said, what, path.parent)
-        git_dir = Path(await replace(source.git, folder=path, where=()).tell(*_WHOSE))
+        git_dir = Path(await replace(source.git, folder=path, where=()).output_line(*_WHOSE))
         if not git_dir.is_absolute():
             raise UserMistake(f"{what}: it was made and is not there.")
         done = True
@@ -184,7 +184,7 @@ async def _added(source: WorktreeSource, path: Path, held: tuple[int, ...]) -> P
 
 async def _filled(begun: Worktree, source: WorktreeSource, workspace: Workspace) -> Worktree:
     """The files, the workspace in it, and what a person should know about it."""
-    git = source.git.at(begun.git_dir, begun.path)
+    git = source.git.for_checkout(begun.git_dir, begun.path)
     said = await git.run("reset", "--hard", "--quiet", "--no-recurse-submodules", seconds=CHECKOUT_SECONDS)
     if not said.ok:
         raise git_error(said, f"The worktree {begun.path} cannot be filled", begun.path)
@@ -279,9 +279,9 @@ async def _undo(source: WorktreeSource, path: Path, folder: Path) -> None:
 
 
 async def _forget(source: WorktreeSource, path: Path) -> None:
-    await source.git.patiently("worktree", "remove", "--force", "--force", str(path))
+    await source.git.run_uninterrupted("worktree", "remove", "--force", "--force", str(path))
     await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
-    await source.git.patiently("update-ref", "-d", f"refs/heads/{BRANCHES}{path.name}", source.first)
+    await source.git.run_uninterrupted("update-ref", "-d", f"refs/heads/{BRANCHES}{path.name}", source.first)
 
 
 _ADDING = b"initializing"
@@ -381,7 +381,7 @@ async def _delete_contained_branch(git: Git, branch: str) -> None:
     wanted = ("--count=2", "--format=%(refname)", f"--contains=refs/heads/{branch}")
     said = await git.run("for-each-ref", *wanted)
     if said.ok and len(said.out.splitlines()) > 1:
-        await git.patiently("branch", "--quiet", "-D", "--", branch)
+        await git.run_uninterrupted("branch", "--quiet", "-D", "--", branch)
 
 
 def _resolved(start: Path, said: bytes) -> Path:

@@ -132,11 +132,11 @@ class Git(Struct, frozen=True):
             raise UserMistake(f"git could not be started: {error.strerror}.") from None
         return await _listen(process, stdin, seconds, most)
 
-    async def patiently(self, *words: str) -> GitResult:
+    async def run_uninterrupted(self, *words: str) -> GitResult:
         """Run a short call that writes, to its end, and again where another git is in its way."""
-        return await run_to_end(self.again(*words))
+        return await run_to_end(self.run_with_retries(*words))
 
-    async def again(self, *words: str, seconds: float = SECONDS) -> GitResult:
+    async def run_with_retries(self, *words: str, seconds: float = SECONDS) -> GitResult:
         """Run git, and again for some seconds where another git is in its way."""
         said = await self.run(*words, seconds=seconds)
         for number in range(_TRIES):
@@ -146,12 +146,12 @@ class Git(Struct, frozen=True):
             said = await self.run(*words, seconds=seconds)
         return said
 
-    async def tell(self, *words: str) -> str:
+    async def output_line(self, *words: str) -> str:
         """The one line git says, or nothing where it refuses."""
         said = await self.run(*words)
         return said.line if said.ok else ""
 
-    def at(self, git_dir: Path, work_tree: Path) -> "Git":
+    def for_checkout(self, git_dir: Path, work_tree: Path) -> "Git":
         """The same for a checkout that is named and not looked for: what lies in it points nowhere else."""
         return replace(self, folder=work_tree, where=(f"--git-dir={git_dir}", f"--work-tree={work_tree}"))
 
@@ -236,7 +236,10 @@ def _find(environ: Mapping[str, str], outside: Path) -> str | None:
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:
     """Ours, without keys and without what changes git; hooks are looked for where no file can be."""
-    return {**EnvironmentFilter().reading(os.environ, Path(os.devnull), {**_SETTINGS, **more}), **_VARIABLES}
+    return {
+        **EnvironmentFilter().read_only(os.environ, Path(os.devnull), {**_SETTINGS, **more}),
+        **_VARIABLES,
+    }
 
 
 def _without_programs(names: set[str]) -> dict[str, str]:

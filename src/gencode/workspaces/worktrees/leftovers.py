@@ -88,7 +88,7 @@ class LeftoverWorktree(Struct, frozen=True, rename="camel"):
     """Where nothing is known about it: its making was cut, and nothing is in it but what is in its commit."""
 
     @property
-    def only_there(self) -> str:
+    def unmergeable(self) -> str:
         """What is in it and nowhere else, even when all that can be merged is; mostly nothing."""
         modules = ", ".join(self.submodules) or self.modules
         found = [f"repositories that were made in it: {', '.join(self.inside)}"] * bool(self.inside)
@@ -97,7 +97,7 @@ class LeftoverWorktree(Struct, frozen=True, rename="camel"):
         return ", ".join(found)
 
     @property
-    def taking_over(self) -> str:
+    def merge_command(self) -> str:
         """The command that merges it, with what is not committed; never what a person has not committed."""
         command, in_worktree = self._taking
         return f"{self._mending}{command}" if in_worktree else command
@@ -144,10 +144,10 @@ class LeftoverWorktree(Struct, frozen=True, rename="camel"):
             clear += f" && mkdir {' '.join(inner)}" if inner else ""
             return f"{' && '.join(look)} (shows what is in it; {needed}: {clear})"
         look = f"git -C {path} ls-files --others --ignored --exclude-standard"
-        return f"{look} (shows them; {needed}: {self.removing})" if self.removing else look
+        return f"{look} (shows them; {needed}: {self.remove_command})" if self.remove_command else look
 
     @property
-    def removing(self) -> str:
+    def remove_command(self) -> str:
         """The command that removes what is merged; it refuses where something was done since.
 
         None where it has to stay.
@@ -164,7 +164,7 @@ class LeftoverWorktree(Struct, frozen=True, rename="camel"):
         return " && ".join([folder] * self.listed + [branch] * self.branched)
 
     @property
-    def clearing(self) -> str:
+    def cleanup_advice(self) -> str:
         """What to do with one of which nothing is known, or whose repository is gone; it refuses, too."""
         path = shlex.quote(self.path)
         if not self.repository or self.gone:
@@ -272,8 +272,8 @@ async def _unknown(path: Path) -> LeftoverWorktree:
     if git_dir is None:
         return found
     try:
-        git = (await safe_git(path, path, git_dir)).at(git_dir, path)
-        branch = await git.tell("symbolic-ref", "--quiet", "--short", "HEAD")
+        git = (await safe_git(path, path, git_dir)).for_checkout(git_dir, path)
+        branch = await git.output_line("symbolic-ref", "--quiet", "--short", "HEAD")
         on_any = await git.run("for-each-ref", "--count=1", "--contains=HEAD")
         half = branch == BRANCHES + path.name and await _is_half(git)
         ignored = "; ".join(await ignored_files(git, ""))
@@ -319,13 +319,13 @@ async def _compared(worktree: Worktree) -> LeftoverWorktree | None:
     missing = not worktree.path.is_dir() or not worktree.git_dir.is_dir()
     git_dir = worktree.main_dir if missing else worktree.git_dir
     folder = worktree.common_dir if missing else worktree.path
-    git = (await safe_git(folder, folder, git_dir)).at(git_dir, folder)
+    git = (await safe_git(folder, folder, git_dir)).for_checkout(git_dir, folder)
     branch = await _commit(git, f"refs/heads/{worktree.branch}")
     if missing and not branch and not worktree.path.is_dir():
         return None
     head = "" if missing else await _commit(git, "HEAD")
     tips = await _newest(git, [each for each in (head, branch) if each])
-    ours = await _commit(git.at(worktree.main_dir, folder), "HEAD")
+    ours = await _commit(git.for_checkout(worktree.main_dir, folder), "HEAD")
     found = _Open(UncommittedChanges(known=True)) if missing else await _open_files(git, worktree, head)
     names = [await _changed(git, worktree.base, each) for each in tips]
     changed = found.dirty.files.union(*(each or () for each in names))
@@ -336,7 +336,7 @@ async def _compared(worktree: Worktree) -> LeftoverWorktree | None:
     only = UnmergeableContents() if missing else await unmergeable_contents(git, worktree, ignored=rest)
     settled = rest and (bool(found.inside) or only.anything)
     within = rest and all([await _is_in(git, each, ours) for each in tips])
-    at_branch = await git.tell("symbolic-ref", "--quiet", "HEAD") == f"refs/heads/{worktree.branch}"
+    at_branch = await git.output_line("symbolic-ref", "--quiet", "HEAD") == f"refs/heads/{worktree.branch}"
     away = not missing and not at_branch and (not clean or (head in tips and head != branch))
     return LeftoverWorktree(
         path=str(worktree.path),
@@ -438,4 +438,4 @@ def _is_folder(path: Path) -> bool:
 
 
 async def _commit(git: Git, name: str) -> str:
-    return await git.tell("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    return await git.output_line("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
