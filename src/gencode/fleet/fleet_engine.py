@@ -7,8 +7,8 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -46,21 +46,26 @@ class FleetTask:
     """A task that some worker runs, or will."""
 
     def __init__(
-        self, task: str, created: TaskCreated | None, store: SharedJournal, looked: Callable[[], float]
+        self,
+        task: str,
+        created: TaskCreated | None,
+        store: SharedJournal,
+        looked: Callable[[], float],
+        begins: str = "",
     ) -> None:
-        """`looked` tells since when it was not looked which tasks are over; infinity: nobody looks."""
+        """`looked` gives the time of the last look at which tasks are over; infinity: nobody looks.
+
+        `begins` is what a person should know of the folder that it begins with.
+        """
         self._task = task
         self._store = store
         self._looked = looked
         self._asked: float | None = None
         self._gone = False
         self.created = created
-        self.in_line = False
-        """Whether it is over, and what it changed is brought here when those before it are done."""
-        self.unpacking = False
-        """Whether what it changed is being brought here; it is not gone before that is done."""
-        self.begins = ""
-        """What a person should know of the folder that it begins with."""
+        self.begins = begins
+        self._is_over = False
+        self._unpacking = False
 
     @property
     def task(self) -> str:
@@ -70,21 +75,34 @@ class FleetTask:
     @property
     def gone(self) -> bool:
         """Whether it has ended, or nobody waits for it any more."""
-        return self._gone and not self.unpacking
+        return self._gone and not self._unpacking
 
     async def outlook(self) -> MissingWorker | None:
         """What it waits for that no worker is at; None where one is, or none is needed any more."""
         return await self._store.outlook(self._task)
 
     def comes_home(self) -> bool:
-        """Whether what it changed is on its way here: in line, or not looked for since first asked.
+        """Whether its changes are still to be brought here: queued, or not looked for since first asked.
 
         A database that is away is not waited for without an end.
         """
         if self._asked is None:
             self._asked = time.monotonic()
         unseen = self._looked() < self._asked and time.monotonic() < self._asked + AWAY_SECONDS
-        return self.in_line or (self.created is not None and unseen)
+        return self._is_over or (self.created is not None and unseen)
+
+    def queue_changes(self) -> None:
+        """It is over: what it changed is brought here when those before it are done."""
+        self._is_over = True
+
+    @contextmanager
+    def bringing_changes(self) -> Generator[None]:
+        """What it changed is being brought here; it is not gone before that is done."""
+        self._unpacking = True
+        try:
+            yield
+        finally:
+            self._unpacking = False
 
     def kill(self) -> None:
         """Wait no longer. Nobody here can end a process of another machine; its lease decides."""
@@ -107,7 +125,7 @@ class FleetEngine:
         """`policy` is that of the sender, which knows more than its `flags`: the settings of this machine."""
         self._policy = policy
         self._store = store
-        self.luggage = WorkspaceTransfer(store, home)
+        self.transfer = WorkspaceTransfer(store, home)
         self._cwd = cwd
         self._flags = {name: flags[name] for name in flags if name in TRAVELLING.difference(BUDGETS)}
         self._followed: set[FleetTask] = set()
@@ -132,7 +150,7 @@ class FleetEngine:
             await ensure_queue(self._store)
             self._ready = True
         cwd = handover.created.cwd if handover.created else await self._folder_of(handover.task)
-        packed = await self.luggage.pack_for(handover, cwd)
+        packed = await self.transfer.pack_for(handover, cwd)
         flags = {**self._flags, **self._refused(cwd), "model": handover.model}
         before = await self._store.dispatched(handover.task) if handover.created is None else None
         takes = before.takes if before else 0
@@ -146,8 +164,7 @@ class FleetEngine:
             await self._again(task, before, body, priority, delay)
         else:
             task = await self._given(self._give(handover, body, priority, delay))
-        away = FleetTask(task, handover.created, self._store, self._looked)
-        away.begins = packed.told
+        away = FleetTask(task, handover.created, self._store, self._looked, packed.told)
         if handover.bound:
             self._follow(away)
         return away
@@ -232,11 +249,8 @@ class FleetEngine:
         if away.gone:
             log.info("what task %s changed is not brought home: it is not waited for any more", away.task)
             return
-        away.unpacking = True
-        try:
-            await self.luggage.unpack(away.task, away.created)
-        finally:
-            away.unpacking = False
+        with away.bringing_changes():
+            await self.transfer.unpack(away.task, away.created)
 
     def _follow(self, away: FleetTask) -> None:
         """Notice when a task is over for which somebody waits."""
@@ -258,7 +272,7 @@ class FleetEngine:
                 continue
             line = [away for away in self._followed if away.task in over]
             for away in line:
-                away.in_line = True
+                away.queue_changes()
             self._last_look = began
             for away in line:
                 await self._unpacked(away)

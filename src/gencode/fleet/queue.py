@@ -150,7 +150,10 @@ def enqueue_task(agent: str, priority: int = 0, delay: timedelta | None = None, 
     async def enqueue(connection: Any, task: str) -> None:
         queries = Queries(AsyncpgDriver(connection))
         await queries.enqueue(
-            *(entrypoint(agent), task.encode(), priority, delay),
+            entrypoint(agent),
+            task.encode(),
+            priority,
+            delay,
             dedupe_key=f"{task} {takes}" if takes else task,
             on_conflict="skip",
         )

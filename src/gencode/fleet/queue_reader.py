@@ -135,12 +135,22 @@ class QueueDriver(AsyncpgPoolDriver):
 class JobFetcher(QueueManager):
     """Takes jobs while there is room, and so many more as wait for a person at that moment."""
 
-    load: WorkerLoad
-    news: Callable[[], int]
-    claimed: deque[Job]
-    meet: Callable[[Sequence[tuple[str, bytes]]], bool] | None
-    """Told of jobs under names that are not served, newest first; whether some of these are from now on."""
-    probed = 0.0
+    def __init__(
+        self,
+        queue: PgQueuer,
+        load: WorkerLoad,
+        news: Callable[[], int],
+        claimed: deque[Job],
+        meet: Callable[[Sequence[tuple[str, bytes]]], bool] | None,
+    ) -> None:
+        """`meet` gets jobs under names that are not served, newest first; whether some are from now on."""
+        super().__init__(queue.qm.queries, queue.channel, resources=queue.resources)
+        self.shutdown = queue.shutdown
+        self.load = load
+        self.news = news
+        self.claimed = claimed
+        self.meet = meet
+        self.probed = 0.0
 
     async def fetch_jobs(
         self, batch_size: int, global_concurrency_limit: int | None, heartbeat_timeout: timedelta
@@ -193,13 +203,7 @@ class WorkerQueue(PgQueuer):
         meet: Callable[[Sequence[tuple[str, bytes]]], bool] | None = None,
     ) -> None:
         """Take as a worker does that is so busy, hears so much, and has claimed these jobs already."""
-        manager = JobFetcher(self.qm.queries, self.channel, resources=self.resources)
-        manager.meet = meet
-        manager.load = load
-        manager.news = news
-        manager.claimed = claimed
-        manager.shutdown = self.shutdown
-        self.qm = manager
+        self.qm = JobFetcher(self, load, news, claimed, meet)
 
 
 def _pairs(names: Any, payloads: Any) -> list[tuple[str, bytes]]:

@@ -79,7 +79,11 @@ class JobExchange:
     def serve(self, manager: UUID, entrypoint: Callable[[str], str]) -> None:
         """Take what is offered, for the queue of this number; under which name is known of each agent."""
         self._claim = lambda it: self._driver.fetch(
-            *(_CLAIM, it.job, it.task.encode(), manager, entrypoint(it.needs.agent))
+            _CLAIM,
+            it.job,
+            it.task.encode(),
+            manager,
+            entrypoint(it.needs.agent),
         )
 
     async def listen(self) -> None:

@@ -128,7 +128,10 @@ class UnclaimedTasks:
 class Worker:
     """Runs tasks of a shared database. `name` is unique for this process."""
 
-    def __init__(self, store: FleetStore, shape: WorkerOptions) -> None:
+    def __init__(
+        self, store: FleetStore, shape: WorkerOptions, last_word: Callable[[], None] = lambda: None
+    ) -> None:
+        """`last_word` says to a person that the process ends as a whole; it must not wait for anybody."""
         self.name = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
         self._store = store
         self._shape = shape
@@ -146,16 +149,16 @@ class Worker:
         self._unclaimed = UnclaimedTasks(store, lambda: self.can_judge)
         house = WorkerSettings(self.name, shape.workspace, shape.home, shape.folders, shape.walls)
         self._lodgings = WorkerCopies(store, store.parcels, house)
-        self.last_word: Callable[[], None] = lambda: None
-        """Says to a person that the process ends as a whole; it must not wait for anybody."""
+        self._last_word = last_word
 
     @property
     def card(self) -> WorkerInfo:
         """The worker as others see it."""
         agents = ", ".join(self._shape.agents) or "all"
         workspace, running = str(self._shape.workspace), self._serving.running
-        about = (self.name, agents, workspace, self._shape.most, running, self._draining)
-        return WorkerInfo(*about, version=__version__)
+        return WorkerInfo(
+            self.name, agents, workspace, self._shape.most, running, self._draining, version=__version__
+        )
 
     @property
     def can_judge(self) -> bool:
@@ -305,8 +308,8 @@ class Worker:
                 gen = await room.gen()
                 if lodged is not None:
                     gen.workplaces.prepared[task] = lodged
-                    lodged.owner = gen.supervisor.owner
-                    room.lodge(lodged)
+                    lodged.run_by(gen.supervisor.owner)
+                    room.enter_copy(lodged)
                 yield gen
             finally:
                 room.close()
@@ -423,7 +426,7 @@ class Worker:
     def _end(self) -> NoReturn:
         """The commands that are still running end with this process; that is what their wardens are for."""
         log.critical("not everything could be stopped in time; the worker ends")
-        self.last_word()
+        self._last_word()
         os._exit(HARD_END)
 
     def _give_up(self, why: StopCause, then: Callable[[], None] | None = None) -> None:

@@ -113,11 +113,11 @@ class WorkerFolder:
         """How many of its tasks only wait, for a person or for an agent that another worker may run."""
         return max(self._desk.parked, self._waiting() if self._onward.follows else 0)
 
-    def lodge(self, lodged: CopiedTaskFolder) -> None:
+    def enter_copy(self, lodged: CopiedTaskFolder) -> None:
         """Note that the folder is a copy: questions name the original, and so do agents that are sent on."""
         copied = lodged.copied
         self._copied = (copied.top, copied.originals[-1].folder)
-        self._onward.luggage.around = EnclosingCopy(lodged.parcel, copied)
+        self._onward.transfer.enter_copy(EnclosingCopy(lodged.parcel, copied))
 
     def _at_home(self, question: Question) -> Question:
         return question_for_sender(question, *self._copied) if self._copied else question

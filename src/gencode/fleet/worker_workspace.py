@@ -95,9 +95,8 @@ class CopiedTaskFolder(TaskFolder):
         self._lodging = lodging
         self._parcels = parcels
         self._worker = worker
-        self.owner = ""
-        self.lost: tuple[str, ...] = ()
-        """Copies elsewhere in which the task worked, and from which nothing came."""
+        self._owner = ""
+        self._lost: tuple[str, ...] = ()
         self._found_at: tuple[str, ...] = ()
         self._over = False
         """Whether nothing more is done here: it is handed in, or somebody else may have the task."""
@@ -122,6 +121,14 @@ class CopiedTaskFolder(TaskFolder):
             self._found_at = await asyncio.to_thread(
                 working_aliases, self._tree.path, names, self._home, sandbox
             )
+
+    def run_by(self, owner: str) -> None:
+        """Who runs the task from now on."""
+        self._owner = owner
+
+    def note_lost(self, copies: Iterable[str]) -> None:
+        """Note the copies elsewhere in which the task worked, and from which nothing came."""
+        self._lost = tuple(copies)
 
     @property
     def parcel(self) -> FolderSnapshot:
@@ -184,12 +191,12 @@ class CopiedTaskFolder(TaskFolder):
             changes, notes = await self._handed_in()
         except GenCodeError as trouble:
             await self._lodging.record_folder(
-                self._parcels, self.owner, self._worker, as_reason(str(trouble))
+                self._parcels, self._owner, self._worker, as_reason(str(trouble))
             )
             changes, notes = None, [f"its folder {self.path} on {self._worker} is kept as it is: {trouble}"]
         parcel = self._lodging.guest.parcel
         sent = (*parcel.notes, *(each.told() for each in parcel.missing))
-        lost = [LOST.format(copy=copy) for copy in self.lost]
+        lost = [LOST.format(copy=copy) for copy in self._lost]
         return FolderSummary(changes, (*sent, *lost, *notes))
 
     async def hand_over(self) -> None:
@@ -215,7 +222,7 @@ class CopiedTaskFolder(TaskFolder):
 
     async def _handed_in(self) -> tuple[CopyChanges | None, list[str]]:
         self._over = True
-        work, why_not = await self._lodging.hand_in(self._parcels, self.owner, self._worker)
+        work, why_not = await self._lodging.hand_in(self._parcels, self._owner, self._worker)
         guest = self._lodging.guest
         notes = [*self._tree.notes, *work.notes]
         if not work.kept:
@@ -339,7 +346,7 @@ class WorkerCopies:
         """Note what an agent that began elsewhere leaves behind there."""
         known = await self._store.task(task)
         if known is not None and known.run.started_at and not lodged.same_place:
-            lodged.lost = await self._lost(known)
+            lodged.note_lost(await self._lost(known))
 
     async def _lost(self, known: Task) -> tuple[str, ...]:
         """The copies elsewhere with work of a task that nobody handed in."""

@@ -39,6 +39,7 @@ from gencode.tasks.process_engine import WorkOrder
 
 if TYPE_CHECKING:
     from gencode.workspaces.restore_worktree import LatestWork, LocalWork
+    from gencode.workspaces.transfer.snapshot_builder import EnclosingCopy
 
 log = logging.getLogger(__name__)
 
@@ -103,8 +104,11 @@ class WorkspaceTransfer:
         self._store = store
         self._home = home
         self._packers: dict[str, SnapshotBuilder] = {}
-        self.around: EnclosingCopy | None = None
-        """On a worker: what is known of the copy that the folders are in."""
+        self._copy: EnclosingCopy | None = None
+
+    def enter_copy(self, copy: "EnclosingCopy") -> None:
+        """On a worker: the folders are in this copy of another folder."""
+        self._copy = copy
 
     async def pack(self, cwd: str, task: Task | None = None) -> PackedFolder:
         """A folder for a task. An earlier task whose changes nobody has taken over goes on from there.
@@ -131,10 +135,10 @@ class WorkspaceTransfer:
                 return PackedFolder(mark, _lacking(_as_it_was(earlier[0]), missing))
             if not mark:
                 return PackedFolder(mark, alone=f"{cwd} is not on the machine that sent it")
-            made = SnapshotBuilder(Path(cwd), self._home, self._store.parcels, self.around)
+            made = SnapshotBuilder(Path(cwd), self._home, self._store.parcels, self._copy)
             return PackedFolder(mark, await self._packers.setdefault(cwd, made).build())
         except UserMistake as mistake:
-            if self.around is not None:
+            if self._copy is not None:
                 raise  # nobody shares a copy, so it would wait for ever
             log.info("%s goes only to workers that share it: %s", cwd, mistake)
             return PackedFolder(mark, alone=as_reason(str(mistake)))
@@ -196,14 +200,14 @@ class WorkspaceTransfer:
         from gencode.workspaces.transfer.snapshot_builder import snapshot_branch, snapshot_worktree
 
         folder = Path(ground.task.cwd)
-        around, rest = _around(folder), (folder, self._home, self._store.parcels)
+        around, parcels = _around(folder), self._store.parcels
         if around is None:
             return None
         own = ground.local_work(self._home, around)
         if own.tree is not None:
-            parcel = await snapshot_worktree(own.tree.path, *rest, with_work=with_work)
+            parcel = await snapshot_worktree(own.tree.path, folder, self._home, parcels, with_work=with_work)
         else:
-            parcel = await snapshot_branch(own.branch, *rest, with_work=with_work)
+            parcel = await snapshot_branch(own.branch, folder, self._home, parcels, with_work=with_work)
         return None if parcel is None else (parcel, own)
 
     async def _sent_with(self, task: str) -> FolderSnapshot | None:
@@ -232,7 +236,7 @@ class WorkspaceTransfer:
         from gencode.workspaces.transfer.apply_changes import ChangeApplier, record_result
 
         homecoming = ChangeApplier(Path(created.cwd), self._store.parcels)
-        copied = self.around.copied if self.around else None
+        copied = self._copy.copied if self._copy else None
         arrived = await homecoming.apply(*found, lambda path: may_write(path, created, copied))
         if homecoming.is_news:
             await record_result(self._store, task, arrived)

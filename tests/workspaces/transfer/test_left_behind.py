@@ -25,7 +25,7 @@ async def lodged(folder: Path, office: Office, home: Path) -> AsyncGenerator[Cop
     made = await CopiedTaskFolder.prepare(
         IncomingTask(TASK, str(folder), await sent(folder, office)), office, home, "far"
     )
-    made.owner = office.owner
+    made.run_by(office.owner)
     try:
         yield made
     finally:

@@ -107,8 +107,7 @@ async def _work(args: argparse.Namespace, told: Settings, workspace: Path) -> in
     shape = _shape(args, told, workspace)
     store = await open_postgres(told.database_url, shape.lease_seconds)
     try:
-        worker = Worker(store, shape)
-        worker.last_word = say_ended
+        worker = Worker(store, shape, say_ended)
         health = Health(lambda: _state(worker))
         address = await health.start(getattr(args, "health_port", 0))
         try:

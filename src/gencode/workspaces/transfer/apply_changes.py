@@ -54,8 +54,16 @@ LOCK_FILE = "gencode-applying.lock"
 LOCK_SECONDS = 300.0
 _PREFIXES = ("--src-prefix=a/", "--dst-prefix=b/")
 _WHOLLY = (
-    *("--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "-r"),
-    *("--ignore-submodules=none", "--submodule=short", "--end-of-options"),
+    "--binary",
+    "--full-index",
+    "--no-renames",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "-r",
+    "--ignore-submodules=none",
+    "--submodule=short",
+    "--end-of-options",
 )
 NOW = "What is in the checkout now"
 TAKEN = frozenset({"applied", "there"})

@@ -150,7 +150,12 @@ async def make_pack(git: Git, commit: str, without: Sequence[str]) -> bytes | No
     """All that a commit needs besides some others, as a pack; None when that is too large."""
     revisions = "".join(f"{each}\n" for each in (commit, *(f"^{other}" for other in without)))
     said = await git.run(
-        *("pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q"),
+        "pack-objects",
+        "--revs",
+        "--thin",
+        "--stdout",
+        "--delta-base-offset",
+        "-q",
         stdin=revisions.encode(),
         seconds=PACK_SECONDS,
         most=MOST_PACK,

@@ -105,8 +105,14 @@ class RepositoryMirror:
             if not wanted or not parcel.remote:
                 continue
             said = await fetching.run_with_retries(
-                *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"),
-                *("--no-auto-maintenance", "--end-of-options", parcel.remote),
+                "fetch",
+                "--quiet",
+                "--no-tags",
+                "--no-write-fetch-head",
+                "--no-recurse-submodules",
+                "--no-auto-maintenance",
+                "--end-of-options",
+                parcel.remote,
                 f"+{wanted}:refs/gencode/known/{commit}",
                 seconds=FETCH_SECONDS,
             )

@@ -38,7 +38,11 @@ from gencode.workspaces.worktrees.worktree import read_record
 MOST_CHANGED = 256 << 20
 """So many bytes of files that are not committed are looked at."""
 _STATUS = (
-    *("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"),
+    "status",
+    "--porcelain",
+    "-z",
+    "--no-renames",
+    "--untracked-files=all",
     "--ignore-submodules=all",
 )
 _MOST_STATUS = 8 << 20

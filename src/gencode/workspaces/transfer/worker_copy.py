@@ -70,16 +70,26 @@ class _Start(Struct, frozen=True):
 class TaskWorktree:
     """A worktree that is one task's alone, for as long as it is open."""
 
-    fresh = False
-    """Whether nothing of an earlier run of the task is in it."""
-    kept = False
-    """Whether it is the one that the task had here before."""
-    left = ""
-    """Files that the task made elsewhere and that were too large to travel."""
+    def __init__(
+        self,
+        guest: IncomingTask,
+        tree: Worktree,
+        git: Git,
+        lock: IO[bytes],
+        *,
+        kept: bool,
+        fresh: bool,
+        left: str,
+    ) -> None:
+        """`kept`: the task had it here before. `fresh`: nothing of an earlier run of the task is in it.
 
-    def __init__(self, guest: IncomingTask, tree: Worktree, git: Git, lock: IO[bytes]) -> None:
+        `left` are files that the task made elsewhere and that were too large to travel.
+        """
         self.guest = guest
         self.tree = tree
+        self.kept = kept
+        self.fresh = fresh
+        self.left = left
         self._git = git
         self._lock = lock
 
@@ -215,9 +225,15 @@ async def _open(guest: IncomingTask, parcels: SnapshotStore, home: Path) -> Task
             tree = await _made(replace(source, holds=start.commit), guest, home)
         if not has_own_repository(tree):
             await create_repository(tree, git, begins.head or await _head(git, parcel))
-        made = TaskWorktree(guest, tree, git, lock)
-        made.kept, made.fresh = kept, not kept and not start.commit
-        made.left = "" if kept else start.left
+        made = TaskWorktree(
+            guest,
+            tree,
+            git,
+            lock,
+            kept=kept,
+            fresh=not kept and not start.commit,
+            left="" if kept else start.left,
+        )
         return made
     finally:
         if made is None:

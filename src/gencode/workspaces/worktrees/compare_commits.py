@@ -101,7 +101,14 @@ async def overlapping_changes(
     if not new:
         old, new = await main.output_line("merge-base", ours, theirs) or ours, theirs
     said = await main.run(
-        *("diff-tree", "-r", "-z", "--name-status", "--no-renames", "--end-of-options", old, new),
+        "diff-tree",
+        "-r",
+        "-z",
+        "--name-status",
+        "--no-renames",
+        "--end-of-options",
+        old,
+        new,
         most=_MOST_NAMES,
     )
     if not said.ok:
@@ -130,7 +137,11 @@ async def with_open_changes(git: Git, ours: str, paths: Sequence[bytes]) -> str:
         index = str(Path(folder, "index"))
         read = await git.run("read-tree", ours, index=index)
         added = await git.run(
-            *("add", "--all", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"),
+            "add",
+            "--all",
+            "--force",
+            "--pathspec-from-file=-",
+            "--pathspec-file-nul",
             stdin=words,
             index=index,
         )
@@ -237,8 +248,14 @@ MOST_FILES = 500
 MOST_DIFF = 100_000
 _MOST_BYTES = 32 << 20
 _PLAINLY = (
-    *("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short", "--ignore-submodules=none"),
-    *("-r", "--find-renames", "--end-of-options"),
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--submodule=short",
+    "--ignore-submodules=none",
+    "-r",
+    "--find-renames",
+    "--end-of-options",
 )
 
 _STATUS: dict[bytes, FileStatus] = {b"A": "added", b"D": "deleted", b"R": "renamed", b"T": "other kind"}

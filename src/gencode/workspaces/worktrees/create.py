@@ -83,11 +83,24 @@ async def create_from(source: WorktreeSource, workspace: Workspace, home: Path, 
         with private_folder(folder):
             await run_to_end(_in_turn(source, path, git_dirs))
         branch, git_dir = BRANCHES + name, git_dirs[0]
-        dirs = (git_dir, source.main_dir, source.away)
         above = read_record(source.top)
         origin = source.origin or (above.first if above is not None and not source.away else "")
-        told = (source.begun, source.after, origin, source.mixed, source.holds)
-        begun = Worktree(path, source.top, source.base, branch, workspace, (), *dirs, *told)
+        begun = Worktree(
+            path=path,
+            repository=source.top,
+            base=source.base,
+            branch=branch,
+            workspace=workspace,
+            notes=(),
+            git_dir=git_dir,
+            main_dir=source.main_dir,
+            away=source.away,
+            begun=source.begun,
+            after=source.after,
+            origin=origin,
+            mixed=source.mixed,
+            holds=source.holds,
+        )
         finished = await _filled(begun, source, workspace)
         with private_folder(folder):
             write_record(finished)

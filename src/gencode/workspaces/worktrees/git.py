@@ -119,7 +119,10 @@ class Git(Struct, frozen=True):
         environ = {**self.environ, "GIT_INDEX_FILE": index} if index else self.environ
         try:
             process = await asyncio.create_subprocess_exec(
-                *(self.program, "--no-pager", *self.where, *words),
+                self.program,
+                "--no-pager",
+                *self.where,
+                *words,
                 cwd=self.folder,
                 env=environ,
                 stdin=PIPE if stdin else DEVNULL,
