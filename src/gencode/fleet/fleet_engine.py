@@ -1,4 +1,4 @@
-"""Hands tasks to workers on any machine: written down and queued in one transaction (engines rack).
+"""Hands tasks to workers on any machine: written down and queued in one transaction.
 
 Whoever sent a task knows it only through the journal from then on, as with any other process.
 """

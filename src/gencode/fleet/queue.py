@@ -1,7 +1,9 @@
-"""Which agents one worker of a fleet takes tasks of (engines rack).
+"""The task queue of a fleet (pgqueuer, in the database of the journal), and what one worker takes from it.
 
-Those that were named, or else its own and every other one that is waited for: an agent that only a project
-defines comes along with the folder, so a worker knows whether it has it when it has looked.
+The queue only dispatches. It may be late, wrong or empty at any time: whether a task may be run is decided by
+its lease, and a task that is missing from the queue is put back by `reconcile`. A worker serves the agents
+that were named, or else its own and every other one that is waited for: an agent that only a project defines
+comes along with the folder, so a worker knows whether it has it when it has looked.
 """
 
 import asyncio

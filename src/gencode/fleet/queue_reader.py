@@ -1,4 +1,4 @@
-"""The queue as one of many workers sees it: none of them asks it more often than it has to (engines rack).
+"""Reads the queue for one of many workers, and asks the database no more often than it has to.
 
 Every change in the queue is told to all workers, and each would ask the database five times for every one of
 them: with a hundred workers that, and not the work, would be what the server does. So a worker that has

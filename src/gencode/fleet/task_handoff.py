@@ -1,8 +1,8 @@
-"""Jobs that one worker puts back and another one has what they need for (engines rack).
+"""Tasks that one worker cannot run are put back and offered to the others.
 
-A worker that cannot run a task, because it lacks the folder or the agent, puts it back for a later time and
-says what it needs. All workers hear that, each looks at what it has itself, and only one that fits touches
-the database: it takes exactly this job, before its time. Nobody else is woken up by that.
+A worker that lacks the folder or the agent of a task puts it back for a later time and says what it needs.
+All workers hear that, each looks at what it has itself, and only one that fits touches the database: it takes
+exactly this job, before its time. Nobody else is woken up by that.
 """
 
 import asyncio

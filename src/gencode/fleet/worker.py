@@ -1,4 +1,4 @@
-"""Puts a worker together: the shared journal, its queue, and an open GenCode for every folder it works in.
+"""A worker: the shared journal, its queue, and an open GenCode for every folder it works in.
 
 This is the second file that imports every room; nothing of it is loaded without a shared database.
 """

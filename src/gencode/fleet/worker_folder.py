@@ -1,6 +1,6 @@
-"""A folder in which a worker runs tasks: an open GenCode with all that is a worker's way there.
+"""A folder in which a worker runs tasks: an open GenCode with a worker's settings.
 
-It belongs to `fleet.py`; nothing of it is loaded without a shared database.
+Nothing of it is loaded without a shared database.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A task from elsewhere in the copy of its folder that was made for it here."""
+"""Where a worker runs a task: in its folder, if that is here, or in a copy of it that is made for it."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What goes with a task to a worker that has not its folder, and what comes back with it (engines rack)."""
+"""What goes with a task to a worker that has not its folder, and what comes back with it."""
 
 import asyncio
 import logging

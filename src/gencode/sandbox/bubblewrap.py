@@ -1,6 +1,7 @@
-"""sandbox: folders that are cleared for a command, so that a name can be made in them that is not there.
+"""The bubblewrap sandbox: a file system, a process space and a network of the command's own.
 
-Nothing is made outside. What is in the folder is seen in the cleared one, too.
+A folder is cleared, and filled again with what was in it, where a name has to be made in it for an alias.
+Nothing is made outside.
 """
 
 import os

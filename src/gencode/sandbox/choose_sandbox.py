@@ -1,4 +1,4 @@
-"""sandbox: which wall this machine can build, found once by really building it."""
+"""Which sandbox this machine can build, found once by really building it."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""sandbox: names at which a command finds a folder that lies elsewhere, such as those of whoever sent it.
+"""Further names at which a sandboxed command finds a folder, such as the sender's name of a copied folder.
 
 The folder is mounted there, in the command's own file system only. What is at such a place outside is not
 seen by the command then, so no place is taken by which a command or this machine would be fooled.

@@ -1,4 +1,4 @@
-"""sandbox: names in a workspace that make other programs run something, and who touched them."""
+"""Files of a workspace that make other programs run something (git hooks, settings), and who touched them."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""sandbox: Landlock, Linux's own rules for a process. It needs no program: our own Python applies them."""
+"""The Landlock sandbox, Linux's own rules for a process. It needs no program: our own Python applies them."""
 
 import sys
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
-"""sandbox: the process that walls itself in and then becomes the command.
+"""The process that restricts itself with namespaces and Landlock, and then becomes the command.
 
-`landlock.enclose` writes its command line. It runs on the bare standard library, because every enclosed
+`landlock.enclose` writes its command line. It runs on the bare standard library, because every sandboxed
 command pays for what is imported here.
 """
 

@@ -1,4 +1,4 @@
-"""sandbox: a file system and a network of the command's own, built by the process that becomes the command.
+"""Linux namespaces: a file system and a network of the command's own, set up by the process that becomes it.
 
 Not every machine lets a user do this. Where it does, Landlock's rules, which can only allow, get what they
 lack: folders that are read-only inside a writable one, places that are hidden, and no network of any kind.

@@ -1,4 +1,4 @@
-"""sandbox: what an enclosed command may do, before anybody knows how the machine enforces it."""
+"""What a sandboxed command may read, write and reach, before anybody knows how the machine enforces it."""
 
 import os
 import stat

@@ -1,6 +1,6 @@
-"""sandbox: Seatbelt, the rules of macOS for a process, through its program sandbox-exec.
+"""The Seatbelt sandbox of macOS, through its program sandbox-exec.
 
-Its rules are about names, so they hold for what does not exist yet, too. The last rule that fits counts.
+Its rules are about names, so they hold for what does not exist yet, too. The last rule that fits applies.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The commands of a session: each enclosed as far as the machine can, and the background ones by their id."""
+"""Runs the commands of a session, sandboxed as far as the machine can; background ones have an id."""
 
 import asyncio
 import os

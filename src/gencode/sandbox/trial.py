@@ -1,4 +1,4 @@
-"""sandbox: what a wall really keeps out, found by trying it and not by asking for it."""
+"""What a sandbox really keeps out, found by trying it and not by asking for it."""
 
 import os
 import shutil

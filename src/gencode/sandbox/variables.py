@@ -1,6 +1,6 @@
-"""runtime: variables that an agent sets for its own commands, and what of our environment it may see.
+"""Environment variables that agents set for their own commands, and what of our environment they may see.
 
-Nobody is asked about a variable again when a command runs, so a name that makes programs load, run or reach
+Nobody approves a variable again when a command runs, so a name that makes programs load, run or reach
 something else is never taken, and a command that was allowed because it only reads gets none but those that
 the specification calls safe.
 """

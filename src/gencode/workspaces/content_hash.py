@@ -1,8 +1,4 @@
-"""Files and folders as something rests on them: one hash for all of what can be seen there.
-
-Of a folder that is every name below it, the content of every file, where every link leads, and the ignore
-files above it, since searches heed those. Where that cannot be told exactly, or is too much, there is none.
-"""
+"""Hashes of files and folders: one hash for all of what can be seen there."""
 
 import hashlib
 import os

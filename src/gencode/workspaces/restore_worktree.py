@@ -1,6 +1,8 @@
-"""away: where the newest work of a task is: in a worktree here, on a branch, or come back from a worker.
+"""Worktrees of tasks that are resumed or forked: the one the task had, or a new one with its latest work.
 
-The place that its agent was last told says which of them it is.
+That work may be in a worktree here, in one that another machine made of the same repository (what is on its
+branch can be had here, too), or in the database, as it came back from a worker. The place that its agent was
+last told says which of them it is.
 """
 
 from contextlib import suppress

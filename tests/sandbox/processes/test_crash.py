@@ -20,10 +20,10 @@ PROCESS = """
 import asyncio, sys
 from pathlib import Path
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.command_runner import Commands
+from gencode.sandbox.processes.command_runner import CommandRunner
 
 async def main():
-    async with Commands(Path(sys.argv[1])) as commands:
+    async with CommandRunner(Path(sys.argv[1])) as commands:
         running = [await commands.start(Command(text, Path("/"))) for text in sys.argv[2:]]
         while not all(b"ready" in each.output().head for each in running):
             await asyncio.sleep(0.01)

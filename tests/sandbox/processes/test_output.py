@@ -103,11 +103,11 @@ FULL = """
 import asyncio, resource, sys
 from pathlib import Path
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.command_runner import Commands
+from gencode.sandbox.processes.command_runner import CommandRunner
 
 async def main():
     file = Path(sys.argv[1]) / "long"
-    async with Commands(Path(sys.argv[1])) as commands:
+    async with CommandRunner(Path(sys.argv[1])) as commands:
         await commands.run(Command("true", Path("/")))
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, -1))
         ended = await commands.run(Command("yes | head -c 1000000", Path("/"), file=file))
@@ -130,10 +130,10 @@ FLOOD = """
 import asyncio, resource, sys
 from pathlib import Path
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.command_runner import Commands
+from gencode.sandbox.processes.command_runner import CommandRunner
 
 async def main():
-    async with Commands(Path(sys.argv[1])) as commands:
+    async with CommandRunner(Path(sys.argv[1])) as commands:
         await commands.run(Command("echo warm", Path("/"), file=Path(sys.argv[1]) / "warm", growing=True))
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         ended = await commands.run(

@@ -1,4 +1,7 @@
-"""processes: how keeper and warden wait for their children without missing one. Runs outside our process."""
+"""Waits for child processes without missing one, and adopts orphans. Runs outside our process.
+
+The calls of Linux that Python has no function for answer "no" elsewhere.
+"""
 
 import ctypes
 import os

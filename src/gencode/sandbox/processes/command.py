@@ -1,4 +1,4 @@
-"""processes: what can be asked for, what came of it, and the sentences for what could not be started."""
+"""Commands to run, their outcome, and the messages for those that could not be started."""
 
 import errno
 import os

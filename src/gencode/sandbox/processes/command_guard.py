@@ -1,4 +1,10 @@
-"""processes: from a fork to the program that was asked for. Runs in a warden, outside our process."""
+"""The command guard: one process above one command, which outlives everything the command starts.
+
+Runs outside our process, forked from the fork server. It starts the command, adopts every orphan of it, ends
+them all when it is told to, when the time is up, when the command has ended, or when whoever asked for the
+command is gone, and then says so. Its messages, one line each: `watching GUARD`, `started`,
+`failed STEP ERRNO`, `exited STATUS`, `stopping`, and at the end `gone STATUS CAUSE LEFTOVER UNSTOPPABLE`.
+"""
 
 import os
 import signal

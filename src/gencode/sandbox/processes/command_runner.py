@@ -1,4 +1,4 @@
-"""processes: the door. Starts commands, waits for them, and leaves nobody behind when it closes."""
+"""Starts commands, waits for them, and leaves no process behind when it closes."""
 
 import asyncio
 import os

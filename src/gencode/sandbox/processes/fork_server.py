@@ -1,8 +1,8 @@
-"""processes: one small process beside ours that forks a warden for every command.
+"""The fork server: one small process beside ours that forks a guard for every command.
 
 It is started once, because starting Python for every command would cost more than most commands. Our end of
-its socket closing, for whatever reason, is its order to leave; each warden watches a socket of its own, so
-nothing waits for the keeper. Should a command kill its warden, the orphans come here and are killed.
+its socket closing, for whatever reason, is its order to leave; each guard watches a socket of its own, so
+nothing waits for the fork server. Should a command kill its guard, the orphans come here and are killed.
 """
 
 import gc

@@ -1,8 +1,9 @@
-"""processes: after a crash, what it left running is ended.
+"""Our end of the socket to the fork server, and what is ended after a crash.
 
-Normally nothing is left: every warden ends its command when our process is gone. What stays is what could not
-notice, because it was stopped or its warden was killed too. Such processes are known by a mark in the
-environment they were started with, and the mark says which process of ours started them.
+A fork server is started when it is first needed. Normally nothing is left after a crash: every guard ends its
+command when our process is gone. What stays is what could not notice, because it was stopped or its guard was
+killed too. Such processes are known by a mark in the environment they were started with, and the mark says
+which process of ours started them.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""processes: what a warden is told to run, as one block of bytes. Both sides of the wall read this file."""
+"""What a command guard is told to run, as one block of bytes. Both sides read this file."""
 
 import os
 from collections.abc import Mapping, Sequence

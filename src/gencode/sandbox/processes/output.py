@@ -1,4 +1,7 @@
-"""processes: what a command writes, in constant memory: its beginning, its end, and a file with a limit."""
+"""Reads what a command writes, in constant memory: its beginning, its end, and a file with a limit.
+
+Neither the command nor the event loop waits for long.
+"""
 
 import asyncio
 import fcntl

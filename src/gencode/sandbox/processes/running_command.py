@@ -1,7 +1,7 @@
-"""processes: a command that runs, seen from our side of the wall.
+"""A running command: wait for it, stop it, read its output.
 
-The warden decides when a command is over. Here it is only listened to, and replaced by force if it falls
-silent: a command may well have stopped or killed the process that watches it.
+The command guard decides when a command is over. Here it is only listened to, and replaced by force if it
+falls silent: a command may well have stopped or killed the process that watches it.
 """
 
 import asyncio

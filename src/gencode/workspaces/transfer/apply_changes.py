@@ -1,7 +1,7 @@
-"""away: what a task did elsewhere comes to the checkout it was asked from: applied there, or as a branch.
+"""Applies what a task changed on a worker to the checkout it was sent from, or puts it on a branch.
 
-Whether it fits is found out in git's store only, and in a part of it that is gone afterwards. It is applied
-as a whole or not at all, to the files as they are, committed or not.
+Whether it fits is found out in git's object store only, in a part of it that is removed afterwards. It is
+applied as a whole or not at all, to the files as they are, committed or not.
 """
 
 import logging

@@ -1,4 +1,9 @@
-"""away: a checkout of a person, looked at without changing anything in it or in its repository."""
+"""A user's git checkout, read without changing anything in it or in its repository; and clones of it.
+
+Whether a checkout is a clone of a task's repository is decided by commits only: anybody can name any remote.
+They say nothing else, since whoever has a clone can put anything into it: nothing that is trusted or allowed
+in one folder applies in the other.
+"""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""away: the repository of a copy, which lies in it and is its agent's own.
+"""The git repository inside a worker's copy of a folder, which belongs to its agent.
 
 The agent may write whatever it likes into it. So git never runs on it here: what is wanted of it (names of
 commits, and objects) is taken out file by file, and no link is followed.

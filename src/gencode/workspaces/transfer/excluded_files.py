@@ -1,4 +1,9 @@
-"""away: the files that two states differ in, with their contents before and after, and the way back."""
+"""Files that do not travel to another machine: secrets, and what is too large.
+
+What looks like a key or a password stays where it is, however it came there: as a file, staged, or committed.
+What was there before travels in any case, so only what differs from that is looked at. What is left behind is
+only reported, so this is wider than what needs approval to be read. Code must travel.
+"""
 
 import os
 import re

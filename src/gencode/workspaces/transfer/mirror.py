@@ -1,4 +1,4 @@
-"""away: a repository of somebody else on a worker, bare, with each object fetched once.
+"""Bare mirrors of repositories on a worker, with each object fetched once.
 
 Nothing that came along runs here: no hook, no filter, no submodule, no transport but https, ssh and file.
 The worker's own git settings say with which keys it fetches; none are ever sent to it.

@@ -1,6 +1,6 @@
-"""away: names in the sender's folder, as an agent that works in a copy of it is often given, mean the copy.
+"""Translates paths of the original folder, which an agent in a copy is often given, to paths of the copy.
 
-A call is renamed before it is judged, so that the decision and the tool see the same path.
+A call is translated before it is judged, so that the decision and the tool see the same path.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""away: a folder becomes a parcel. Nothing is changed in it, and no password leaves it."""
+"""Builds the snapshot of a folder that a worker copies. Nothing is changed in it, and no secret leaves it."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""away: all that an agent did in its copy as one commit, above what it was sent with and its own commits.
+"""Commits all that an agent did in a worker's copy, above what it was sent with and its own commits.
 
 What it put into its repository is looked at in a place of its own that is gone afterwards. Only a pack that
 git has checked object by object comes into the mirror.

@@ -1,4 +1,4 @@
-"""away: a worktree on a worker for one task from elsewhere, and how what was done in it is handed in."""
+"""A worktree on a worker for one task from another machine, and how its changes are handed in."""
 
 import asyncio
 import fcntl

@@ -1,4 +1,4 @@
-"""worktrees: what an agent did in one, written down as a commit so that it cannot be lost."""
+"""Commits what an agent did in its worktree, so that it cannot be lost; removes an unchanged worktree."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""worktrees: what would happen if work were merged now, found out without touching any checkout."""
+"""Compares commits: which files differ, the patch, and what a merge would give. No checkout is touched."""
 
 import os
 from collections.abc import Sequence

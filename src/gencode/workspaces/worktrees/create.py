@@ -1,4 +1,9 @@
-"""worktrees: how one is made. What cannot be made whole is taken back."""
+"""Creates git worktrees. What cannot be made whole is taken back.
+
+It also removes what a git that was killed while adding a worktree has left, for git stumbles over it: it
+fetches nothing any more, and may add no other worktree. Only whoever holds the lock of a folder does so, for
+then nobody else is adding one there.
+"""
 
 import asyncio
 import os

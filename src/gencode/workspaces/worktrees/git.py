@@ -1,4 +1,4 @@
-"""worktrees: git, run so that nothing of a repository runs with it: no hook, filter, driver, or network.
+"""Runs git so that nothing of a repository runs with it: no hook, filter, driver, or network.
 
 The settings of a call win over every file's. Those that name a program are found by asking git for the names
 of all settings, which starts nothing, and are taken away one by one.

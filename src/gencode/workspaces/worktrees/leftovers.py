@@ -1,4 +1,4 @@
-"""worktrees: one that is still there, and the commands that merge it, save it or remove it."""
+"""Worktrees that are still there, and the commands that merge, save or remove them. It changes nothing."""
 
 import asyncio
 import re

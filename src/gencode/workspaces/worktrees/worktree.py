@@ -1,4 +1,8 @@
-"""worktrees: where they are, and what is written down about each so that it is found again."""
+"""Records of worktrees on disk: where they are, what is noted about each, and their locks.
+
+Whoever begins or ends in a worktree does so alone, also between processes: nobody removes one that another is
+about to work in, and of two that end at once one is the last.
+"""
 
 import asyncio
 import fcntl
