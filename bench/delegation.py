@@ -22,8 +22,7 @@ from gencode import GenCode, ToolContext, tool
 from gencode.core.errors import UserMistake
 from gencode.core.events import MessageAdded, TaskCreated, TaskStarted
 from gencode.core.messages import AssistantMessage, UserMessage
-from gencode.core.reasons import stop_cause
-from gencode.core.status import Status
+from gencode.core.status import Status, stop_cause
 from gencode.core.task import transcript_of
 from gencode.journal.store import TaskQuery
 from gencode.providers.scripted import ScriptedProvider

@@ -24,7 +24,7 @@ from typing import Literal
 from gencode.core.errors import ToolError
 from gencode.core.rules import Action, Mode, Policy
 from gencode.core.spec import Workspace
-from gencode.files.openers import open_for_reading, replace_file
+from gencode.files.safe_files import open_for_reading, replace_file
 from gencode.permissions.paths import Resolved, decide_path, resolve
 
 Deed = Literal["read", "replace", "plain read", "plain write"]

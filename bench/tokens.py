@@ -20,8 +20,16 @@ import gencode
 from gencode import GenCode
 from gencode.agent.ports import Request
 from gencode.app import forgetful
-from gencode.core.messages import AssistantMessage, ToolCall, Usage, UserMessage
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
+from gencode.core.messages import (
+    AssistantMessage,
+    CallPart,
+    EndPart,
+    Part,
+    TextPart,
+    ToolCall,
+    Usage,
+    UserMessage,
+)
 from gencode.providers.model_catalog import PRICES
 
 SOURCE = Path(gencode.__file__).parent

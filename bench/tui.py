@@ -24,9 +24,8 @@ from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.events import AnyFact, Event, MessageAdded, TaskCreated, TaskStarted, TextArrived
 from gencode.core.ids import stamp
-from gencode.core.messages import AssistantMessage, ToolCall, UserMessage
+from gencode.core.messages import AssistantMessage, CallPart, EndPart, Part, TextPart, ToolCall, UserMessage
 from gencode.core.questions import Asker
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.tui.app import TerminalApp
 from gencode.stores.memory import MemoryStore

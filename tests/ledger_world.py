@@ -13,8 +13,7 @@ from gencode.budgets.limits import NANO, cost_of, in_units, limited
 from gencode.core.budget import Budget
 from gencode.core.events import CostEstimated, MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, Usage
-from gencode.core.reasons import DIED, EndReason
-from gencode.core.status import Status
+from gencode.core.status import DIED, EndReason, Status
 from gencode.core.task import Task
 from gencode.journal.store import Lease, Store, TaskQuery
 

@@ -8,8 +8,16 @@ from msgspec import Struct
 from gencode.agent.ports import Request
 from gencode.agent.toolbox import Tool, Toolbox, ToolContext
 from gencode.core.errors import ToolError
-from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, UserMessage
-from gencode.core.reply_parts import CallPart, TextPart
+from gencode.core.messages import (
+    AssistantMessage,
+    CallPart,
+    Message,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+)
 from gencode.core.spec import Workspace
 from gencode.permissions.paths import resolve
 from gencode.providers.offline import OfflineProvider

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from gencode.core.questions import Asker as Asker
     from gencode.core.questions import Question as Question
     from gencode.core.status import Status as Status
-    from gencode.tasks.actions import StruckTask as StruckTask
-    from gencode.tasks.compare_runs import Comparison as Comparison
     from gencode.tasks.handle import Handle as Handle
+    from gencode.tasks.handle import StruckTask as StruckTask
+    from gencode.tasks.history import Comparison as Comparison
     from gencode.tasks.history import Replay as Replay
 
 __version__ = "0.1.0"
@@ -40,7 +40,7 @@ _HOMES = {
     "CallDecided": "gencode.core.events",
     "CallFinished": "gencode.core.events",
     "CallStarted": "gencode.core.events",
-    "Comparison": "gencode.tasks.compare_runs",
+    "Comparison": "gencode.tasks.history",
     "Event": "gencode.core.events",
     "GenCode": "gencode.app",
     "Handle": "gencode.tasks.handle",
@@ -50,7 +50,7 @@ _HOMES = {
     "Question": "gencode.core.questions",
     "Replay": "gencode.tasks.history",
     "Status": "gencode.core.status",
-    "StruckTask": "gencode.tasks.actions",
+    "StruckTask": "gencode.tasks.handle",
     "TaskCreated": "gencode.core.events",
     "TaskEnded": "gencode.core.events",
     "TaskStarted": "gencode.core.events",

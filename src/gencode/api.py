@@ -9,18 +9,17 @@ from msgspec import Struct
 
 from gencode.agent.models import Model
 from gencode.budgets.limits import Spent
-from gencode.core.budget import Budget
+from gencode.core.budget import Budget, Price
 from gencode.core.events import Event
 from gencode.core.outcome import Outcome
-from gencode.core.prices import Price
-from gencode.core.reasons import StopCause
+from gencode.core.status import StopCause
 from gencode.core.task import Task
+from gencode.journal.change_notifier import ChangeNotifier
 from gencode.journal.dispatch import MissingWorker, SharedJournal
 from gencode.journal.folder_snapshot import SnapshotStore
 from gencode.journal.global_log import GlobalLog
 from gencode.journal.store import Ownership, PostedMessage, Store, TaskQuery
-from gencode.journal.store_changes import ChangeNotifier
-from gencode.tasks import task_queries
+from gencode.tasks import queries
 from gencode.tasks.crash_recovery import close_unclaimed
 from gencode.tasks.history import ReplayedTasks
 from gencode.tasks.leave_worktree import at_work
@@ -79,7 +78,7 @@ class History:
 
     async def below(self, task: str) -> list[Task]:
         """All subagents below a task, parents before children."""
-        return await task_queries.below(self._parts.store, task)
+        return await queries.below(self._parts.store, task)
 
     async def outcome(self, task: Task) -> Outcome:
         """A task in its public shape; its output file is completed first."""
@@ -133,7 +132,7 @@ class History:
 
     async def spent(self, task: str) -> Spent:
         """What a task and everything below it have cost so far."""
-        return await task_queries.spent_by(self._parts.store, task)
+        return await queries.spent_by(self._parts.store, task)
 
     @property
     def log(self) -> GlobalLog:

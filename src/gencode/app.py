@@ -24,19 +24,18 @@ from gencode.api import (
     TaskJournal,
     Workers,
 )
-from gencode.core.address import Address
+from gencode.channels.address import Address
 from gencode.core.budget import Budget
 from gencode.core.events import Event
 from gencode.core.messages import UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Asker, QuestionStore
-from gencode.core.reasons import EndReason, StopCause
 from gencode.core.rules import Mode, Policy
 from gencode.core.spec import AgentSpec, TaskRequest, Workspace
+from gencode.core.status import EndReason, StopCause
 from gencode.core.task import Task
-from gencode.journal.dispatch import SharedJournal
+from gencode.journal.dispatch import Handover, SharedJournal
 from gencode.journal.event_bus import EventListener
-from gencode.journal.handover import Handover
 from gencode.journal.store import Store, TaskQuery
 from gencode.mcp.session_servers import SCREEN_WAIT as SCREEN_WAIT
 from gencode.mcp.session_servers import Change as Change
@@ -51,17 +50,25 @@ from gencode.stores.memory import MemoryStore
 from gencode.stores.open_store import open_store as open_store
 from gencode.stores.sqlite_schema import VERSION
 from gencode.stores.sqlite_schema import migrate as migrate
-from gencode.tasks.actions import INTERRUPTED, STOPPED, StruckTask, TaskAction
 from gencode.tasks.argument_checks import MESSAGE, TASK, checked_text
 from gencode.tasks.crash_recovery import close_task, recover_folder
 from gencode.tasks.delivery import worth_a_turn
 from gencode.tasks.explain_call import CallExplainer
 from gencode.tasks.fork import EventNumber, Fork
-from gencode.tasks.handle import ConversationTurn, Handle, TaskOptions, task_request
+from gencode.tasks.handle import (
+    INTERRUPTED,
+    STOPPED,
+    ConversationTurn,
+    Handle,
+    StruckTask,
+    TaskAction,
+    TaskOptions,
+    task_request,
+)
 from gencode.tasks.history import Replay
 from gencode.tasks.liveness import FolderLiveness
-from gencode.tasks.other_process import DetachedTask
 from gencode.tasks.process_engine import WorkOrder as WorkOrder
+from gencode.tasks.remote_task import DetachedTask
 from gencode.tasks.running_task import LocalTask, RunningTask
 from gencode.tasks.service import Prompt
 from gencode.tasks.watch import readable_events
@@ -74,8 +81,8 @@ from gencode.wiring import started_if_trusted as started_if_trusted
 if TYPE_CHECKING:
     from gencode.channels.outbox import Outbox
     from gencode.mcp.servers import ServerCandidate as ServerCandidate
-    from gencode.schedule.appointments import JobCalendar, ScheduledJob
-    from gencode.tasks.compare_runs import Comparison
+    from gencode.schedule.scheduled_jobs import JobCalendar, ScheduledJob
+    from gencode.tasks.history import Comparison
     from gencode.tasks.scheduler import OpenFolderOf, Scheduler
 
 SCHEMA_VERSION = VERSION

@@ -12,9 +12,8 @@ from typing import Any, Literal, cast
 import msgspec
 from msgspec import Struct
 
-from gencode.core.budget import Budget, allowed, amount_of
+from gencode.core.budget import Budget, Price, allowed, amount_of
 from gencode.core.errors import UnknownName, UserMistake
-from gencode.core.prices import Price
 from gencode.core.rules import (
     Action,
     Policy,

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from gencode.agent.ports import Provider, Request
 from gencode.app import GenCode
+from gencode.core.messages import Part
 from gencode.core.questions import Asker
-from gencode.core.quoting import unquoted
-from gencode.core.reply_parts import Part
+from gencode.core.text import unquoted
 from gencode.journal.store import Store
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore

@@ -10,23 +10,22 @@ import msgspec
 
 from gencode.agent.hook_settings import parse_hooks
 from gencode.agent.instructions import Instructions, no_instructions
+from gencode.agent.messaging import Messaging, MessagingContext
 from gencode.agent.models import OFFLINE, ModelRegistry
-from gencode.agent.outgoing_mail import Messaging, MessagingContext
 from gencode.agent.ports import Provider
 from gencode.agent.toolbox import Tool, Toolbox
 from gencode.agent.work_queue import SlotPool
 from gencode.agents.library import Library
 from gencode.agents.registry import Registry
+from gencode.core.budget import Price
 from gencode.core.errors import UserMistake
-from gencode.core.prices import Price
 from gencode.core.questions import Asker
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, Workspace
 from gencode.core.task import Task
 from gencode.files.file_versions import FileVersions
-from gencode.journal.dispatch import SharedJournal
+from gencode.journal.dispatch import Engine, SharedJournal
 from gencode.journal.event_bus import EventBus
-from gencode.journal.handover import Engine
 from gencode.journal.store import Store
 from gencode.mcp.session_servers import FILES, SessionServers, Tables, server_commands
 from gencode.permissions.calls import Approval
@@ -51,18 +50,18 @@ from gencode.settings import (
     server_tables,
 )
 from gencode.stores.open_store import open_store
-from gencode.tasks.actions import TaskActions
 from gencode.tasks.argument_checks import check_open_arguments, checked_tools
 from gencode.tasks.ask_parent import QuestionRouter
 from gencode.tasks.control import TaskControl
 from gencode.tasks.crash_recovery import close_orphans
 from gencode.tasks.delegate import Delegation
+from gencode.tasks.handle import TaskActions
 from gencode.tasks.history import TaskHistory
 from gencode.tasks.liveness import LivenessTimeouts
-from gencode.tasks.other_process import OtherProcesses
 from gencode.tasks.plan import TaskPlanner
 from gencode.tasks.process_engine import ProcessEngine
 from gencode.tasks.records import TaskRecords
+from gencode.tasks.remote_task import OtherProcesses
 from gencode.tasks.resume import CallerFactory
 from gencode.tasks.seat_builder import SeatBuilder, SeatDefaults
 from gencode.tasks.service import SessionLimits, TaskService
@@ -250,32 +249,52 @@ def build(around: Surroundings) -> Components:
     records = TaskRecords(store, outputs(), workspace.cwd, settings.agent_caps, settings.stall_seconds)
     workplaces = TaskFolders(home, store)
     processes = OtherProcesses(store, bus, supervisor, around.engine)
-    places = CallerFactory(store, models, seating, session, workplaces, processes)
+    callers = CallerFactory(
+        store,
+        models=models,
+        seating=seating,
+        session=session,
+        folders=workplaces,
+        processes=processes,
+    )
 
-    async def rouse(task: Task) -> Task:
-        return await work.rouse(task)
+    async def wake(task: Task) -> Task:
+        return await work.wake(task)
 
     delegation = Delegation(
-        store,
-        supervisor,
-        seating,
-        TaskPlanner(store, seating, workplaces, places, supervisor.find, settings),
-        watch,
-        reach,
-        QuestionRouter(store, supervisor, watch, settings.question_seconds, settings.answer_seconds),
-        rouse,
-        outputs(),
+        store=store,
+        supervisor=supervisor,
+        seating=seating,
+        planner=TaskPlanner(
+            store,
+            seating=seating,
+            folders=workplaces,
+            callers=callers,
+            find=supervisor.find,
+            limits=settings,
+        ),
+        watch=watch,
+        reach=reach,
+        questions=QuestionRouter(
+            store, supervisor, watch, settings.question_seconds, settings.answer_seconds
+        ),
+        wake=wake,
+        outputs=outputs(),
     )
     starter = TaskStarter(
-        store, bus, seating, workplaces, processes, delegation, outputs(), settings.command_seconds
+        delegation,
+        bus=bus,
+        folders=workplaces,
+        processes=processes,
+        command_seconds=settings.command_seconds,
     )
-    terms = SessionLimits(
+    limits = SessionLimits(
         turns=settings.max_turns,
         seconds=settings.max_seconds,
         budget=settings.budget,
         named=settings.named_budget(around.flags),
     )
-    work = TaskService(session, terms, store, records, delegation, starter, processes)
+    work = TaskService(session, limits=limits, records=records, delegation=delegation, starter=starter)
     return Components(
         settings=settings,
         workspace=workspace,

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.agent.call_cost import TokenEstimator, taken, weight
-from gencode.agent.compaction import planned
-from gencode.agent.compaction_summary import by_harness, note, question, todos_in
+from gencode.agent.call_budget import TokenEstimator, taken, weight
+from gencode.agent.compaction import by_gencode, planned, summary_message, summary_request, todos_in
 from gencode.core.events import Event, MessageAdded, TranscriptCompacted
 from gencode.core.messages import (
     AssistantMessage,
@@ -137,8 +136,8 @@ def test_a_fact_that_speaks_of_messages_that_are_not_there_does_no_harm(
 @settings(max_examples=EXAMPLES)
 @given(transcripts(), st.integers(200, 5_000))
 def test_texts_about_what_goes_are_bounded(transcript: list[Message], most: int) -> None:
-    assert len(question(transcript, most)) <= most + 200
-    assert len(by_harness(transcript, most)[1]) <= most + 200
+    assert len(summary_request(transcript, most)) <= most + 200
+    assert len(by_gencode(transcript, most)[1]) <= most + 200
 
 
 def test_the_harness_tells_the_last_calls_and_how_many_lines_it_left_out() -> None:
@@ -149,13 +148,13 @@ def test_the_harness_tells_the_last_calls_and_how_many_lines_it_left_out() -> No
             AssistantMessage("", (call,)),
             ToolMessage((ToolResult(call.id, "Read", f"text {number}\nmore"),)),
         ]
-    whom, text = by_harness(said, 180)
-    assert whom == "the harness, call by call"
+    whom, text = by_gencode(said, 180)
+    assert whom == "GenCode, call by call"
     assert text.split("\n") == [
-        "[… 94 earlier lines were left out]",
-        *("[calls Read] file_path: 47.py", "[Read gave] text 47 more"),
-        *("[calls Read] file_path: 48.py", "[Read gave] text 48 more"),
-        *("[calls Read] file_path: 49.py", "[Read gave] text 49 more"),
+        "[… 94 earlier lines left out]",
+        *("[calls Read] file_path: 47.py", "[Read returned] text 47 more"),
+        *("[calls Read] file_path: 48.py", "[Read returned] text 48 more"),
+        *("[calls Read] file_path: 49.py", "[Read returned] text 49 more"),
     ]
 
 
@@ -164,7 +163,9 @@ def test_open_todos_come_from_the_last_list_that_was_taken_or_from_the_note_befo
         return ToolMessage((ToolResult("1", "TodoWrite", text, error),))
 
     known = "## Open todos\n[ ] fake"
-    earlier = note("a model", f"It said {known}", "[ ] kept\n\n## Notes", known, count=9, replies=2)
+    earlier = summary_message(
+        "a model", f"It said {known}", "[ ] kept\n\n## Notes", known, count=9, replies=2
+    )
     assert todos_in([wrote("[ ] one"), wrote("[x] two"), wrote("bad", error=True)]) == "[x] two"
     assert todos_in([earlier, AssistantMessage("hm")]) == "[ ] kept\n\n## Notes"
     assert todos_in([earlier, wrote("[>] new")]) == "[>] new"
@@ -172,8 +173,8 @@ def test_open_todos_come_from_the_last_list_that_was_taken_or_from_the_note_befo
 
 
 def test_the_harness_carries_on_the_summary_before_whatever_is_in_its_text() -> None:
-    earlier = note("a model", "one\n\n## Open todos\ntwo", "[ ] kept", "", count=9, replies=2)
-    assert by_harness([earlier, AssistantMessage("hm")], 900)[1].split("\n") == [
+    earlier = summary_message("a model", "one\n\n## Open todos\ntwo", "[ ] kept", "", count=9, replies=2)
+    assert by_gencode([earlier, AssistantMessage("hm")], 900)[1].split("\n") == [
         *("one", "", "## Open todos", "two"),
         "[the agent] hm",
     ]

@@ -10,8 +10,7 @@ from gencode.agent.toolbox import ToolContext, ToolOutput, tool
 from gencode.core.events import CallDecided, MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
 from gencode.core.outcome import Outcome
-from gencode.core.reasons import stop_cause
-from gencode.core.status import Status
+from gencode.core.status import Status, stop_cause
 from gencode.core.task import replay, transcript_of
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
@@ -235,7 +234,7 @@ async def test_a_bug_in_one_task_leaves_its_siblings_alone(tmp_path: Path) -> No
 
     from gencode import GenCode
     from gencode.agent.ports import Request
-    from gencode.core.reply_parts import Part
+    from gencode.core.messages import Part
     from gencode.providers.scripted import ScriptedProvider
 
     class Faulty:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gencode.agent.plugin_errors import SHOWN, PluginErrors, blamed, words_of
+from gencode.agent.plugin_calls import SHOWN, PluginErrors, blamed, words_of
 from gencode.core.errors import ProviderError
 
 

@@ -10,8 +10,7 @@ from gencode import GenCode
 from gencode.agent.ports import Provider, Request
 from gencode.agent.toolbox import ToolContext, ToolOutput, tool
 from gencode.core.errors import ProviderError
-from gencode.core.messages import Image, Message, UserMessage, pictures_in
-from gencode.core.reply_parts import Part
+from gencode.core.messages import Image, Message, Part, UserMessage, pictures_in
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.interfaces.chat.chat_session import Talk
@@ -23,7 +22,7 @@ from gencode.testing import Overhearing, call, says
 BAD = Image("image/png", packed(png(2, 2)))
 WHY = "it refused the request (HTTP 400: Could not process image)."
 NOTE = UserMessage(
-    "[The harness: the model's provider refused the last 1 picture and took the request without. What was "
+    "[GenCode: the model's provider refused the last 1 picture and accepted the request without. What was "
     f"refused cannot be seen and stays left out. Its words: {WHY}]",
     sender="system",
     unseen=1,

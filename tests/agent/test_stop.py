@@ -6,7 +6,7 @@ import pytest
 
 from gencode.agent.stop import Stop
 from gencode.core.errors import Stopped
-from gencode.core.reasons import stop_cause
+from gencode.core.status import stop_cause
 
 ENOUGH = stop_cause("enough")
 

@@ -9,7 +9,7 @@ import pytest
 
 from gencode.agents.skill_file import read_skill
 from gencode.core.errors import UserMistake
-from gencode.core.skill import Skill
+from gencode.core.spec import Skill
 from gencode.permissions.project_files import LARGEST_KEPT
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gencode.agents.skill_file import LONGEST_DESCRIPTION, LONGEST_NAME, read_skill, split_tools
 from gencode.core.errors import UserMistake
-from gencode.core.skill import Skill
+from gencode.core.spec import Skill
 from gencode.permissions.project_files import LARGEST_KEPT
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "60"))

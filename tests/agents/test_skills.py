@@ -7,7 +7,7 @@ import pytest
 
 from gencode.agents.skills import MOST_FILES, PreloadedSkills, Skills, users_folders
 from gencode.core.errors import UnknownName, UserMistake
-from gencode.core.skill import Skill, SkillEntry
+from gencode.core.spec import Skill, SkillEntry
 from gencode.permissions.trust import FolderTrust, standing, trust
 
 TEXT = "---\nname: {name}\ndescription: {described}\n---\nDo it.\n"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.workspaces.village import Village, page, redirect, village_in
 
+from gencode.channels.address import Address, parse_address
 from gencode.channels.outbox import (
     MOST_TRIES,
     FileChannel,
@@ -18,7 +19,6 @@ from gencode.channels.outbox import (
     WebhookSettings,
     own_channels,
 )
-from gencode.core.address import Address, parse_address
 from gencode.core.errors import ToolError, UnknownName, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.ids import stamp

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from gencode.channels.address import Address
 from gencode.channels.outbox import MOST_TOGETHER, MOST_WAITING, OutboxMessage, OutgoingMessage
-from gencode.core.address import Address
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.ids import clean_id, moment
 from gencode.core.rules import Action, Mode, Policy, Rule, RuleOrigin, RuleSource
-from gencode.schedule.appointments import ScheduledJob
+from gencode.schedule.scheduled_jobs import ScheduledJob
 from tests.contracts.store import OpenStore
 
 POLICY = Policy(

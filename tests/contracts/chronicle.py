@@ -6,8 +6,7 @@ from typing import Any
 
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, Usage, UserMessage
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.journal.global_log import LogEntry, LogPosition
 from gencode.journal.store import Store, TaskQuery
 from tests.contracts.store import OpenStore, said

@@ -42,9 +42,8 @@ from gencode.core.messages import (
     place_told,
 )
 from gencode.core.place import ClonePlace, FolderPlace, WorkerCopy, WorktreePlace
-from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, DecidedBy, Decision, Mode, Policy, Remedy, Rule, RuleOrigin, RuleSource
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 
 words = st.text(max_size=12)
 several_words = st.lists(words, max_size=3).map(tuple)

@@ -8,8 +8,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import Fenced
 from gencode.core.events import BudgetSet, CostEstimated, MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, Usage, UserMessage
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.journal.store import Lease, Store
 from gencode.tasks.crash_recovery import close_task
 from tests.contracts.store import OpenStore

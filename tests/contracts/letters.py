@@ -10,8 +10,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import Event, MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.ids import moment
 from gencode.core.messages import UserMessage
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import replay
 from gencode.journal.store import PostedMessage
 from tests.contracts.store import OpenStore

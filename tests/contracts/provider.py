@@ -10,8 +10,7 @@ import pytest
 
 from gencode.agent.ports import Provider, Request, ToolSchema
 from gencode.core.errors import ProviderError
-from gencode.core.messages import ToolCall, UserMessage
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
+from gencode.core.messages import CallPart, EndPart, Part, TextPart, ToolCall, UserMessage
 
 KEY = "sk-never-shown-4711"
 LOOKUP = ToolSchema("lookup", "Look a key up.", {"type": "object", "properties": {"key": {"type": "string"}}})

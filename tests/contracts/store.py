@@ -21,8 +21,7 @@ from gencode.core.events import (
 )
 from gencode.core.ids import clean_id, new_id
 from gencode.core.messages import AssistantMessage, ToolCall, UserMessage
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import Task, replay
 from gencode.journal.store import Lease, Store, TaskQuery
 from tests.contracts.facts import chunks, lives

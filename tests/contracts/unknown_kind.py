@@ -9,8 +9,7 @@ import pytest
 
 from gencode.core.errors import CorruptFact
 from gencode.core.events import TaskCreated, TaskEnded, TaskStarted, plain
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import Task, replay
 from gencode.journal.store import Lease, Store, TaskQuery
 from tests.contracts.store import OpenStore, everything, said

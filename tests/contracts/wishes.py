@@ -6,8 +6,7 @@ import pytest
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated, TaskEnded, TaskStarted
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.journal.store import Ownership, Store, TaskQuery, TaskSignal
 from tests.contracts.store import OpenStore, everything, said
 
@@ -54,6 +53,22 @@ async def test_an_interrupt_is_heard_once_for_each_time_it_was_asked_for(open_st
         heard = [sorted(await store.asked("me")), await store.asked("me")]
         assert heard == [sorted((lease.task, TaskSignal.INTERRUPT) for lease in (mine, also)), []]
     assert await store.asked("you") == [(yours.task, TaskSignal.INTERRUPT)]
+
+
+async def test_a_budget_is_heard_once_and_takes_the_place_of_nothing(open_store: OpenStore) -> None:
+    store = await open_store()
+    lease = await store.create(TaskCreated(), "me")
+    for wishes, heard in (
+        ((TaskSignal.BUDGET,), TaskSignal.BUDGET),
+        ((TaskSignal.BUDGET, TaskSignal.INTERRUPT), TaskSignal.INTERRUPT),
+        ((TaskSignal.INTERRUPT, TaskSignal.BUDGET), TaskSignal.INTERRUPT),
+        ((), None),
+        ((TaskSignal.BACKGROUND, TaskSignal.BUDGET), TaskSignal.BACKGROUND),
+        ((TaskSignal.REPORT, TaskSignal.BUDGET), TaskSignal.REPORT),
+    ):
+        for wish in wishes:
+            assert await store.ask(lease.task, wish)
+        assert await store.asked("me") == ([(lease.task, heard)] if heard else [])
 
 
 async def test_an_interrupt_leaves_the_wishes_about_other_tasks_alone(open_store: OpenStore) -> None:

@@ -24,8 +24,7 @@ from gencode.core.events import (
     TaskStarted,
 )
 from gencode.core.messages import AssistantMessage
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import Task, replay
 from tests.core.test_task_fold import journal
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gencode.agent.output_schema_notice import BEGINNING, NO_MORE
+from gencode.agent.final_answer import BEGINNING, NO_MORE
 from gencode.core.changes import ToldChanges, is_in_use, offers, told, withdrawn
 from gencode.core.events import (
     ChangesMoved,
@@ -20,10 +20,9 @@ from gencode.core.events import (
 from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
 from gencode.core.old_events import stored_fact
 from gencode.core.place import ClonePlace, FolderPlace, TaskPlace, WorkerCopy, WorktreePlace
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import replay
-from gencode.interfaces.http.resume_after_restart import GO_ON
+from gencode.interfaces.http.restart import GO_ON
 from gencode.tasks.service import COME_BACK
 from tests.core.test_task_fold import journal
 

@@ -8,11 +8,10 @@ from msgspec.structs import replace
 from gencode.core.events import TaskCreated
 from gencode.core.messages import CommandRun, FileChange
 from gencode.core.outcome import Outcome, outcome_of, receipt_line
-from gencode.core.quoting import disarmed, quoted
 from gencode.core.rules import DecidedBy
 from gencode.core.status import Status
 from gencode.core.task import Evidence, RefusedToolCall, Task
-from gencode.core.visible import visible
+from gencode.core.text import disarmed, quoted, visible
 
 
 def outcome(evidence: Evidence, agent: str = "Explore") -> Outcome:

@@ -35,9 +35,8 @@ from gencode.core.messages import (
     Usage,
     UserMessage,
 )
-from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, DecidedBy, Decision
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import (
     RECORDS,
     Evidence,

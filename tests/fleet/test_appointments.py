@@ -10,7 +10,7 @@ from gencode.core.ids import stamp
 from gencode.core.rules import Mode, Policy
 from gencode.core.status import Status
 from gencode.journal.store import TaskQuery
-from gencode.schedule.appointments import ScheduledJob
+from gencode.schedule.scheduled_jobs import ScheduledJob
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet
 from tests.waiting import until

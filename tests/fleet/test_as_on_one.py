@@ -19,7 +19,7 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.questions.question_desk import QuestionDesk
-from gencode.tasks import other_process
+from gencode.tasks import remote_task
 from gencode.tasks.fork import Fork
 from gencode.testing import reported
 from tests.fleet.driving import Fleet, ended
@@ -76,7 +76,7 @@ async def stage(
     async with GenCode.open(fleet.folder, model=f"scripted:{path}", settings=named, **words) as gen:
         ids = [child]
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(other_process, "new_id", lambda: ids.pop() if ids else new_id())
+            patched.setattr(remote_task, "new_id", lambda: ids.pop() if ids else new_id())
             yield Stage(gen, child)
 
 

@@ -19,8 +19,8 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.store import TaskQuery
+from gencode.tasks.queries import spent_by
 from gencode.tasks.service import MessageKept
-from gencode.tasks.task_queries import spent_by
 from tests.fleet.driving import Fleet
 from tests.postgres import Postgres
 from tests.waiting import Gate, until

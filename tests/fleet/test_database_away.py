@@ -12,9 +12,8 @@ from gencode.agent.stop import Stop
 from gencode.core.errors import StoreTrouble, StoreUnavailable
 from gencode.core.events import Event, ProgressMade, TaskCreated
 from gencode.core.messages import ToolMessage, UserMessage
-from gencode.core.reasons import WaitFor, stop_cause
 from gencode.core.spec import TaskRequest
-from gencode.core.status import Status
+from gencode.core.status import Status, WaitFor, stop_cause
 from gencode.core.task import transcript_of
 from gencode.fleet.fleet_engine import FleetEngine
 from gencode.journal.dispatch import Enqueue
@@ -24,8 +23,7 @@ from gencode.settings import gen_home
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_pool import Connection
 from gencode.tasks import watch
-from gencode.tasks.other_process import CUT_SHORT
-from gencode.tasks.remote_task import RemoteTask
+from gencode.tasks.remote_task import CUT_SHORT, RemoteTask
 from gencode.tasks.running_task import RunningTask
 from gencode.testing import reported
 from tests.fleet.conftest import PATIENT
@@ -193,7 +191,7 @@ async def test_an_agent_that_waited_for_its_turn_and_may_be_queued_is_called_off
         found = await store.dispatched(lease.task)
         return found is not None and found.order is not None
 
-    remote = RemoteTask(lease.state, stop := Stop(), begin, store, EventBus(store.events), lease=lease)
+    remote = RemoteTask(lease.state, stop := Stop(), store, EventBus(store.events), begin=begin, lease=lease)
     following = asyncio.ensure_future(remote.follow("keeper"))
     await until(queued, "it is queued")
     stop.stop(stop_cause("enough"))

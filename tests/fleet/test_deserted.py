@@ -12,8 +12,7 @@ import pytest
 from gencode import GenCode
 from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.messages import Message, UserMessage
-from gencode.core.reasons import PARENT_GONE, EndReason
-from gencode.core.status import Status
+from gencode.core.status import PARENT_GONE, EndReason, Status
 from gencode.core.task import transcript_of
 from gencode.stores.pg_fleet import CLOSED_SECONDS, FleetStore
 from gencode.testing import reported

@@ -17,7 +17,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.store import TaskQuery
 from gencode.tasks.fork import Fork
-from gencode.tasks.task_queries import spent_by
+from gencode.tasks.queries import spent_by
 from gencode.workspaces.worktrees.leftovers import find_leftovers
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, detached, results, said, says, told

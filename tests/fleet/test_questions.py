@@ -21,7 +21,7 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.interfaces.cli.main import main
-from gencode.journal.handover import Handover
+from gencode.journal.dispatch import Handover
 from gencode.permissions.calls import Approval
 from gencode.questions.question_desk import QuestionDesk
 from gencode.tasks.running_task import LocalTask
@@ -281,5 +281,5 @@ def test_without_a_shared_database_nothing_of_it_is_loaded(tmp_path: Path) -> No
     loaded = told.stdout.splitlines()
     ours = [name for name in loaded if name.startswith(("gencode.stores.pg_", "asyncpg", "pgqueuer"))]
     more = {"gencode.fleet.worker", "gencode.questions.question_desk"}
-    pace = {"gencode.journal.pace", "gencode.providers.database_pacing"}
+    pace = {"gencode.journal.store", "gencode.providers.database_pacing"}
     assert (ours, (more | pace).intersection(loaded)) == ([], set())

@@ -11,11 +11,10 @@ from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated, TaskEnded, TaskStarted
-from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, Policy, parse_rule
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.fleet.fleet_engine import TAKEN_BACK
-from gencode.journal.handover import Handover
+from gencode.journal.dispatch import Handover
 from gencode.journal.store import TaskQuery
 from tests.postgres import Postgres
 from tests.waiting import until

@@ -15,7 +15,7 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.fleet.worker_folder import ForwardingEngine, WorkerOptions
-from gencode.journal.handover import Handover
+from gencode.journal.dispatch import Handover
 from gencode.journal.store import TaskQuery
 from gencode.sandbox.choose_sandbox import best_sandbox
 from gencode.stores.pg_fleet import FleetStore

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import place_told
 from gencode.core.place import WorkerCopy
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.fleet.worker_workspace import HERE, NAMES, told_copies
 from gencode.fleet.workspace_transfer import read_order
 from gencode.journal.folder_snapshot import FolderSnapshot, MissingChanges, ReturnedChanges

@@ -15,9 +15,8 @@ from gencode.core.errors import StoreUnavailable, UserMistake
 from gencode.core.events import MessageAdded, PassingFact, ProgressMade, TaskEnded, TaskQueued, TaskStarted
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage, UserMessage
-from gencode.core.reasons import EndReason, WaitFor, stop_cause
 from gencode.core.spec import TaskRequest
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status, WaitFor, stop_cause
 from gencode.core.task import Task, transcript_of
 from gencode.fleet.worker import MOST_TAKES, Worker, WorkerOptions
 from gencode.fleet.workspace_transfer import read_order

@@ -15,7 +15,7 @@ BROAD_PLACES = {
     "gencode.interfaces.chat.notices",
     "gencode.interfaces.http.endpoints",
     "gencode.interfaces.acp.agent",
-    "gencode.interfaces.mcp_server.requests",
+    "gencode.interfaces.mcp_server.server",
 }
 
 NEVER_IMPORTED = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle"}

@@ -52,7 +52,7 @@ FOREIGN = {
     "gencode.workspaces.worktrees.leftovers": ["gitdir: "],
     "gencode.workspaces.worktrees.agent_work": ["gitdir: "],
     "gencode.interfaces.acp.editor_files": ["no such file"],
-    "gencode.interfaces.http.validation_messages": [
+    "gencode.interfaces.http.validation": [
         "Object contains unknown",
         "Object missing required",
         "JSON is malformed",
@@ -67,7 +67,7 @@ FOREIGN = {
 
 NO_SENTENCES = {
     # Tables of words, and texts with a form of their own.
-    "gencode.tasks.compare_runs": ["Duration"],  # left out before two results are shown side by side
+    "gencode.tasks.history": ["Duration"],  # left out before two results are shown side by side
     "gencode.sandbox.processes.environment": ["API_?KEYS", "github_pat_"],
     "gencode.interfaces.chat.info_pages": ["gen: "],  # how every program begins a complaint
     "gencode.interfaces.tui.agent_panels": [" tokens"],  # left out where there is no room for it

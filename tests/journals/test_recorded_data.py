@@ -20,8 +20,7 @@ from gencode.core.changes import offers
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import as_json
 from gencode.core.place import WorktreePlace
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from tests.interfaces.cli.running import GEN
 from tests.interfaces.cli.running import gen as command
 from tests.journals.record import PLACE, Json

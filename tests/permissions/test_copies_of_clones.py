@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.core.folder_copy import CopiedFolder, FolderCopy
+from gencode.core.place import CopiedFolder, FolderCopy
 from gencode.core.rules import Action, Policy, parse_rule
 from gencode.core.spec import Workspace
 from gencode.permissions.calls import CallFacts

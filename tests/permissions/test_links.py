@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.core.folder_copy import FolderCopy
+from gencode.core.place import FolderCopy
 from gencode.core.rules import Action, Decision, Mode, Policy, Remedy, parse_rule, written_in
 from gencode.core.spec import Workspace
 from gencode.permissions.calls import CallFacts

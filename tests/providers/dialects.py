@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from gencode.agent.ports import Provider, Request
-from gencode.core.reply_parts import TextPart
+from gencode.core.messages import TextPart
 from gencode.providers.anthropic import AnthropicProvider
 from gencode.providers.endpoint import DEFAULT_TIMEOUTS, HttpTimeouts
 from gencode.providers.openai import OpenAIProvider

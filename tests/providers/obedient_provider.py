@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError
-from gencode.core.messages import UserMessage
-from gencode.core.reply_parts import EndPart, Part, TextPart
+from gencode.core.messages import EndPart, Part, TextPart, UserMessage
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider, RetryPolicy
 

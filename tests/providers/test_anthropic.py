@@ -8,16 +8,20 @@ import pytest
 from gencode.agent.ports import Request, ToolSchema
 from gencode.core.messages import (
     AssistantMessage,
+    CallPart,
+    EndPart,
     Image,
     Message,
+    Part,
+    TextPart,
     Thinking,
+    ThinkingPart,
     ToolCall,
     ToolMessage,
     ToolResult,
     Usage,
     UserMessage,
 )
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart, ThinkingPart
 from gencode.providers.anthropic import AnthropicProvider
 from tests.contracts.provider import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.provider import KEY, LOOKUP, Play, Staged, parts_of

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gencode.core.errors import ProviderError
-from gencode.core.reply_parts import Part
+from gencode.core.messages import Part
 from gencode.providers.endpoint import HttpTimeouts
 from tests.contracts.provider import KEY, Play, request, told
 from tests.providers.dialects import DIALECTS, begun, name_of, provider_at

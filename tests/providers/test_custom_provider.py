@@ -9,9 +9,9 @@ import pytest
 from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.errors import ProviderError
+from gencode.core.messages import EndPart, Part, TextPart
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Answer, Question
-from gencode.core.reply_parts import EndPart, Part, TextPart
 from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted

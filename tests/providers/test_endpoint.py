@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError, UserMistake
-from gencode.core.messages import UserMessage
-from gencode.core.reply_parts import EndPart, TextPart
+from gencode.core.messages import EndPart, TextPart, UserMessage
 from gencode.providers.anthropic import AnthropicProvider
 from gencode.providers.endpoint import EventSplitter, api_url, close_connections
 from gencode.providers.openai import OpenAIProvider

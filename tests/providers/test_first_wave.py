@@ -8,7 +8,7 @@ from pathlib import Path
 from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.errors import ProviderError
-from gencode.core.reply_parts import EndPart, Part, TextPart
+from gencode.core.messages import EndPart, Part, TextPart
 from gencode.providers.request_queue import FIRST, LONGEST_HOLD, MORE, RequestQueue
 from gencode.providers.retry import RetryingProvider
 from gencode.providers.scripted import ScriptedProvider

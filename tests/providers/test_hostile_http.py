@@ -10,8 +10,7 @@ import pytest
 
 from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError
-from gencode.core.messages import UserMessage
-from gencode.core.reply_parts import Part
+from gencode.core.messages import Part, UserMessage
 from gencode.providers import endpoint
 from gencode.providers.endpoint import HttpTimeouts
 from gencode.providers.http_connection import MOST_HELD, SLICE, HostAddress, HttpFailure, HttpFault, HttpRoute

@@ -17,8 +17,18 @@ import pytest
 
 from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError, UserMistake
-from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Usage, UserMessage
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
+from gencode.core.messages import (
+    AssistantMessage,
+    CallPart,
+    EndPart,
+    Part,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
 from gencode.providers.local import LocalProvider
 from tests.contracts import provider as contract
 from tests.contracts.provider import KEY, LOOKUP, Play, Stage, Staged, parts_of, request, told

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.core.errors import ProviderError
-from gencode.core.messages import ToolCall, Usage
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
+from gencode.core.messages import CallPart, EndPart, Part, TextPart, ToolCall, Usage
 from gencode.providers.endpoint import EventSplitter
 from gencode.providers.reply_stream import DEEPEST, TOO_DEEP
 from tests.contracts.provider import Play, parts_of, request, told

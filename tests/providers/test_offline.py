@@ -11,8 +11,17 @@ from msgspec.structs import replace
 from gencode.agent.ports import Request, ToolSchema
 from gencode.agent.toolbox import Toolbox
 from gencode.core.errors import ToolError
-from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, UserMessage
-from gencode.core.reply_parts import CallPart, EndPart, TextPart
+from gencode.core.messages import (
+    AssistantMessage,
+    CallPart,
+    EndPart,
+    Message,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+)
 from gencode.providers.offline import OfflineProvider
 from gencode.tools.glob import GLOB
 from gencode.tools.grep import GREP

@@ -12,15 +12,19 @@ from hypothesis import strategies as st
 from gencode.agent.ports import Request, ToolSchema
 from gencode.core.messages import (
     AssistantMessage,
+    CallPart,
+    EndPart,
     Message,
+    Part,
+    TextPart,
     Thinking,
+    ThinkingPart,
     ToolCall,
     ToolMessage,
     ToolResult,
     Usage,
     UserMessage,
 )
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart, ThinkingPart
 from gencode.providers import openai
 from gencode.providers.openai import OpenAIProvider
 from tests.contracts.provider import *  # noqa: F403  (the contract's tests run here)

@@ -14,16 +14,20 @@ from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.extras import installing
 from gencode.core.messages import (
     AssistantMessage,
+    CallPart,
+    EndPart,
     Image,
     Message,
+    Part,
+    TextPart,
     Thinking,
+    ThinkingPart,
     ToolCall,
     ToolMessage,
     ToolResult,
     Usage,
     UserMessage,
 )
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart, ThinkingPart
 from gencode.providers.endpoint import HttpTimeouts
 from gencode.providers.pydantic_ai import PydanticAIProvider
 from tests.contracts.provider import *  # noqa: F403  (the contract's tests run here)

@@ -10,7 +10,7 @@ import pytest
 
 from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError
-from gencode.core.reply_parts import EndPart, Part, TextPart
+from gencode.core.messages import EndPart, Part, TextPart
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider, RetryPolicy
 from gencode.settings import Settings

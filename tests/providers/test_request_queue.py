@@ -8,7 +8,7 @@ import pytest
 
 from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError
-from gencode.core.reply_parts import EndPart, Part, TextPart, WaitPart
+from gencode.core.messages import EndPart, Part, TextPart, WaitPart
 from gencode.providers.rate_limit import RateLimitState
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider, RetryPolicy

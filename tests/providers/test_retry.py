@@ -9,8 +9,16 @@ import pytest
 from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.errors import ProviderError
-from gencode.core.messages import ToolCall, UserMessage
-from gencode.core.reply_parts import AgainPart, CallPart, EndPart, Part, TextPart, WaitPart
+from gencode.core.messages import (
+    AgainPart,
+    CallPart,
+    EndPart,
+    Part,
+    TextPart,
+    ToolCall,
+    UserMessage,
+    WaitPart,
+)
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider, RetryPolicy
 from gencode.stores.memory import MemoryStore

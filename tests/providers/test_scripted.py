@@ -7,8 +7,18 @@ import pytest
 
 from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError, UserMistake
-from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
+from gencode.core.messages import (
+    AssistantMessage,
+    CallPart,
+    EndPart,
+    Message,
+    Part,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
 from gencode.providers.scripted import ScriptedProvider
 
 SCRIPT = {

@@ -9,14 +9,16 @@ from gencode import GenCode
 from gencode.agent.ports import Request
 from gencode.core.messages import (
     AssistantMessage,
+    CallPart,
     Message,
+    TextPart,
     Thinking,
+    ThinkingPart,
     ToolCall,
     ToolMessage,
     ToolResult,
     UserMessage,
 )
-from gencode.core.reply_parts import CallPart, TextPart, ThinkingPart
 from gencode.providers.openai import ALOUD
 from tests.contracts.provider import Play, parts_of
 from tests.providers.dialects import chat, chat_call, chat_chunk, provider_at, seen

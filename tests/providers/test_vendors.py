@@ -9,10 +9,18 @@ from typing import Any
 import pytest
 
 from gencode.agent.ports import Request
+from gencode.core.budget import Price
 from gencode.core.errors import UserMistake
-from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Usage, UserMessage
-from gencode.core.prices import Price
-from gencode.core.reply_parts import EndPart, TextPart
+from gencode.core.messages import (
+    AssistantMessage,
+    EndPart,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
 from gencode.providers.model_catalog import PRICES, PricedProvider, price_of
 from gencode.providers.ollama import tool_model
 from gencode.providers.openai import reasons

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gencode.core.folder_copy import FolderCopy
 from gencode.core.messages import ToolMessage
+from gencode.core.place import FolderCopy
 from gencode.core.rules import Action, Mode, Policy, parse_rule
 from gencode.core.spec import Workspace
 from gencode.core.task import transcript_of

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from gencode.core.errors import UserMistake
-from gencode.schedule.time_zones import told, users_zone, zone_of
+from gencode.schedule.recurrence import told, users_zone, zone_of
 
 SUMMER = datetime(2026, 7, 1, 7, 5, tzinfo=UTC)
 

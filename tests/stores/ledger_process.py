@@ -13,8 +13,7 @@ from gencode.budgets.ledger import BudgetSpent, Hold, Shortage, Wait
 from gencode.core.budget import Budget
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, Usage
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.journal.store import Lease
 from gencode.stores.sqlite import SqliteStore
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gencode.core.events import DurableFact, TaskCreated, TaskEnded, TaskStarted
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.journal.store import Lease
 from gencode.stores.sqlite import SqliteStore
 from tests.contracts.store import said

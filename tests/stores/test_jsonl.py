@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from gencode.core.errors import UserMistake
 from gencode.core.events import DurableFact, Event, MessageAdded, TaskCreated, TaskEnded, TaskStarted, plain
 from gencode.core.messages import UserMessage
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import replay
 from gencode.stores.jsonl import Imported, export_task, import_task
 from gencode.stores.memory import MemoryStore

@@ -15,8 +15,7 @@ import pytest
 from gencode.core.budget import Budget
 from gencode.core.events import CostEstimated, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import Usage
-from gencode.core.reasons import DIED
-from gencode.core.status import Status
+from gencode.core.status import DIED, Status
 from gencode.stores.sqlite import SqliteStore
 from tests.ledger_world import ROUNDS, World
 from tests.postgres import Postgres

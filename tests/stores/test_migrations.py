@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gencode.core.events import Event, TaskCreated, TaskEnded, TaskStarted, kind_of, settle
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import replay
 from gencode.journal.store import Ownership, TaskQuery, TaskSignal
 from gencode.stores.sqlite import SqliteStore
@@ -45,9 +44,8 @@ def made_by_version(version: int, path: Path) -> list[Event]:
             )
             for seq, fact in enumerate(LIFE[:last], start=1):
                 row = (task, seq, kind_of(fact), settle(fact)[1].decode(), AT)
-                old.execute(
-                    "INSERT INTO Events (Task, Seq, Epoch, Kind, Body, At) VALUES (?, ?, 1, ?, ?, ?)", row
-                )
+                insert = "INSERT INTO Events (Task, Seq, Epoch, Kind, Body, At) VALUES (?, ?, 1, ?, ?, ?)"
+                old.execute(insert if version < 7 else insert.replace("Events", "Journal"), row)
     return [Event("aaaaaaaa", seq, AT, fact) for seq, fact in enumerate(LIFE, start=1)]
 
 

@@ -10,8 +10,7 @@ import pytest
 from gencode.core.errors import Fenced, UserMistake
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import UserMessage
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import Task, replay
 from gencode.journal.store import Lease, TaskSignal
 from tests.postgres import Postgres

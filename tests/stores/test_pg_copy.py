@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
+from gencode.channels.address import Address
 from gencode.channels.outbox import OutgoingMessage
-from gencode.core.address import Address
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import UserMessage
-from gencode.core.reasons import EndReason
 from gencode.core.rules import Policy
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.journal.owner import new_owner
 from gencode.journal.store import Store, TaskQuery
-from gencode.schedule.appointments import ScheduledJob
+from gencode.schedule.scheduled_jobs import ScheduledJob
 from gencode.stores.sqlite import SqliteStore
 from tests.postgres import Postgres
 

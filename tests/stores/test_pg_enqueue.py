@@ -9,8 +9,7 @@ import pytest
 from gencode.core.changes import LostChanges
 from gencode.core.errors import StoreTrouble, StoreUnavailable, UserMistake
 from gencode.core.events import ChangesMoved, TaskCreated, TaskEnded, TaskStarted
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.journal.store import TaskQuery
 from tests.postgres import Postgres
 from tests.stores.lost_connection import first_replies_lost

@@ -12,8 +12,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import Fenced, GenCodeError, StoreTrouble, UserMistake
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, Usage, UserMessage
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import replay
 from gencode.journal.store import Lease, TaskSignal
 from tests.postgres import PASSWORD, WITH_PASSWORD, Postgres

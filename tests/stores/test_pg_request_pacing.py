@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError
-from gencode.core.reply_parts import EndPart, Part, TextPart
+from gencode.core.messages import EndPart, Part, TextPart
 from gencode.providers.database_pacing import PacedProvider
 from tests.postgres import Postgres
 

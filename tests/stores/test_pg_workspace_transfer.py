@@ -6,8 +6,7 @@ import pytest
 
 from gencode.core.changes import CopyChanges, MergedChanges
 from gencode.core.events import ChangesMoved, TaskCreated, TaskEnded, TaskStarted
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.journal.dispatch import MissingPart
 from gencode.journal.folder_snapshot import FolderSnapshot, ReturnedChanges
 from gencode.stores.pg_fleet import FleetStore

@@ -15,9 +15,8 @@ from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.ids import new_id
 from gencode.core.messages import AssistantMessage, UserMessage
-from gencode.core.reasons import EndReason
 from gencode.core.rules import Mode, Policy
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import replay
 from gencode.journal.store import Store, TaskQuery
 from gencode.stores import group_commit

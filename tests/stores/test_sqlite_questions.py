@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from gencode.core.events import TaskEnded
 from gencode.core.questions import NobodyAvailable
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.journal.owner import fate
 from gencode.stores.sqlite import SqliteStore
 from tests.contracts.questions import *  # noqa: F403  (the contract's tests run here)

@@ -10,8 +10,7 @@ from tests.waiting import until
 from gencode import GenCode, Outcome, UserMistake
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TextArrived
 from gencode.core.messages import ToolMessage, UserMessage
-from gencode.core.reasons import stop_cause
-from gencode.core.status import Status
+from gencode.core.status import Status, stop_cause
 from gencode.core.task import transcript_of
 from gencode.journal.store import TaskQuery
 from gencode.providers.scripted import ScriptedProvider

@@ -15,13 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode import GenCode
-from gencode.agent.call_cost import weight
-from gencode.agent.output_schema_notice import form_in
+from gencode.agent.call_budget import weight
+from gencode.agent.final_answer import form_in
 from gencode.agent.ports import Provider, Request
 from gencode.core.errors import ProviderError
 from gencode.core.events import CostEstimated, Event, TranscriptCompacted
-from gencode.core.messages import Message, ToolMessage, Usage, UserMessage, is_summed_up
-from gencode.core.reply_parts import Part
+from gencode.core.messages import Message, Part, ToolMessage, Usage, UserMessage, is_summed_up
 from gencode.core.status import Status
 from gencode.core.task import transcript_of, whole_transcript
 from gencode.providers.request_queue import RequestQueue
@@ -74,8 +73,8 @@ async def test_an_agent_near_its_limit_sums_up_and_goes_on_to_its_end(long_file:
     assert len(told) == 13 and len(facts(events)) >= 2
     assert all(sum(map(weight, request.messages)) < 20_000 for request in told)
     assert all(request.messages[0] == UserMessage("the task") for request in told)
-    assert "Files that you read\nlong.txt" in note_in(told[-1].messages)
-    assert "the harness, call by call" in note_in(told[-1].messages)
+    assert "Files you read\nlong.txt" in note_in(told[-1].messages)
+    assert "GenCode, call by call" in note_in(told[-1].messages)
     assert len([each for each in whole_transcript(events) if isinstance(each, ToolMessage)]) == 12
 
 
@@ -88,7 +87,7 @@ async def test_the_model_itself_writes_the_summary_and_what_that_costs_is_counte
         (fact,) = facts(await gen.store.events(outcome.agent_id))
     (asked,) = [request for request in heard.requests if request.sums_up]
     assert (asked.tools, len(asked.messages), asked.agent) == ((), 1, "general-purpose")
-    assert "## Summary\nIt is all lines." in fact.summary.text and "you yourself" in fact.summary.text
+    assert "## Summary\nIt is all lines." in fact.summary.text and "Summary by you" in fact.summary.text
     assert (fact.usage, outcome.usage.input_tokens, outcome.turns) == (Usage(5_000, 50), 5_000, 4)
 
 
@@ -167,7 +166,7 @@ async def test_what_was_changed_and_which_commands_run_is_told(long_file: Path) 
     ) as gen:
         outcome = await gen.ask("go").outcome()
         note = facts(await gen.store.events(outcome.agent_id))[0].summary.text
-    assert "## Files that you changed\nnew.txt" in note
+    assert "## Files you changed\nnew.txt" in note
     assert "is running: `sleep 60`" in note
 
 
@@ -206,7 +205,7 @@ async def test_an_agent_in_the_background_is_not_forgotten_and_its_result_comes_
         (child,) = await gen.tasks(parent=outcome.agent_id)
         events = await gen.store.events(outcome.agent_id)
     first = facts(events)[0].summary.text
-    assert f"- {child.agent_id} Explore (a look) is at work. Its result comes by itself" in first
+    assert f"- {child.agent_id} Explore (a look) is running." in first
     assert deliveries(whole_transcript(events)) == [child.agent_id]
     assert outcome.result == "got it"
 

@@ -9,9 +9,8 @@ import pytest
 from gencode import GenCode
 from gencode.agent.loop import ASK_AGAIN, NOT_DONE
 from gencode.agent.ports import Request
-from gencode.core.messages import CommandRun, FileChange, UserMessage
+from gencode.core.messages import CommandRun, EndPart, FileChange, Part, TextPart, UserMessage
 from gencode.core.outcome import Outcome
-from gencode.core.reply_parts import EndPart, Part, TextPart
 from gencode.core.status import Status
 from gencode.core.task import Evidence, transcript_of
 from gencode.stores.memory import MemoryStore

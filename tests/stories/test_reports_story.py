@@ -10,11 +10,9 @@ from tests.tasks.words import numbered
 from tests.waiting import until
 
 from gencode.core.messages import Message, ToolMessage, UserMessage
-from gencode.core.quoting import unquoted
-from gencode.core.reasons import stop_cause
-from gencode.core.status import Status
+from gencode.core.status import Status, stop_cause
 from gencode.core.task import transcript_of
-from gencode.core.visible import visible
+from gencode.core.text import unquoted, visible
 from gencode.testing import call, says, scripted
 
 CHILD = "00000002"

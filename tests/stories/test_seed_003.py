@@ -10,7 +10,7 @@ from tests.interfaces.cli.running import gen, script
 from tests.stories.seeds import on_disk, results, started, transcript
 
 from gencode.core.status import Status
-from gencode.core.wire import wire
+from gencode.core.subsession_events import wire
 from gencode.places import database
 from gencode.testing import call, says, scripted
 

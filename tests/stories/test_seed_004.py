@@ -9,15 +9,15 @@ from msgspec.structs import replace
 from tests.stories.seeds import answers, on_disk, posts, results, started, transcript
 
 from gencode.app import GenCode
-from gencode.core.address import Address
+from gencode.channels.address import Address
 from gencode.core.events import ProgressMade
 from gencode.core.ids import stamp
 from gencode.core.messages import UserMessage
 from gencode.core.status import Status
 from gencode.journal.store import TaskQuery
-from gencode.schedule.appointments import ScheduledJob
+from gencode.schedule.scheduled_jobs import ScheduledJob
+from gencode.tasks.delivery import TELL_THE_USER
 from gencode.tasks.scheduler import Scheduler
-from gencode.tasks.spawned_agents import TELL_THE_USER
 from gencode.testing import call, says, scripted
 
 FREE = {"permission_mode": "dontAsk", "tools": ["spawn", "message", "cron"]}

@@ -15,9 +15,9 @@ from tests.waiting import until
 
 from gencode import GenCode
 from gencode.core.messages import UserMessage
-from gencode.core.quoting import unquoted
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
+from gencode.core.text import unquoted
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.notices import Notice
 from gencode.journal.store import TaskQuery

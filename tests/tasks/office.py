@@ -13,7 +13,7 @@ from gencode.channels.outbox import Outbox
 from gencode.core.ids import stamp
 from gencode.core.rules import Mode, Policy
 from gencode.journal.store import Store, TaskQuery
-from gencode.schedule.appointments import ScheduledJob
+from gencode.schedule.scheduled_jobs import ScheduledJob
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.scheduler import Scheduler
 from gencode.testing import says, scripted

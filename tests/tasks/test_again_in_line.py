@@ -13,8 +13,7 @@ from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
-from gencode.core.messages import UserMessage
-from gencode.core.reply_parts import EndPart, Part, TextPart
+from gencode.core.messages import EndPart, Part, TextPart, UserMessage
 from gencode.core.status import Status
 from gencode.providers.scripted import ScriptedProvider
 from gencode.testing import call, says, scripted

@@ -10,9 +10,8 @@ import pytest
 from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.errors import ProviderError
-from gencode.core.messages import ToolCall
+from gencode.core.messages import CallPart, EndPart, Part, TextPart, ToolCall
 from gencode.core.outcome import Outcome
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.core.status import Status
 from gencode.journal.store import TaskQuery
 from gencode.stores.memory import MemoryStore

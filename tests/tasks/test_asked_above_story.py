@@ -14,9 +14,8 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.messages import AssistantMessage
 from gencode.core.questions import Answer, Question
-from gencode.core.reasons import stop_cause
 from gencode.core.spec import TaskRequest
-from gencode.core.status import Status
+from gencode.core.status import Status, stop_cause
 from gencode.core.task import Task
 from gencode.journal.store import TaskQuery
 from gencode.places import database

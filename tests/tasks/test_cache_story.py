@@ -12,10 +12,18 @@ import pytest
 from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.errors import StoreUnavailable
-from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from gencode.core.messages import (
+    AssistantMessage,
+    CallPart,
+    EndPart,
+    Part,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Answer, Question, Reach
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.core.status import Status
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
@@ -366,7 +374,7 @@ async def test_no_result_is_lost_because_nobody_can_say_what_it_rests_on(
     async def away(*_: object) -> None:
         raise StoreUnavailable("the database cannot be reached")
 
-    monkeypatch.setattr(cache, "facts_of", away)
+    monkeypatch.setattr(cache, "readable_events", away)
     async with scripted(folder, settings=ON, Explore=READS) as gen:
         outcome = await gen.task("Explore", "what?")
         assert (outcome.status, outcome.result) == (Status.COMPLETED, "it says one")

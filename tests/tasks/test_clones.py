@@ -15,7 +15,7 @@ from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.rules import Action, Mode, Rule, RuleOrigin, RuleSource
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.journal.handover import Handover
+from gencode.journal.dispatch import Handover
 from gencode.providers.scripted import ScriptedProvider
 from gencode.testing import call, says
 from gencode.workspaces.transfer.checkout import NotAClone, clone_at

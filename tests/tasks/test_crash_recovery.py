@@ -26,8 +26,7 @@ from gencode.core.events import (
     TaskStarted,
 )
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import transcript_of
 from gencode.journal.owner import fate, new_owner
 from gencode.journal.store import Lease

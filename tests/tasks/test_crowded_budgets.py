@@ -8,7 +8,7 @@ from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.task_queries import spent_by
+from gencode.tasks.queries import spent_by
 from gencode.testing import call, says, scripted
 from tests.tasks.test_last_parts import forks
 from tests.tasks.test_shared_budgets import WAIT, Gate, so

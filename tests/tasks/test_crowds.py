@@ -15,8 +15,7 @@ import pytest
 
 from gencode.agent.ports import Request
 from gencode.app import GenCode
-from gencode.core.messages import ToolCall, ToolMessage, UserMessage
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
+from gencode.core.messages import CallPart, EndPart, Part, TextPart, ToolCall, ToolMessage, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.stores.memory import MemoryStore

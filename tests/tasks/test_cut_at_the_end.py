@@ -6,9 +6,8 @@ from pathlib import Path
 
 from gencode.app import GenCode
 from gencode.core.events import DurableFact, Event, TaskEnded
-from gencode.core.reasons import stop_cause
-from gencode.core.status import Status
-from gencode.interfaces.cli.unsummarised_results import come_late
+from gencode.core.status import Status, stop_cause
+from gencode.interfaces.render.transcript import come_late
 from gencode.journal.store import Lease, TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.running_task import LocalTask

@@ -9,12 +9,20 @@ from typing import Any
 
 import pytest
 
-from gencode.agent import abandon
+from gencode.agent import plugin_calls
 from gencode.agent.ports import Request
 from gencode.app import GenCode
-from gencode.core.messages import AssistantMessage, Message, ToolCall, UserMessage
+from gencode.core.messages import (
+    AssistantMessage,
+    CallPart,
+    EndPart,
+    Message,
+    Part,
+    TextPart,
+    ToolCall,
+    UserMessage,
+)
 from gencode.core.outcome import Outcome
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
 from tests.tasks.words import results, said
@@ -36,7 +44,7 @@ async def wake() -> asyncio.Event:
 
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(abandon, "HEED_SECONDS", 0.1)
+    monkeypatch.setattr(plugin_calls, "HEED_SECONDS", 0.1)
 
 
 class Deaf:

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from gencode.agent import abandon
+from gencode.agent import plugin_calls
 from gencode.agent.toolbox import Tool, ToolContext, tool
 from gencode.app import GenCode
 from gencode.core.questions import Answer, Question
-from gencode.core.reasons import stop_cause
-from gencode.core.status import Status
+from gencode.core.status import Status, stop_cause
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.running_task import LocalTask
@@ -35,7 +34,7 @@ async def wake() -> asyncio.Event:
 
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(abandon, "HEED_SECONDS", 0.1)
+    monkeypatch.setattr(plugin_calls, "HEED_SECONDS", 0.1)
 
 
 def stubborn(wake: asyncio.Event, timeout: float | None = None) -> Tool:

@@ -12,7 +12,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.spec import Isolation, TaskRequest
 from gencode.core.status import Status
-from gencode.journal.handover import Handover
+from gencode.journal.dispatch import Handover
 from gencode.journal.store import TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.fork import Fork

@@ -13,10 +13,8 @@ from msgspec.structs import replace
 from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.events import Event, MessageAdded, TaskBackgrounded, TaskCreated, TaskEnded, TaskStarted
-from gencode.core.messages import AssistantMessage, UserMessage
-from gencode.core.reasons import EndReason, stop_cause
-from gencode.core.reply_parts import Part
-from gencode.core.status import Status
+from gencode.core.messages import AssistantMessage, Part, UserMessage
+from gencode.core.status import EndReason, Status, stop_cause
 from gencode.core.task import MOST_PAST, MOST_PAST_TEXT, Task, fold
 from gencode.journal.store import TaskQuery
 from gencode.providers.scripted import ScriptedProvider

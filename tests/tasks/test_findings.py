@@ -9,8 +9,8 @@ import pytest
 from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
+from gencode.core.messages import EndPart, Part, TextPart
 from gencode.core.questions import Answer, Question
-from gencode.core.reply_parts import EndPart, Part, TextPart
 from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
@@ -114,8 +114,7 @@ async def test_a_budget_may_be_a_dictionary_and_a_typing_mistake_in_it_is_told(t
 async def test_a_model_that_tells_no_usage_is_bounded_by_what_was_sent(tmp_path: Path) -> None:
     class Silent:
         async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
-            from gencode.core.messages import ToolCall
-            from gencode.core.reply_parts import CallPart
+            from gencode.core.messages import CallPart, ToolCall
 
             yield TextPart("more ")
             yield CallPart(ToolCall("", "LS", {"path": "."}))

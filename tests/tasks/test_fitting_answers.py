@@ -11,11 +11,10 @@ import pytest
 from gencode.agent.final_answer import BEFORE_THAT, SAID_NO_MORE
 from gencode.agent.ports import Request
 from gencode.app import GenCode
-from gencode.core.answers import RunAnswers
-from gencode.core.messages import AssistantMessage, ToolCall, UserMessage
+from gencode.core.messages import AssistantMessage, Part, ToolCall, UserMessage
 from gencode.core.outcome import Outcome
-from gencode.core.reply_parts import Part
 from gencode.core.status import Status
+from gencode.core.task import RunAnswers
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.result_warnings import NO_TOOL
 from gencode.testing import call, says, scripted

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gencode.agent.output_schema_notice import BEGINNING
+from gencode.agent.final_answer import BEGINNING
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.spec import TaskRequest

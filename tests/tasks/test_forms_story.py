@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gencode.agent import output_schema as shaped
-from gencode.agent.output_schema_notice import BEGINNING, NO_MORE
+from gencode.agent.final_answer import BEGINNING, NO_MORE
 from gencode.agents import lint as linting
 from gencode.agents.lint import lint
 from gencode.core.errors import UserMistake

@@ -15,7 +15,7 @@ from gencode.core.events import DurableFact, Event, TaskCreated, TaskStarted
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.journal.handover import Handover
+from gencode.journal.dispatch import Handover
 from gencode.journal.store import Lease, TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.crash_recovery import close_task

@@ -11,14 +11,13 @@ import pytest
 from gencode import GenCode, UserMistake
 from gencode.core.events import Event, PassingFact, TaskCreated, TaskStalled
 from gencode.core.messages import ToolMessage, UserMessage
-from gencode.core.reasons import StopCause
-from gencode.core.status import Status
+from gencode.core.status import Status, StopCause
 from gencode.core.task import transcript_of
 from gencode.journal.event_bus import EventListener
 from gencode.journal.owner import new_owner
 from gencode.journal.store import Ownership
 from gencode.stores.memory import MemoryStore
-from gencode.tasks import other_process, process_engine
+from gencode.tasks import process_engine, remote_task
 from gencode.tasks.liveness import LivenessTimeouts, ProcessLiveness, not_ended_in_time, silent_process
 from gencode.testing import call, says
 from tests.sandbox.processes.living import alive, new_word
@@ -94,7 +93,7 @@ async def test_a_process_that_hangs_before_it_begins_is_not_waited_for_longer(
     (tmp_path / "sleeper.py").write_text("import time; time.sleep(600)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(process_engine, "WORKER", "sleeper")
-    monkeypatch.setattr(other_process, "BEGIN_SECONDS", 0.5)
+    monkeypatch.setattr(remote_task, "BEGIN_SECONDS", 0.5)
     model = played(tmp_path, Explore=[LOOK])
     settings = {"stall_seconds": 0.2, "silence_seconds": 0.5}
     async with asyncio.timeout(20), GenCode.open(tmp_path, model=model, settings=settings) as gen:
@@ -120,7 +119,7 @@ class Looks:
         self._now = 0.0
         self.told: list[PassingFact] = []
         told, clock = self.told.append, lambda: self._now
-        self._process = ProcessLiveness(store, task, TIMING, seconds, told, clock)
+        self._process = ProcessLiveness(store, task, TIMING, seconds=seconds, tell=told, clock=clock)
 
     async def after(self, *pauses: float) -> StopCause | None:
         """What the last of several looks came to, each after a pause."""

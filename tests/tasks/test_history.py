@@ -9,8 +9,7 @@ from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.events import Event, TaskCreated
 from gencode.core.task import Task
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.compare_runs import Comparison, Difference
-from gencode.tasks.history import Replay
+from gencode.tasks.history import Comparison, Difference, Replay
 from gencode.testing import call, says, scripted
 
 SENDS = says("", call("Task", subagent_type="Explore", prompt="look"))

@@ -15,12 +15,11 @@ import pytest
 from gencode import GenCode, UserMistake
 from gencode.core.events import TaskBackgrounded, TaskEnded
 from gencode.core.messages import AssistantMessage, ToolMessage, UserMessage
-from gencode.core.reasons import EndReason, stop_cause
 from gencode.core.rules import Mode
 from gencode.core.spec import TaskRequest
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status, stop_cause
 from gencode.core.task import transcript_of
-from gencode.journal import store_changes
+from gencode.journal import change_notifier
 from gencode.journal.store import TaskSignal
 from gencode.testing import call, reported, says, scripted
 from tests.waiting import Gate, until
@@ -251,7 +250,7 @@ async def test_a_task_does_not_go_on_in_isolation(tmp_path: Path) -> None:
 async def test_one_that_has_ended_goes_on_although_its_sender_has_not_looked_since(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_changes, "SPACING_SECONDS", 2.0)
+    monkeypatch.setattr(change_notifier, "SPACING_SECONDS", 2.0)
     model = played(tmp_path, Explore=[says("found it"), says("and more")])
     async with GenCode.open(tmp_path, model=model) as gen:
         request = TaskRequest("Explore", "look", background=True, isolation="process")

@@ -12,10 +12,8 @@ import pytest
 from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.events import TaskStarted
-from gencode.core.messages import Message, ToolMessage, ToolResult
-from gencode.core.reasons import stop_cause
-from gencode.core.reply_parts import Part
-from gencode.core.status import Status
+from gencode.core.messages import Message, Part, ToolMessage, ToolResult
+from gencode.core.status import Status, stop_cause
 from gencode.providers.scripted import ScriptedProvider
 from gencode.tasks.relatives import TaskTree
 from gencode.testing import call, says, scripted

@@ -17,7 +17,7 @@ from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.journal.store import TaskQuery
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.task_queries import spent_by
+from gencode.tasks.queries import spent_by
 from gencode.testing import call, says, scripted
 from tests.tasks.test_shared_budgets import woken
 

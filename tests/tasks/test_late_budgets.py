@@ -15,7 +15,7 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.journal.store import TaskQuery
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.task_queries import spent_by
+from gencode.tasks.queries import spent_by
 from gencode.testing import call, says
 from tests.interfaces.cli.running import gen as command
 from tests.interfaces.cli.running import script

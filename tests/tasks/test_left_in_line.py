@@ -10,7 +10,7 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
-from gencode.interfaces.http.resume_after_restart import GO_ON, SHUT_DOWN
+from gencode.interfaces.http.restart import GO_ON, SHUT_DOWN
 from gencode.testing import says
 from tests.interfaces.cli.running import script
 from tests.interfaces.http.serving import Client, gen_serve, served

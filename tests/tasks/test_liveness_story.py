@@ -11,8 +11,7 @@ from gencode.agent.ports import Request
 from gencode.agent.toolbox import ToolContext, tool
 from gencode.app import GenCode
 from gencode.core.events import TaskStalled
-from gencode.core.messages import ToolCall, ToolMessage
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
+from gencode.core.messages import CallPart, EndPart, Part, TextPart, ToolCall, ToolMessage
 from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted

@@ -12,8 +12,18 @@ from gencode.app import GenCode, Outcome
 from gencode.core.budget import Budget
 from gencode.core.errors import ProviderError
 from gencode.core.events import CostEstimated, MessageAdded, TaskCreated, TaskStarted
-from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Usage, UserMessage
-from gencode.core.reply_parts import AgainPart, EndPart, Part, TextPart
+from gencode.core.messages import (
+    AgainPart,
+    AssistantMessage,
+    EndPart,
+    Part,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
 from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.crash_recovery import close_task

@@ -2,9 +2,8 @@
 
 from gencode.core.events import AnyFact, CallDecided, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage
-from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, Decision
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.tasks.remote_task import OpenQuestions
 
 ASKS, RUNS = ToolCall("a", "AskUserQuestion", {}), ToolCall("b", "Bash", {"command": "make"})

@@ -9,7 +9,7 @@ import pytest
 from gencode import GenCode, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.rules import Policy
-from gencode.journal.handover import Handover
+from gencode.journal.dispatch import Handover
 from gencode.tasks.process_engine import ProcessEngine
 
 WORKER = (sys.executable, "-P", "-m", "gencode.interfaces.task_process")

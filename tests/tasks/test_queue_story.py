@@ -12,8 +12,7 @@ from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.events import ProgressMade, QueueMoved
-from gencode.core.messages import ToolCall, ToolMessage, UserMessage
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
+from gencode.core.messages import CallPart, EndPart, Part, TextPart, ToolCall, ToolMessage, UserMessage
 from gencode.core.status import Status
 from gencode.testing import call, says, scripted
 from tests.tasks.words import results, said

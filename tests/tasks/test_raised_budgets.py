@@ -90,8 +90,6 @@ async def test_a_task_that_another_process_runs_is_bounded_from_here_at_once(tmp
         scripted(tmp_path, store=store) as other,
     ):
         task = await runs.task("Explore", WAIT, background=True)
-        with pytest.raises(UserMistake, match=f"Task {task.id} is at work in another process"):
-            await other.set_budget(task.id, Budget(seconds=4))
         await other.set_budget(task.id, Budget(turns=4))
         gate.open.set()
         ended = await task.result()
@@ -99,6 +97,42 @@ async def test_a_task_that_another_process_runs_is_bounded_from_here_at_once(tmp
         assert ended.error == "The budget of 4 turns of agent Explore is spent."
         await other.set_budget(task.id, Budget(turns=6))
         assert (await runs.resume(task.id, "go on")).turns == 6
+
+
+async def test_the_seconds_of_a_task_that_another_process_runs_are_set_from_here(tmp_path: Path) -> None:
+    store, gate = MemoryStore(), Gate(Explore=[LOOK] * 30)
+    async with (
+        GenCode.open(tmp_path, model=gate, store=store) as runs,
+        scripted(tmp_path, store=store) as other,
+    ):
+        task = await runs.task("Explore", WAIT, background=True, budget=Budget(seconds=60))
+        await other.set_budget(task.id, Budget(seconds=0.1))
+        ended = await task.result()
+        found = await other.find(task.id)
+    assert (ended.status, found.terms.budget) == (Status.TIMED_OUT, Budget(seconds=0.1))
+
+
+async def test_more_seconds_from_another_process_reach_a_task_before_its_time_is_up(tmp_path: Path) -> None:
+    store, gate = MemoryStore(), Gate(Explore=[says("found")])
+    async with (
+        GenCode.open(tmp_path, model=gate, store=store) as runs,
+        scripted(tmp_path, store=store) as other,
+    ):
+        task = await runs.task("Explore", WAIT, background=True, budget=Budget(seconds=1.0))
+        await other.set_budget(task.id, Budget())
+        await asyncio.sleep(1.2)
+        gate.open.set()
+        assert (await task.result()).status is Status.COMPLETED
+
+
+def test_the_seconds_of_a_task_in_the_background_are_set_from_another_terminal(
+    tmp_path: Path, home: Path
+) -> None:
+    words = ("--background", "--model", script(tmp_path, Explore=[says("found", delay_ms=60_000)]), "--json")
+    task = gen("task", "run", "Explore", "look", *words, cwd=tmp_path).json["agentId"]
+    assert gen("task", "budget", task, "seconds", "0.5", cwd=tmp_path).code == 0
+    assert gen("task", "output", task, "--json", cwd=tmp_path).json["status"] == "timed_out"
+    assert gen("task", "budget", task, "--json", cwd=tmp_path).json["budget"] == {"seconds": 0.5}
 
 
 async def test_what_agents_at_work_have_of_the_budget_above_is_not_left(tmp_path: Path) -> None:

@@ -14,9 +14,8 @@ import pytest
 from gencode import GenCode
 from gencode.core.events import Event, TaskEnded
 from gencode.core.messages import AssistantMessage, ToolMessage, UserMessage
-from gencode.core.reasons import stop_cause
 from gencode.core.spec import TaskRequest
-from gencode.core.status import Status
+from gencode.core.status import Status, stop_cause
 from gencode.core.task import transcript_of
 from gencode.journal.store import TaskSignal
 from gencode.stores.memory import MemoryStore

@@ -14,8 +14,8 @@ from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.status import Status
 from gencode.journal.store import Store, TaskQuery
 from gencode.stores.memory import MemoryStore
+from gencode.tasks.queries import spent_by
 from gencode.tasks.seat_builder import SeatBuilder
-from gencode.tasks.task_queries import spent_by
 from gencode.testing import call, says
 from tests.interfaces.cli.running import script
 from tests.tasks.test_apart_budgets import CALL, COSTS, LOOK

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.core.address import Address
+from gencode.channels.address import Address
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.ids import stamp
@@ -19,7 +19,7 @@ from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.journal.store import TaskQuery
 from gencode.places import database
-from gencode.schedule.appointments import JobRequest
+from gencode.schedule.scheduled_jobs import JobRequest
 from gencode.stores.memory import MemoryStore
 from gencode.stores.sqlite import SqliteStore
 from gencode.testing import says, scripted

@@ -17,16 +17,15 @@ from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
-from gencode.core.messages import UserMessage
+from gencode.core.messages import Part, UserMessage
 from gencode.core.outcome import Outcome
-from gencode.core.reply_parts import Part
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.store import Store, TaskQuery
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
 from gencode.stores.sqlite import SqliteStore
-from gencode.tasks.task_queries import spent_by
+from gencode.tasks.queries import spent_by
 from gencode.testing import Turns, call, says, scripted
 from tests.interfaces.cli.running import SECONDS, gen, script, start
 from tests.stories.test_detached_story import worker_of

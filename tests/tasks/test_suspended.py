@@ -13,7 +13,7 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
-from gencode.core.reasons import stop_cause
+from gencode.core.status import stop_cause
 from gencode.journal.owner import new_owner
 from gencode.tasks.liveness import BUSY, lease_task
 from gencode.testing import says

@@ -13,9 +13,18 @@ from gencode.agent.ports import Request
 from gencode.agent.toolbox import ToolContext, tool
 from gencode.app import GenCode
 from gencode.core.budget import Budget
-from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Trace
+from gencode.core.messages import (
+    AssistantMessage,
+    CallPart,
+    EndPart,
+    Part,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Trace,
+)
 from gencode.core.outcome import Outcome
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.core.status import Status
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore

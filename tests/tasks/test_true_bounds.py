@@ -10,15 +10,13 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.agent.call_cost import LONGEST_REPLY, at_most
+from gencode.agent.call_budget import LONGEST_REPLY, at_most
 from gencode.agent.ports import Request
 from gencode.app import GenCode
-from gencode.core.budget import Budget
-from gencode.core.messages import AssistantMessage, ToolCall, Usage
-from gencode.core.prices import Price
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
+from gencode.core.budget import Budget, Price
+from gencode.core.messages import AssistantMessage, CallPart, EndPart, Part, TextPart, ToolCall, Usage
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.task_queries import spent_by
+from gencode.tasks.queries import spent_by
 from tests.tasks.test_shared_budgets import woken
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "6"))

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 from gencode.core.events import DurableFact, TaskBackgrounded, TaskCreated, TaskEnded, TaskQueued, TaskStarted
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.journal.owner import QUEUE
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.queue_position import queue_positions
+from gencode.tasks.queries import queue_positions
 
 CAPS = {"big/capped": 1}
 FREE, CAPPED = "small/free", "big/capped"

@@ -10,10 +10,9 @@ import pytest
 from gencode.agent.ports import Request
 from gencode.agent.toolbox import Tool, ToolContext, tool
 from gencode.app import GenCode
-from gencode.core.messages import ToolCall
+from gencode.core.messages import CallPart, EndPart, Part, TextPart, ToolCall
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Answer, Question
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
 from gencode.core.status import Status
 from gencode.providers.scripted import ScriptedProvider
 from gencode.sandbox import shells

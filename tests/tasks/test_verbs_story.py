@@ -13,13 +13,12 @@ from gencode.agent.toolbox import ToolContext, tool
 from gencode.app import GenCode
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.events import TaskStarted
+from gencode.core.messages import EndPart, Part, TextPart
 from gencode.core.outcome import Outcome
-from gencode.core.reply_parts import EndPart, Part, TextPart
 from gencode.core.status import Status
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.actions import StruckTask, TaskAction
-from gencode.tasks.handle import Handle
+from gencode.tasks.handle import Handle, StruckTask, TaskAction
 from gencode.testing import call, says, scripted
 from tests.interfaces.cli.running import script
 from tests.tasks.test_queue_story import write_agent
@@ -41,8 +40,7 @@ class Held:
         """What it fails with when it is asked to report."""
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
-        from gencode.core.messages import ToolCall
-        from gencode.core.reply_parts import CallPart
+        from gencode.core.messages import CallPart, ToolCall
 
         self.turns += 1
         if self.turns == 1 and self.point == "inside the stream":

@@ -2,7 +2,7 @@
 
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import PassingFact, ProgressMade
-from gencode.core.reasons import WaitFor
+from gencode.core.status import WaitFor
 from gencode.journal.dispatch import MissingWorker, NoWorkerReason
 from gencode.tasks.deadline import UnclaimedTimer
 from gencode.tasks.watch import OUTLOOK_SECONDS, QUIET_SECONDS, WorkerWait

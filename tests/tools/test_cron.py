@@ -11,7 +11,7 @@ from gencode.core.errors import ToolError
 from gencode.core.messages import Message, ToolMessage
 from gencode.core.rules import Mode
 from gencode.core.task import transcript_of
-from gencode.schedule.appointments import MOST, ScheduledJob
+from gencode.schedule.scheduled_jobs import MOST, ScheduledJob
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from gencode.tools.cron import cron

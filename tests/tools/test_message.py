@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gencode.core.address import Address
+from gencode.channels.address import Address
 from gencode.core.errors import ToolError
 from gencode.core.events import CallDecided, ProgressMade, TaskStarted
 from gencode.core.messages import Message, ToolMessage

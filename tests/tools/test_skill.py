@@ -14,8 +14,7 @@ from gencode.core.events import TaskCreated
 from gencode.core.ids import stamp
 from gencode.core.messages import ToolCall, Trace
 from gencode.core.outcome import Outcome, outcome_of
-from gencode.core.skill import Skill
-from gencode.core.spec import TaskRequest, same_name
+from gencode.core.spec import Skill, TaskRequest, same_name
 from gencode.core.status import Status
 from gencode.core.task import Task, TaskReport
 from gencode.core.text import CLIP

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from gencode.core.events import TaskStarted
 from gencode.core.messages import Message, ToolMessage, UserMessage
-from gencode.core.quoting import unquoted
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
+from gencode.core.text import unquoted
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.spawned_agents import TELL_THE_USER
+from gencode.tasks.delivery import TELL_THE_USER
 from gencode.testing import call, says, scripted
 
 HOST = """---

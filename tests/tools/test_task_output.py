@@ -11,10 +11,9 @@ import pytest
 
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, Message, ToolMessage
-from gencode.core.quoting import unquoted
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import transcript_of
+from gencode.core.text import unquoted
 from gencode.journal.store import Lease
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted

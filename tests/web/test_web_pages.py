@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.web.client import WebLimits, WebRequest, fetch
+from gencode.web.http_fetch import WebLimits, WebRequest, fetch
 from tests.workspaces.village import (
     MIB,
     Act,

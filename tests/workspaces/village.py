@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gencode.core.errors import ToolError
-from gencode.web.client import WebLimits, WebRequest, WebResolver, WebResponse, fetch
+from gencode.web.http_fetch import WebLimits, WebRequest, WebResolver, WebResponse, fetch
 
 MIB = 1024 * 1024
 SMALL = WebLimits(most_bytes=MIB)

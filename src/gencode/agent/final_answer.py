@@ -1,13 +1,14 @@
-"""Runtime room: which reply of a run is its answer, where the last one is silent or fits no schema."""
+"""The final answer of a run: the form it must have, and which reply counts if the last is empty or unfit."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from gencode.agent.seat import LoopResult
-from gencode.core.answers import RunAnswers
+from gencode.agent.run_setup import LoopResult
 from gencode.core.errors import ToolError
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.messages import Message, NoticeKind, SystemNotice, UserMessage
+from gencode.core.status import EndReason, Status
+from gencode.core.task import RunAnswers
 
 SAID_NO_MORE = "it said nothing more after a message came; its result is what it had answered before"
 BEFORE_THAT = "its output is what it answered before a message came; nothing after that fits the schema"
@@ -34,7 +35,7 @@ def if_silent(ending: LoopResult, answers: RunAnswers, *, called: bool) -> LoopR
     """An end; who says nothing more after a message has still answered before, unless that announces work."""
     if ending.status is not Status.EMPTY or not answers.before:
         return ending
-    from gencode.agent.unfinished_reply import announces  # its patterns are loaded when first needed
+    from gencode.agent.unfinished_reply import announces  # its patterns are compiled when first needed
 
     if called and announces(answers.before):
         return ending
@@ -49,3 +50,31 @@ async def fitting_before(answers: RunAnswers, schema: dict[str, Any]) -> tuple[R
         if problem is None:
             return RunAnswers(since), output
     return None
+
+
+BEGINNING = "Your last reply must be one JSON value that fits this JSON Schema, and nothing else around it:\n"
+NO_MORE = "From here on your replies need not be JSON any more."
+
+Form = dict[str, Any] | None
+"""The JSON Schema of a result; None for words."""
+
+
+def told_form(schema: Form, earlier: Sequence[Message] = ()) -> list[UserMessage]:
+    """What an agent is told about the form of its results, where that is not what it was told last."""
+    last = next((told for each in reversed(earlier) if (told := form_in(each))), None)
+    if schema == (last.schema if last else None):
+        return []
+    text = NO_MORE if schema is None else BEGINNING + _in_lines(schema)
+    return [UserMessage(text, sender="system", notice=SystemNotice(NoticeKind.FORM, schema=schema))]
+
+
+def form_in(message: Message) -> SystemNotice | None:
+    """What a message told an agent about the form of its results; None if it is about something else."""
+    notice = message.notice if isinstance(message, UserMessage) else None
+    return notice if notice is not None and notice.kind is NoticeKind.FORM else None
+
+
+def _in_lines(schema: dict[str, Any]) -> str:
+    from msgspec import json
+
+    return json.format(json.encode(schema), indent=1).decode()

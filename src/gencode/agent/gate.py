@@ -8,12 +8,11 @@ from typing import Literal, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gencode.agent.abandon import leave
+from gencode.agent.plugin_calls import leave
 from gencode.agent.toolbox import Tool, Toolbox
 from gencode.core.errors import Denied
 from gencode.core.messages import ToolCall
 from gencode.core.questions import Answer, Asker, NobodyAvailable, Question
-from gencode.core.quoting import disarmed_line
 from gencode.core.rules import (
     Action,
     DecidedBy,
@@ -28,6 +27,7 @@ from gencode.core.rules import (
     strictest,
 )
 from gencode.core.spec import Workspace
+from gencode.core.text import disarmed_line
 from gencode.permissions.calls import (
     SPAWN_TOOLS,
     AgentKind,
@@ -175,6 +175,10 @@ class Approvals(Struct, kw_only=True, eq=False):
     def unattended(self) -> bool:
         """Whether the agent works in the background and its questions reach nobody."""
         return self.background and not self.disturbs
+
+    def move_to_background(self) -> None:
+        """From now on the agent works in the background."""
+        self.background = True
 
 
 class Gate(Struct, kw_only=True, eq=False):

@@ -16,11 +16,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gencode.core.errors import ToolError
-from gencode.core.quoting import quoted
 from gencode.core.rules import Action, Policy
 from gencode.core.spec import Workspace
-from gencode.core.text import inert, one_line
-from gencode.files.openers import open_for_reading
+from gencode.core.text import inert, one_line, quoted
+from gencode.files.safe_files import open_for_reading
 from gencode.permissions.paths import Resolved, decide_path, is_inside, resolve
 from gencode.permissions.secrets import folded, is_secret
 

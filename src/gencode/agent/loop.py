@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agent.call_cost import USUAL_TOKEN, USUAL_TOOL, cost, kept_to
+from gencode.agent.call_budget import USUAL_TOKEN, USUAL_TOOL, cost, kept_to
 from gencode.agent.final_answer import BEFORE_THAT, fitting_before, if_silent, shaped, unasked
 from gencode.agent.ports import Request, ToolSchema
 from gencode.agent.recorder import Recorder
-from gencode.agent.seat import LoopResult, RunSetup
+from gencode.agent.request_images import as_shown, counted
+from gencode.agent.run_setup import LoopResult, RunSetup
 from gencode.agent.stop import Stop
 from gencode.agent.tool_calls import answer
 from gencode.core.errors import Interrupted, ProviderError, UserMistake
@@ -31,22 +32,28 @@ from gencode.core.events import (
     ThinkingArrived,
 )
 from gencode.core.messages import (
+    AgainPart,
     AssistantMessage,
+    CallPart,
+    EndPart,
     Message,
     NoticeKind,
     SystemNotice,
+    TextPart,
     Thinking,
+    ThinkingPart,
     ToolCall,
     ToolMessage,
     Usage,
     UserMessage,
+    WaitPart,
+    pictures_in,
 )
-from gencode.core.reasons import EndReason, WaitFor
-from gencode.core.reply_parts import AgainPart, CallPart, EndPart, TextPart, ThinkingPart, WaitPart
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status, WaitFor
+from gencode.core.text import clip
 
 if TYPE_CHECKING:
-    from gencode.agent.payer import ReservedCall
+    from gencode.agent.call_budget import ReservedCall
 
 ASK_AGAIN = (
     "Your reply ends by announcing work, but it calls no tool, and nothing happens after such a reply. Do "
@@ -157,6 +164,7 @@ async def finished(
 
 def merely_announced(reply: AssistantMessage) -> bool:
     """Whether a reply ends with what its author is about to do; its patterns are loaded when first needed."""
+
     from gencode.agent.unfinished_reply import announces
 
     return announces(reply.text)
@@ -214,9 +222,8 @@ async def heard(
         if not refused.too_long or not await slim(seat, transcript, record, stop, str(refused)):
             if not refused.unfit or not seat.scale.pictures:
                 raise
-            from gencode.agent.refused_images import look_away  # most runs have no pictures
 
-            return await look_away(seat, transcript, tools, record, stop, refused)
+            return await without_refused_images(seat, transcript, tools, record, stop, refused)
     return await listen(seat, transcript, asked_of(seat, transcript, tools, record), record, stop)
 
 
@@ -289,20 +296,13 @@ def asked_of(
     seat: RunSetup, transcript: Sequence[Message], tools: Sequence[ToolSchema], record: Recorder
 ) -> Request:
     """Everything the model of a seat is told for one turn."""
-    messages = pictured(transcript, seat.model.name) if seat.scale.pictures else transcript
+    messages = as_shown(transcript, seat.model.name) if seat.scale.pictures else transcript
     return Request(
         *(seat.model.name, seat.system, messages, tools, seat.agent, record.lease.task),
         effort=seat.model.effort,
         temperature=seat.model.temperature,
         sent=seat.sent,
     )
-
-
-def pictured(transcript: Sequence[Message], model: str) -> Sequence[Message]:
-    """A transcript with the pictures that are shown; what chooses them is loaded when it is first needed."""
-    from gencode.agent.request_images import as_shown
-
-    return as_shown(transcript, model)
 
 
 async def admitted(seat: RunSetup, request: Request, record: Recorder) -> "ReservedCall | None":
@@ -380,3 +380,53 @@ def _blocks(parts: Sequence[ThinkingPart]) -> tuple[Thinking, ...]:
             blocks.append(Thinking(text, part.signature))
             text = ""
     return (*blocks, Thinking(text)) if text else tuple(blocks)
+
+
+IMAGES_REFUSED = (
+    "[GenCode: the model's provider refused the last {pictures} and accepted the request without. What was "
+    "refused cannot be seen and stays left out. Its words: {why}]"
+)
+LONGEST_REFUSAL = 400
+
+
+async def without_refused_images(
+    seat: RunSetup,
+    transcript: list[Message],
+    tools: Sequence[ToolSchema],
+    record: Recorder,
+    stop: Stop,
+    refused: ProviderError,
+) -> AssistantMessage:
+    """One reply to what was refused, without its new pictures, or else without any.
+
+    Only where the model answers then are they to blame, and left out for good; else the refusal is raised.
+    """
+    for count in _image_counts_to_drop(transcript, seat.model.name):
+        words = IMAGES_REFUSED.format(pictures=counted(count), why=clip(str(refused), LONGEST_REFUSAL))
+        note = UserMessage(words, sender="system", unseen=count)
+        try:
+            request = asked_of(seat, [*transcript, note], tools, record)
+            reply = await listen(seat, transcript, request, record, stop)
+        except ProviderError as again:
+            if again.unfit:
+                continue
+            raise
+        transcript.append(note)
+        await record.commit(MessageAdded(note))
+        return reply
+    raise refused
+
+
+def _image_counts_to_drop(transcript: Sequence[Message], model: str) -> Iterator[int]:
+    """How many pictures to try it without: those that no reply followed yet, which were never taken; all."""
+    if not pictures_in(as_shown(transcript, model)):
+        return
+    new: list[Message] = []
+    for each in reversed(transcript):
+        if isinstance(each, AssistantMessage) and not each.partial:
+            break
+        new.append(each)
+    fresh, every = len(pictures_in(new)), len(pictures_in(transcript))
+    if 0 < fresh < every:
+        yield fresh
+    yield every

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gencode.agent.ports import Provider, Request
 from gencode.core.errors import ProviderError, UnknownName, UserMistake
-from gencode.core.reply_parts import Part
+from gencode.core.messages import Part
 from gencode.core.spec import AgentSpec, Effort
 
 TIERS = ("fast", "balanced", "powerful")

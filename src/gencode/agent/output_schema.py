@@ -1,4 +1,4 @@
-"""runtime: results that fit a JSON Schema. A schema is checked when it is given, the text when an agent ends.
+"""Checks JSON Schemas when they are given, and the JSON that an agent answers with when it ends.
 
 Both come from models and repositories. The schema is small, shallow and refers to nothing outside itself; its
 patterns are matched in linear time. Whether it can be compiled, and whether a value fits, is found out by a

@@ -5,10 +5,9 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from gencode.core.messages import Message, ToolCall, UserMessage
+from gencode.core.messages import Message, Part, ToolCall, UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Hearing, Inquiry, InquiryResult
-from gencode.core.reply_parts import Part
 from gencode.core.spec import AgentSpec, Effort, TaskRequest
 from gencode.core.status import Status
 from gencode.journal.store import PostedMessage

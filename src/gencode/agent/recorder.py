@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gencode.agent.output_file import TaskOutputFile
+from gencode.agent.output_files import TaskOutputFile
 from gencode.core.events import DurableFact, Event, MessageAdded, PassingFact
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
 from gencode.core.outcome import output_file
@@ -92,11 +92,15 @@ class Recorder:
         if self._waiting:
             await self.commit()
 
-    async def commit(self, *facts: DurableFact, last: bool = False) -> None:
-        """Write these facts in one transaction, then let them be heard; `last` also gives the lease back."""
+    async def commit(self, *facts: DurableFact, last: bool = False, quiet: bool = False) -> None:
+        """Write these facts in one transaction, then let them be heard; `last` also gives the lease back.
+
+        Facts that are `quiet` are no sign of life.
+        """
         waiting, self._waiting = self._waiting, []
         facts = (*waiting, *facts)
-        self.heard = time.monotonic()
+        if not quiet:
+            self.heard = time.monotonic()
         events = await self._journal.append(self.lease, facts, last=last)
         for fact in facts:
             if isinstance(fact, MessageAdded):

@@ -1,4 +1,4 @@
-"""runtime: which pictures of a transcript go with a request, and what stands in the place of the others.
+"""Which images of a transcript go with a request, and what stands in the place of the others.
 
 A request carries only the latest, and none for a model that takes text only. The journal keeps them all.
 """

@@ -4,7 +4,7 @@ import asyncio
 from types import TracebackType
 
 from gencode.core.errors import Interrupted, Stopped
-from gencode.core.reasons import StopCause
+from gencode.core.status import StopCause
 
 
 class Stop:

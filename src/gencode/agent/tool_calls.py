@@ -11,11 +11,10 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agent.abandon import LEFT, apart, heeding
 from gencode.agent.gate import CHANGED, refusal
-from gencode.agent.plugin_errors import PluginErrors
+from gencode.agent.plugin_calls import LEFT, PluginErrors, apart, heeding
 from gencode.agent.recorder import Recorder
-from gencode.agent.seat import RunSetup
+from gencode.agent.run_setup import RunSetup
 from gencode.agent.stop import Stop
 from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
 from gencode.core.errors import Denied, Stopped, ToolError, UserMistake
@@ -153,15 +152,15 @@ async def _fitting(seat: RunSetup, record: Recorder, output: ToolOutput) -> str:
     folder = record.folder if len(text) > CLIP else None
     if folder is None or not any(name in seat.toolbox for name in READERS):
         return clip(text)
-    from gencode.agent.artifacts import keep, where
+    from gencode.agent.output_files import keep_result, result_place
 
     try:
-        file = await asyncio.to_thread(keep, folder, text)
+        file = await asyncio.to_thread(keep_result, folder, text)
     except OSError as error:
         log.info("a result of %s could not be kept: %s", record.lease.task, error.strerror)
         return clip(text)
     seat.gate.hand_out(file)
-    return clip(text, rest=where(file, len(text)))
+    return clip(text, rest=result_place(file, len(text)))
 
 
 def _ends_by_itself(tool: Tool) -> bool:

@@ -187,6 +187,10 @@ class Slot:
         self.handed = ""
         """When it was last its turn, where it had to wait for that."""
 
+    def assign(self, task: str) -> None:
+        """The task that has it: its id may be known only once the slot was asked for."""
+        self.task = task
+
     @property
     def waits(self) -> bool:
         """Whether it is waited for."""

@@ -12,8 +12,7 @@ from gencode.agents.registry import AgentEntry, Registry
 from gencode.agents.skills import PreloadedSkills, Skills, users_folders, users_home
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
-from gencode.core.skill import SkillEntry
-from gencode.core.spec import AgentSpec
+from gencode.core.spec import AgentSpec, SkillEntry
 from gencode.permissions.agent_folders import (
     AGENT_FOLDERS,
     CONFIGS,

@@ -18,8 +18,7 @@ from typing import Any, NoReturn, cast
 
 from gencode.agents.file_errors import mistake
 from gencode.agents.frontmatter import FrontMatter, read_front_matter
-from gencode.core.skill import Skill
-from gencode.core.spec import same_name
+from gencode.core.spec import Skill, same_name
 from gencode.core.text import inert, one_line
 from gencode.permissions.project_files import LARGEST_KEPT
 

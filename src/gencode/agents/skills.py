@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from gencode.agents.file_errors import mistake
 from gencode.agents.skill_file import FILE, read_skill
 from gencode.core.errors import UnknownName, UserMistake
-from gencode.core.skill import Skill, SkillEntry
-from gencode.core.spec import same_name
+from gencode.core.spec import Skill, SkillEntry, same_name
 from gencode.core.text import clip, inert, one_line
 from gencode.permissions.agent_folders import SKILL_FOLDERS
 from gencode.permissions.project_files import LARGEST_KEPT

@@ -34,6 +34,8 @@ class Account(Struct, frozen=True):
     held: Amounts = {}
     calls: int = 0
     open: bool = True
+    seconds: float | None = None
+    """The seconds that `limit` last set for the task, 0 for no limit; None: its journal has them."""
 
     def unspent(self, kind: str) -> int:
         """What is set aside above for what this limits: what is neither spent nor held of it."""
@@ -132,8 +134,13 @@ class Balance(Struct, frozen=True):
 
     @property
     def budget(self) -> Budget:
-        """Its limits; the seconds of a task are no part of the ledger."""
+        """Its limits, without seconds: these are a deadline of the task and bound no call."""
         return in_units(self.account.limits)
+
+    def seconds(self, journal: float | None) -> float | None:
+        """The seconds of its task, given those of its journal."""
+        known = self.account.seconds
+        return journal if known is None else known or None
 
 
 class Ledger(Protocol):
@@ -193,8 +200,9 @@ def again(known: Account | None, before: Task, after: Task, above: Sequence[str]
     account = account_of(after, above)
     if known is None:
         return account
-    limits = account.limits if after.terms.budget != before.terms.budget else known.limits
-    return replace(known, path=account.path, limits=limits, open=True)
+    if after.terms.budget != before.terms.budget:
+        return replace(known, path=account.path, limits=account.limits, seconds=None, open=True)
+    return replace(known, path=account.path, open=True)
 
 
 def goes_on(before: Task, after: Task) -> bool:

@@ -56,6 +56,11 @@ def limits_of(budget: Budget) -> dict[str, int | None]:
     return {"turns": budget.turns, "tokens": budget.tokens, "usd": usd, "spawns": budget.spawns}
 
 
+def lasting_seconds(budget: Budget) -> float:
+    """The seconds of a budget as an account keeps them: 0 for no limit."""
+    return budget.seconds or 0.0
+
+
 def limited(budget: Budget) -> dict[str, int]:
     """The kinds that a budget limits, in whole numbers."""
     if budget == NO_BUDGET:

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from gencode.core.address import Address
+from gencode.channels.address import Address
 from gencode.core.errors import ToolError, UnknownName, UserMistake
 from gencode.core.ids import stamp
 
 if TYPE_CHECKING:
-    from gencode.web.client import WebResolver
+    from gencode.web.http_fetch import WebResolver
 
 log = logging.getLogger(__name__)
 
@@ -238,7 +238,7 @@ class WebhookChannel:
 
     async def send(self, chat: str, text: str, mark: str) -> None:
         """POST a text; it arrived when the answer says so."""
-        from gencode.web.client import INTERNET, WebLimits, WebRequest, fetch
+        from gencode.web.http_fetch import INTERNET, WebLimits, WebRequest, fetch
 
         body = msgspec.json.encode({"id": mark, "channel": self._name, "chat": chat, "text": text})
         headers = {name: _filled(value, self._name) for name, value in self._told.headers.items()}

@@ -1,8 +1,11 @@
-"""How much work may cost: turns, tokens, money, seconds and agents; and which amounts are any."""
+"""Budgets of turns, tokens, money, seconds and agents, and the price of a model."""
 
 import re
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+from gencode.core.messages import Usage
 
 WHOLE = frozenset({"turns", "tokens", "spawns"})
 """The kinds that are counted; the others are measured."""
@@ -52,3 +55,30 @@ def _least(kind: str) -> float:
     if kind == "spawns":
         return 0
     return 1 if kind in WHOLE else LEAST
+
+
+MILLION = 1_000_000
+Tokens = Annotated[int, Meta(ge=1)]
+
+
+class Price(Struct, frozen=True, forbid_unknown_fields=True):
+    """Dollars for a million tokens; `cached` is for input read from a cache.
+
+    In tokens: how much it holds (`context`), and how long its `reply` can be.
+    """
+
+    input: float | None = None
+    output: float | None = None
+    cached: float | None = None
+    context: Tokens | None = None
+    reply: Tokens | None = None
+
+    def of(self, usage: Usage) -> float | None:
+        """What this usage costs; None when a price that is needed is not known."""
+        if self.input is None or self.output is None:
+            return None
+        cached = self.input if self.cached is None else self.cached
+        fresh = usage.input_tokens - usage.cached_tokens
+        return (
+            fresh * self.input + usage.cached_tokens * cached + usage.output_tokens * self.output
+        ) / MILLION

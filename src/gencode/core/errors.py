@@ -19,7 +19,7 @@ Anything else is a bug: it fails the task it happened in, with a traceback in th
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from gencode.core.reasons import StopCause
+from gencode.core.status import StopCause
 
 MOST_NAMES = 20
 

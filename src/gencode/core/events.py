@@ -13,12 +13,11 @@ from msgspec import Struct
 from gencode.core.budget import Budget
 from gencode.core.changes import Changes, Superseded, with_changes
 from gencode.core.errors import CorruptFact
-from gencode.core.folder_copy import FolderCopy
 from gencode.core.messages import FileChange, Message, Usage, UserMessage
-from gencode.core.reasons import EndReason, WaitFor
+from gencode.core.place import FolderCopy
 from gencode.core.rules import Decision, Mode, Policy
 from gencode.core.spec import ToolChoice
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status, WaitFor
 
 
 class Fact(Struct, frozen=True, gc=False, tag_field="kind", omit_defaults=True):

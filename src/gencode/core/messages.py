@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from gencode.core.place import TaskPlace
-from gencode.core.reasons import EndReason
+from gencode.core.status import EndReason, WaitFor
 
 
 class Usage(Struct, frozen=True, gc=False, rename="camel"):
@@ -245,3 +245,52 @@ def unanswered(messages: list[Message]) -> tuple[ToolCall, ...]:
         if isinstance(message, AssistantMessage):
             return message.calls
     return ()
+
+
+class TextPart(Struct, frozen=True):
+    """Some more of the answer."""
+
+    text: str
+
+
+class ThinkingPart(Struct, frozen=True):
+    """Some more of the reasoning; the last piece of a block carries its signature."""
+
+    text: str
+    signature: str = ""
+
+
+class CallPart(Struct, frozen=True):
+    """One whole tool call."""
+
+    call: ToolCall
+
+
+class AgainPart(Struct, frozen=True):
+    """What was said of this reply so far is void: it broke off and is asked for anew."""
+
+    why: str
+
+
+class WaitPart(Struct, frozen=True):
+    """The model is not asked yet, for this reason; with `note` a person is to see that at once.
+
+    Who is stopped now has cost nothing with this request, until the wait is `over`. Without a reason nobody
+    needs to hear of it.
+    """
+
+    why: str = ""
+    note: bool = False
+    over: bool = False
+    waits_for: WaitFor = WaitFor.MODEL
+
+
+class EndPart(Struct, frozen=True):
+    """The reply is whole: who really answered, why it stopped, what it cost (None: not applicable)."""
+
+    model: str
+    stop: str = ""
+    usage: Usage | None = None
+
+
+Part = TextPart | ThinkingPart | CallPart | AgainPart | WaitPart | EndPart

@@ -25,9 +25,8 @@ from gencode.core.events import (
 )
 from gencode.core.messages import Message, NoticeKind, SystemNotice, UserMessage
 from gencode.core.place import ClonePlace, FolderPlace, TaskPlace, WorkerCopy, WorktreePlace
-from gencode.core.reasons import EndReason
 from gencode.core.rules import Action, DecidedBy, Decision, Policy, Rule, RuleOrigin, RuleSource
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 
 OBSOLETE = frozenset({"BudgetShared"})
 """The kinds of facts that 0.1 wrote down and that nobody needs any more."""

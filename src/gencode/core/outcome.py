@@ -10,10 +10,10 @@ from msgspec import UNSET, Struct, UnsetType
 
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
-from gencode.core.quoting import code_span, disarmed, disarmed_line, quoted
 from gencode.core.rules import DecidedBy
 from gencode.core.status import Status
 from gencode.core.task import Evidence, Task
+from gencode.core.text import code_span, disarmed, disarmed_line, quoted
 
 PAGE = 20_000
 """So many characters of a result are one page."""

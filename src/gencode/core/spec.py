@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.budget import Budget
-from gencode.core.folder_copy import FolderCopy
 from gencode.core.messages import SystemNotice
+from gencode.core.place import FolderCopy
 from gencode.core.rules import Mode, Rule
 
 LONGEST_REMEMBERED = 64
@@ -172,3 +172,53 @@ class Workspace(Struct, frozen=True):
         if self.copied is None:
             return replace(self, copied=clone) if self.cwd.is_relative_to(clone.top) else self
         return replace(self, copied=self.copied.with_clone(clone))
+
+
+class Skill(Struct, frozen=True):
+    """One skill, read from a `SKILL.md`. It is text: nothing in it gives a permission.
+
+    `agent` is the agent that does the work (empty: whoever uses the skill). A `hidden` one is not for models
+    to choose. `tools` is what its file says about tools, which has no effect. `cut`: only the beginning of
+    its text is here; all of it is in `source`. `files` is what else is in the folder of a project's skill.
+    """
+
+    name: str
+    description: str
+    body: str = ""
+    source: str = ""
+    agent: str = ""
+    model: str = ""
+    tools: tuple[str, ...] | None = None
+    hint: str = ""
+    hidden: bool = False
+    project: bool = False
+    cut: bool = False
+    files: tuple[str, ...] = ()
+    extra: dict[str, Any] = {}
+    warnings: tuple[str, ...] = ()
+    outdated: str = ""
+    """Why its file is used as it was before it was last changed."""
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """All warnings about its file."""
+        return (*self.warnings, earlier_version(self.outdated)) if self.outdated else self.warnings
+
+    @property
+    def folder(self) -> str:
+        """Where the skill and its files lie."""
+        return self.source.rpartition("/")[0]
+
+
+class SkillEntry(Struct, frozen=True):
+    """One file: the skill it describes, or the sentence that says why it does not.
+
+    `project`: it came with the folder we work in. `untrusted` says why it was not even read.
+    """
+
+    path: str
+    skill: Skill | None = None
+    shadowed_by: str = ""
+    problem: str = ""
+    project: bool = False
+    untrusted: str = ""

@@ -1,13 +1,13 @@
 """A task is the fold of its facts, and nothing else."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
+from itertools import zip_longest
 from typing import Any, NoReturn
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.core.answers import RunAnswers
 from gencode.core.budget import Budget
 from gencode.core.changes import Changes, after_move, with_changes
 from gencode.core.errors import CorruptFact
@@ -30,7 +30,6 @@ from gencode.core.events import (
     TaskStarted,
     TranscriptCompacted,
 )
-from gencode.core.folder_copy import FolderCopy
 from gencode.core.ids import moment
 from gencode.core.messages import (
     AssistantMessage,
@@ -44,15 +43,63 @@ from gencode.core.messages import (
     beginning,
     last_place,
 )
-from gencode.core.place import TaskPlace
-from gencode.core.reasons import EndReason
-from gencode.core.receipts import after_calls, handed_over, left_behind, receipt
+from gencode.core.place import FolderCopy, TaskPlace
 from gencode.core.rules import Action, DecidedBy
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 
 MOST_PAST = 32
 MOST_PAST_TEXT = 200_000
 """So many earlier runs of a task, with so many characters, are at hand; its journal has all of them."""
+
+
+BETWEEN = "\n\n"
+
+
+class RunAnswers(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What it said `before` something else came, and whether its last message is a `whole` reply.
+
+    A reply is whole when it calls no tool and was not cut. `begins` is where each reply but the first begins
+    in what it said before.
+    """
+
+    before: str = ""
+    whole: bool = False
+    begins: tuple[int, ...] = ()
+
+    def with_these(self, text: str) -> str:
+        """All that counts as said when this was said last; who only says the same again is heard once."""
+        words = text.strip()
+        if not self.before:
+            return text
+        again = not words or self.before == words or self.before.endswith(f"{BETWEEN}{words}")
+        return self.before if again else f"{self.before}{BETWEEN}{words}"
+
+    def backwards(self) -> Iterator[tuple[str, str]]:
+        """Each reply that was said before, the last one first, and all that was said from it on."""
+        end = len(self.before)
+        for begin in reversed((0, *self.begins)) if self.before else ():
+            yield self.before[begin:end], self.before[begin:]
+            end = begin - len(BETWEEN)
+
+    def after_reply(self, message: AssistantMessage) -> "RunAnswers":
+        """The same after one more reply."""
+        whole = bool(message.text.strip()) and not message.calls and not message.partial
+        return self if whole is self.whole else replace(self, whole=whole)
+
+    def after_hearing(self, message: UserMessage, said: str, *, results: bool = False) -> "RunAnswers":
+        """The same after something came to the agent that has `said` this.
+
+        A letter takes nothing of an answer back, and with `results` a result does not either: who waits for
+        some hands back what it says after the last of them, but a person reads all of it. What else is told
+        to an agent asks it to say the same better.
+        """
+        if not self.whole:
+            return self
+        if not (message.mail or (results and message.delivers)):
+            return replace(self, whole=False)
+        said, old = said.strip(), len(self.before)
+        more = (old + len(BETWEEN),) if 0 < old < len(said) else ()
+        return RunAnswers(said, begins=(*self.begins, *more))
 
 
 class RefusedToolCall(Struct, frozen=True, gc=False, rename="camel"):
@@ -234,19 +281,19 @@ class Task(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 RECORDS = (
-    *(
-        Task,
-        TaskCreated,
-        TaskTerms,
-        RunState,
-        TaskTotals,
-        TaskReport,
-        RunEnd,
-        PastRun,
-        DeliveredResults,
-        ImportedTask,
-    ),
-    *(Evidence, RefusedToolCall, RunAnswers),
+    Task,
+    TaskCreated,
+    TaskTerms,
+    RunState,
+    TaskTotals,
+    TaskReport,
+    RunEnd,
+    PastRun,
+    DeliveredResults,
+    ImportedTask,
+    Evidence,
+    RefusedToolCall,
+    RunAnswers,
 )
 """What the encoded form of a task is made of: a snapshot of other fields is not one of these."""
 
@@ -579,3 +626,54 @@ def _warned(task: Task, warning: str) -> Task:
     if warning in task.evidence.warnings:
         return task
     return replace(task, evidence=replace(task.evidence, warnings=(*task.evidence.warnings, warning)))
+
+
+def said_to_the_person(messages: Iterable[Message]) -> str:
+    """Everything that an agent says to the person in one turn, whatever comes to it meanwhile."""
+    answers, said = RunAnswers(), ""
+    for message in messages:
+        match message:
+            case AssistantMessage():
+                said = answers.with_these(message.text) if message.text.strip() else said
+                answers = answers.after_reply(message)
+            case UserMessage():
+                answers = answers.after_hearing(message, said, results=True)
+            case ToolMessage():
+                pass
+    return said
+
+
+def receipt(task: str, ended_at: str | None) -> str:
+    """What is kept of a result that was handed over: of which task it is, and of which of its runs."""
+    return f"{task}@{ended_at}" if ended_at else task
+
+
+def after_calls(before: tuple[str, ...], results: Sequence[ToolResult]) -> tuple[str, ...]:
+    """What was handed over, after some calls: who is sent again has a result still to come.
+
+    So a receipt of an earlier version, which does not say of which run, counts no more.
+    """
+    sent = {child for result in results for child in result.trace.children}
+    if not sent.isdisjoint(before):
+        before = tuple(each for each in before if each not in sent)
+    more = [
+        receipt(task, end)
+        for result in results
+        for task, end in zip_longest(result.trace.delivered, result.trace.ends[: len(result.trace.delivered)])
+    ]
+    return tuple(dict.fromkeys((*before, *more))) if more else before
+
+
+def left_behind(before: tuple[str, ...], results: Iterable[ToolResult]) -> tuple[str, ...]:
+    """The agents that were left, after some calls: for whom it is waited again answers like any other."""
+    for result in results:
+        if result.trace.left or (before and result.trace.children):
+            kept = (each for each in before if each not in result.trace.children)
+            before = tuple(dict.fromkeys((*kept, *result.trace.left)))
+    return before
+
+
+def handed_over(before: tuple[str, ...], tasks: Sequence[str], ends: Sequence[str]) -> tuple[str, ...]:
+    """What was handed over, with some more; journals of earlier versions do not say when tasks had ended."""
+    more = [receipt(task, end) for task, end in zip_longest(tasks, ends[: len(tasks)])]
+    return tuple(dict.fromkeys((*before, *more))) if more else before

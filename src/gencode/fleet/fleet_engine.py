@@ -17,13 +17,18 @@ import msgspec
 
 from gencode.core.errors import GenCodeError, StoreUnavailable, UserMistake
 from gencode.core.events import TaskCreated, TaskEnded
-from gencode.core.reasons import EndReason, StopCause
 from gencode.core.rules import Action, Policy
 from gencode.core.spec import Workspace
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status, StopCause
 from gencode.fleet.workspace_transfer import FleetOrder, SharedStore, WorkspaceTransfer
-from gencode.journal.dispatch import BUDGETS, TRAVELLING, DispatchedTask, MissingWorker, SharedJournal
-from gencode.journal.handover import Handover
+from gencode.journal.dispatch import (
+    BUDGETS,
+    TRAVELLING,
+    DispatchedTask,
+    Handover,
+    MissingWorker,
+    SharedJournal,
+)
 from gencode.journal.owner import new_owner
 from gencode.journal.store import TaskSignal
 from gencode.permissions.links import as_links_lead

@@ -22,8 +22,7 @@ from gencode.budgets.limits import NO_BUDGET, tightest
 from gencode.core.budget import Budget
 from gencode.core.errors import Fenced, GenCodeError, StoreTrouble, UserMistake
 from gencode.core.ids import new_id
-from gencode.core.reasons import PARENT_GONE, EndReason, StopCause
-from gencode.core.status import Status
+from gencode.core.status import PARENT_GONE, EndReason, Status, StopCause
 from gencode.fleet.queue import (
     QueueConsumer,
     RetryLater,
@@ -38,9 +37,8 @@ from gencode.fleet.worker_folder import WorkerFolder
 from gencode.fleet.worker_folder import WorkerOptions as WorkerOptions
 from gencode.fleet.worker_workspace import FolderRequest, WorkerCopies, WorkerSettings
 from gencode.fleet.workspace_transfer import FleetOrder, read_order
-from gencode.journal.dispatch import DispatchedTask, MissingPart, MissingWorker, WorkerInfo, lacking
+from gencode.journal.dispatch import DispatchedTask, Handover, MissingPart, MissingWorker, WorkerInfo, lacking
 from gencode.journal.folder_snapshot import InvalidSnapshot
-from gencode.journal.handover import Handover
 from gencode.journal.store import Lease
 from gencode.stores.open_store import open_postgres as open_postgres
 from gencode.stores.pg_copy import copy_to as copy_to

@@ -18,11 +18,10 @@ from gencode.core.budget import Budget
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.questions import Question
-from gencode.core.reasons import StopCause
+from gencode.core.status import StopCause
 from gencode.fleet.fleet_engine import FleetEngine, FleetTask
 from gencode.fleet.worker_workspace import CopiedTaskFolder, FolderMode
-from gencode.journal.dispatch import BUDGETS
-from gencode.journal.handover import Handover
+from gencode.journal.dispatch import BUDGETS, Handover
 from gencode.journal.owner import LEASE_SECONDS
 from gencode.questions.question_desk import QuestionDesk
 from gencode.sandbox.shells import SandboxMode

@@ -12,9 +12,8 @@ from msgspec.structs import replace
 
 from gencode.core.changes import MOST_FILES, CopyChanges
 from gencode.core.errors import GenCodeError, StoreTrouble
-from gencode.core.folder_copy import FolderCopy
 from gencode.core.messages import Message, UserMessage, place_told
-from gencode.core.place import WorkerCopy
+from gencode.core.place import FolderCopy, WorkerCopy
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript

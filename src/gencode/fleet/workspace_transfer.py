@@ -14,13 +14,13 @@ from msgspec import Struct
 
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import Event, MessageAdded, TaskCreated, TaskEnded
-from gencode.core.folder_copy import FolderCopy
 from gencode.core.messages import ToolMessage
+from gencode.core.place import FolderCopy
 from gencode.core.rules import Action
 from gencode.core.spec import ForkPoint, Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task, fold
-from gencode.journal.dispatch import TRAVELLING, SharedJournal
+from gencode.journal.dispatch import TRAVELLING, Handover, SharedJournal
 from gencode.journal.folder_snapshot import (
     COPIED,
     FolderSnapshot,
@@ -31,7 +31,6 @@ from gencode.journal.folder_snapshot import (
     mark_of,
     repository_around,
 )
-from gencode.journal.handover import Handover
 from gencode.journal.store import Store
 from gencode.permissions.chain import rebuilt
 from gencode.permissions.paths import decide_path, resolve

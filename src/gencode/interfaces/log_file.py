@@ -4,7 +4,7 @@ import logging
 from io import TextIOWrapper
 from pathlib import Path
 
-from gencode.core.visible import exact, visible_line
+from gencode.core.text import exact, visible_line
 from gencode.settings import gen_home
 
 LARGEST = 5_000_000
@@ -16,7 +16,7 @@ def log_file() -> Path:
     return gen_home() / "logs" / "gen.log"
 
 
-class Truthful(logging.Formatter):
+class EscapingFormatter(logging.Formatter):
     """What is logged is shown exactly, and only our own lines begin at the edge: no text can add a record."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -31,7 +31,7 @@ class LogFile(logging.FileHandler):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, encoding="utf-8", errors="backslashreplace", delay=True)
-        self.setFormatter(Truthful("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
+        self.setFormatter(EscapingFormatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
 
     def _open(self) -> TextIOWrapper:
         path = Path(self.baseFilename)

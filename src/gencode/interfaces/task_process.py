@@ -16,7 +16,7 @@ import msgspec
 from gencode.app import GenCode, WorkOrder
 from gencode.core.errors import GenCodeError
 from gencode.core.outcome import as_json
-from gencode.core.reasons import PARENT_GONE, TOLD_TO_END
+from gencode.core.status import PARENT_GONE, TOLD_TO_END
 from gencode.interfaces.event_loop_runner import leave, run_to_end
 from gencode.interfaces.log_file import start_log
 from gencode.questions.question_desk import QuestionDesk
@@ -24,7 +24,7 @@ from gencode.questions.question_desk import QuestionDesk
 FIRST_TO_GO = "800"
 
 
-class Caller:
+class CallerPipe:
     """The line to whoever started this process, away from stdin and stdout.
 
     Whatever else is printed goes to the log, and whoever reads stdin, a tool of a plugin say, finds it empty.
@@ -54,28 +54,28 @@ class Caller:
 
 def main() -> int:
     """Run the task of the order; 0 when it ended and that is written down."""
-    caller = Caller()
+    pipe = CallerPipe()
     start_log(verbose=False)
     _volunteer()
     try:
-        order = msgspec.json.decode(caller.order(), type=WorkOrder)
-        return run_to_end(_run(order, caller))
+        order = msgspec.json.decode(pipe.order(), type=WorkOrder)
+        return run_to_end(_run(order, pipe))
     except msgspec.MsgspecError as error:
-        caller.answer({"mistake": f"The order for a task cannot be read: {error}."})
+        pipe.answer({"mistake": f"The order for a task cannot be read: {error}."})
     except GenCodeError as trouble:
-        caller.answer({"mistake": str(trouble)})
+        pipe.answer({"mistake": str(trouble)})
     return 1
 
 
-async def _run(order: WorkOrder, caller: Caller) -> int:
+async def _run(order: WorkOrder, pipe: CallerPipe) -> int:
     # Whoever is there says whether they want to be asked by agents in the background.
     settings = {**order.flags, "background_questions": True}
     async with GenCode.open(order.cwd, settings=settings, asker=QuestionDesk(here=False)) as gen:
         job = await gen.take_on(order.handover)
         if order.handover.bound and not order.handover.background:
             job.background_signal()
-        _listen(gen, caller.line, bound=order.handover.bound)
-        caller.answer({"task": job.id})
+        _listen(gen, pipe.line, bound=order.handover.bound)
+        pipe.answer({"task": job.id})
         try:
             await job.ended()
         finally:
@@ -86,14 +86,14 @@ async def _run(order: WorkOrder, caller: Caller) -> int:
 
 async def _let_end(gen: GenCode) -> None:
     """Wait for what the task has sent to the background, which nobody meant who stopped only that."""
-    while working := [live.work for live in gen.supervisor if live.work is not None]:
+    while working := [live.work for live in gen.running if live.work is not None]:
         await asyncio.wait(working)
 
 
 def _listen(gen: GenCode, line: int, *, bound: bool) -> None:
     """Stop softly when told to, and when the caller of a bound task is gone."""
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, gen.supervisor.stop.stop, TOLD_TO_END)
+    loop.add_signal_handler(signal.SIGTERM, gen.running.stop, TOLD_TO_END)
     for number in (signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, _no_terminal_has_a_say)
     if not bound:
@@ -103,7 +103,7 @@ def _listen(gen: GenCode, line: int, *, bound: bool) -> None:
     def heard() -> None:
         if not os.read(line, 1024):
             loop.remove_reader(line)
-            gen.supervisor.stop.stop(PARENT_GONE)
+            gen.running.stop(PARENT_GONE)
 
     loop.add_reader(line, heard)
 

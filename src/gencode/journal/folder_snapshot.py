@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
-from gencode.core.folder_copy import CopiedFolder
+from gencode.core.place import CopiedFolder
 from gencode.journal.dispatch import MissingPart
 
 MOST_PACK = 32 << 20

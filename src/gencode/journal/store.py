@@ -1,4 +1,4 @@
-"""The ports: every place where one part can be exchanged for another, on one page."""
+"""The ports of a store: the journal of tasks, signals and messages to them, and the tables beside it."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -16,9 +16,9 @@ from gencode.core.task import Task
 
 if TYPE_CHECKING:
     from gencode.channels.outbox import OutboxStore
+    from gencode.journal.change_notifier import ChangeNotifier
     from gencode.journal.global_log import GlobalLog
-    from gencode.journal.store_changes import ChangeNotifier
-    from gencode.schedule.appointments import JobStore
+    from gencode.schedule.scheduled_jobs import JobStore
 
 
 class TaskQuery(Struct, frozen=True):
@@ -75,6 +75,13 @@ class TaskSignal(IntEnum):
     """Stop, but first say in one turn without tools what was found."""
     INTERRUPT = 4
     """Cut what it is doing at this moment and let it go on from there."""
+    BUDGET = 5
+    """Its budget was set: read it from the ledger, as with any other signal. It replaces none of them."""
+
+    @property
+    def once(self) -> bool:
+        """Whether it is told once, and not as long as the task is there."""
+        return self in (TaskSignal.INTERRUPT, TaskSignal.BUDGET)
 
 
 class PostedMessage(Struct, frozen=True):
@@ -233,4 +240,16 @@ class Store(Journal, JournalReader, Protocol):
 
     async def close(self) -> None:
         """Let go of files and connections; nothing that was appended is lost."""
+        ...
+
+
+class SharedRateLimit(Protocol):
+    """Shared by all processes; a model is named as `PROVIDER/MODEL`."""
+
+    async def turn(self, model: str, rate: float | None) -> None:
+        """Wait until a model may be asked: the pause is over, and no more than `rate` a second are asked."""
+        ...
+
+    async def refuse(self, model: str, pause: float) -> None:
+        """A model was asked too much: nobody asks it for so many seconds (0: as many as seem right)."""
         ...

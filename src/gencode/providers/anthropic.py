@@ -11,15 +11,19 @@ from msgspec.structs import replace
 from gencode.agent.ports import Request, ToolSchema
 from gencode.core.messages import (
     AssistantMessage,
+    CallPart,
+    EndPart,
     Image,
     Message,
+    Part,
+    TextPart,
+    ThinkingPart,
     ToolCall,
     ToolMessage,
     ToolResult,
     Usage,
     pictures_in,
 )
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart, ThinkingPart
 from gencode.core.spec import Effort
 from gencode.providers.endpoint import DEFAULT_TIMEOUTS, HttpTimeouts, ModelEndpoint, api_url
 from gencode.providers.model_catalog import longest_reply

@@ -3,11 +3,10 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from gencode.agent.abandon import pieces_apart
-from gencode.agent.plugin_errors import PluginErrors, words_of
+from gencode.agent.plugin_calls import PluginErrors, pieces_apart, words_of
 from gencode.agent.ports import Provider, Request
 from gencode.core.errors import ProviderError
-from gencode.core.reply_parts import AgainPart, CallPart, EndPart, Part, TextPart, ThinkingPart, WaitPart
+from gencode.core.messages import AgainPart, CallPart, EndPart, Part, TextPart, ThinkingPart, WaitPart
 
 PARTS = (TextPart, ThinkingPart, CallPart, EndPart, AgainPart, WaitPart)
 

@@ -8,8 +8,8 @@ from contextlib import aclosing
 
 from gencode.agent.ports import Provider, Request
 from gencode.core.errors import ProviderError
-from gencode.core.reply_parts import Part
-from gencode.journal.pace import SharedRateLimit
+from gencode.core.messages import Part
+from gencode.journal.store import SharedRateLimit
 
 LONGEST = 180.0
 """A provider that asks for a longer pause is not waited for by anybody."""

@@ -26,7 +26,7 @@ from msgspec import Struct
 from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.extras import installing
-from gencode.core.reply_parts import Part
+from gencode.core.messages import Part
 from gencode.providers.endpoint import HttpTimeouts
 from gencode.providers.openai import OpenAIProvider
 from gencode.providers.provider_errors import excerpt

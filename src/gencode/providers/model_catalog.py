@@ -10,9 +10,8 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from gencode.agent.ports import Provider, Request
-from gencode.core.messages import Usage
-from gencode.core.prices import Price
-from gencode.core.reply_parts import EndPart, Part
+from gencode.core.budget import Price
+from gencode.core.messages import EndPart, Part, Usage
 
 PRICES: Mapping[str, Price] = {
     "anthropic/claude-opus-5": Price(5.0, 25.0, 0.5),

@@ -13,9 +13,18 @@ from zlib import crc32
 
 from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError
-from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from gencode.core.quoting import unquoted
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
+from gencode.core.messages import (
+    AssistantMessage,
+    CallPart,
+    EndPart,
+    Message,
+    Part,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from gencode.core.text import unquoted
 from gencode.offline_search import answer_text
 from gencode.offline_search.intents import GreetingIntent, ListIntent, ReadIntent, RefusalIntent, intent_of
 from gencode.offline_search.query import query_of

@@ -13,14 +13,18 @@ from msgspec.structs import replace
 from gencode.agent.ports import Request, ToolSchema
 from gencode.core.messages import (
     AssistantMessage,
+    CallPart,
+    EndPart,
     Image,
     Message,
+    Part,
+    TextPart,
+    ThinkingPart,
     ToolMessage,
     ToolResult,
     Usage,
     pictures_in,
 )
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart, ThinkingPart
 from gencode.providers.endpoint import DEFAULT_TIMEOUTS, HttpTimeouts, ModelEndpoint, api_url
 from gencode.providers.model_catalog import within_longest_reply
 from gencode.providers.openai_responses import ResponsesParser, responses_encoders, responses_fields

@@ -11,15 +11,19 @@ from msgspec.structs import replace
 from gencode.agent.ports import Request, ToolSchema
 from gencode.core.messages import (
     AssistantMessage,
+    CallPart,
+    EndPart,
     Message,
+    Part,
+    TextPart,
     Thinking,
+    ThinkingPart,
     ToolCall,
     ToolMessage,
     ToolResult,
     Usage,
     pictures_in,
 )
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart, ThinkingPart
 from gencode.providers.model_catalog import within_longest_reply
 from gencode.providers.provider_errors import ModelErrors
 from gencode.providers.reply_stream import decoded, usage_of, whole_call

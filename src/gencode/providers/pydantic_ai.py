@@ -25,14 +25,18 @@ from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.extras import installing
 from gencode.core.messages import (
     AssistantMessage,
+    CallPart,
+    EndPart,
     Image,
     Message,
+    Part,
+    TextPart,
+    ThinkingPart,
     ToolCall,
     ToolMessage,
     Usage,
     UserMessage,
 )
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart, ThinkingPart
 from gencode.providers.endpoint import DEFAULT_TIMEOUTS, HttpTimeouts
 from gencode.providers.provider_errors import ModelErrors
 from gencode.providers.reply_stream import TOO_DEEP, is_deep, usage_of, whole_call

@@ -7,8 +7,7 @@ from typing import Any, Protocol, TypeVar, cast
 import msgspec
 
 from gencode.core.errors import ProviderError
-from gencode.core.messages import ToolCall, Usage
-from gencode.core.reply_parts import EndPart, Part
+from gencode.core.messages import EndPart, Part, ToolCall, Usage
 from gencode.providers.endpoint import HttpResponse, ModelEndpoint
 from gencode.providers.provider_errors import ModelErrors
 

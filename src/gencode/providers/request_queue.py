@@ -10,9 +10,8 @@ import asyncio
 import random
 from collections import Counter, deque
 from collections.abc import Callable
-from math import ceil
+from math import ceil, inf
 
-from gencode.agent.news import NoticeThrottle
 from gencode.core.errors import ProviderError
 from gencode.providers.rate_limit import ProcessLoad, RateLimitState
 from gencode.providers.request_pacing import MINUTE, REMEMBERED
@@ -333,3 +332,22 @@ class RequestSlot:
         """It was asked too much: everybody waits so long, unless they have done so since this was asked."""
         took = asyncio.get_running_loop().time() - self._left_at
         self._queue.refuse(self._before, pause, trouble, took)
+
+
+EVERY_SECONDS = 60.0
+
+
+class NoticeThrottle:
+    """Something that many agents may have to say, such as that they wait: told once in so many seconds."""
+
+    def __init__(self, seconds: float = EVERY_SECONDS) -> None:
+        self._seconds = seconds
+        self._said_at = -inf
+
+    def due(self) -> bool:
+        """Whether a person is to hear it now; then not again for a while."""
+        now = asyncio.get_running_loop().time()
+        if now < self._said_at + self._seconds:
+            return False
+        self._said_at = now
+        return True

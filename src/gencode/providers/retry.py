@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from gencode.agent.ports import Provider, Request
 from gencode.core.errors import ProviderError
-from gencode.core.reply_parts import AgainPart, Part, WaitPart
+from gencode.core.messages import AgainPart, Part, WaitPart
 from gencode.providers.request_queue import RequestQueue, RequestSlot
 
 SHORT = 3.0

@@ -17,8 +17,17 @@ from msgspec import Struct
 
 from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError, UserMistake
-from gencode.core.messages import AssistantMessage, Message, ToolCall, Usage, UserMessage
-from gencode.core.reply_parts import CallPart, EndPart, Part, TextPart
+from gencode.core.messages import (
+    AssistantMessage,
+    CallPart,
+    EndPart,
+    Message,
+    Part,
+    TextPart,
+    ToolCall,
+    Usage,
+    UserMessage,
+)
 from gencode.core.spec import same_name
 
 SUMMARY = "summary"

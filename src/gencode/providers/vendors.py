@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from gencode.agent.models import OFFLINE, OWN, MakeProvider, Model
 from gencode.agent.ports import Provider
+from gencode.core.budget import Price
 from gencode.core.errors import UserMistake
 from gencode.core.ids import new_id
-from gencode.core.prices import Price
 from gencode.providers.model_catalog import PricedProvider, longest_reply, price_of
 from gencode.providers.ollama import tool_model
 from gencode.providers.request_queue import RequestQueue
@@ -27,7 +27,7 @@ from gencode.providers.shared_limit_file import LimitStorage, SharedLimitFile
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gencode.journal.pace import SharedRateLimit
+    from gencode.journal.store import SharedRateLimit
 
 KEYRING = "gencode"
 ENDLESS = 1_000_000_000

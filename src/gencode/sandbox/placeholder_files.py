@@ -1,9 +1,9 @@
 """Placeholder files in git's folder for names that must not appear in it while a command runs.
 
 Most sandboxes keep a command from changing what is there, and not from making what is not. So what is not
-there is made first. Git takes nothing from an empty file or folder, and a `commondir` that names the folder it
-is in says what git does without one. That one goes again with the last command that needs it, and so does an
-empty folder of submodules; an empty file and an empty folder of hooks stay.
+there is made first. Git takes nothing from an empty file or folder, and a `commondir` that names the folder
+it is in says what git does without one. That one goes again with the last command that needs it, and so
+does an empty folder of submodules; an empty file and an empty folder of hooks stay.
 """
 
 import fcntl

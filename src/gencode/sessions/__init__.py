@@ -1,1 +1,1 @@
-"""TODO: say what sessions is."""
+"""Sessions: what all work of one open GenCode shares, and who asks for it."""

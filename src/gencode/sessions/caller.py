@@ -1,4 +1,4 @@
-"""Who asks for work, a person or an agent: what bounds it, and what it is stopped with."""
+"""The caller: a person or an agent that asks for work, with the rights, model and folder it passes on."""
 
 from typing import TYPE_CHECKING
 
@@ -7,9 +7,8 @@ from msgspec.structs import replace
 
 from gencode.agent.models import Model
 from gencode.agent.stop import Stop
-from gencode.core.folder_copy import FolderCopy
 from gencode.core.messages import UserMessage, place_told
-from gencode.core.place import ClonePlace, TaskPlace
+from gencode.core.place import ClonePlace, FolderCopy, TaskPlace
 from gencode.core.rules import Mode, Policy
 from gencode.core.spec import AgentSpec, Workspace
 from gencode.files.file_versions import SeenFiles

@@ -1,4 +1,4 @@
-"""A session: what everything that is asked for in one open GenCode shares."""
+"""A session: the policy, model, folder, shells, approvals and asker that all work of one GenCode shares."""
 
 from collections.abc import Sequence
 from pathlib import Path

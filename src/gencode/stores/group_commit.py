@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from gencode.core.errors import GenCodeError, StoreTrouble
-from gencode.journal.store_changes import ChangeNotifier
+from gencode.journal.change_notifier import ChangeNotifier
 from gencode.stores.sqlite_schema import PATIENCE, PlainErrors, Transaction, is_busy
 
 T = TypeVar("T")

@@ -21,8 +21,7 @@ from gencode.core.events import (
 )
 from gencode.core.ids import ID_LENGTH, clean_id, moment, stamp
 from gencode.core.old_events import OBSOLETE, translated
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import Task, fold
 
 FORMAT = "gencode-task"

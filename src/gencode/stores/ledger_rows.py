@@ -27,7 +27,7 @@ class SpendingPath(NamedTuple):
 
 
 def account_from(row: Sequence[Any]) -> Account:
-    """The account in a row: id, path, agent, open, calls, four limits, four of spent, three of held."""
+    """The account in a row: id, path, agent, open, calls, 4 limits, 4 of spent, 3 of held, seconds."""
     return Account(
         row[0],
         tuple(row[1].split()),
@@ -37,6 +37,7 @@ def account_from(row: Sequence[Any]) -> Account:
         dict(zip(CALL, row[13:16], strict=True)),
         row[4],
         bool(row[3]),
+        row[16],
     )
 
 
@@ -51,6 +52,7 @@ def values_of(account: Account) -> tuple[Any, ...]:
         *(account.limits.get(kind) for kind in KINDS),
         *amounts(account.spent),
         *amounts(account.held, CALL),
+        account.seconds,
     )
 
 

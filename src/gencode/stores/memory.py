@@ -11,9 +11,9 @@ from gencode.core.errors import StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, plain, unicode_text
 from gencode.core.ids import new_id, stamp
 from gencode.core.task import Task
+from gencode.journal.change_notifier import ChangeNotifier
 from gencode.journal.owner import LEASE_SECONDS
 from gencode.journal.store import Lease, Ownership, PostedMessage, TaskQuery, TaskSignal
-from gencode.journal.store_changes import ChangeNotifier
 from gencode.stores.journal_rules import (
     DRAWS,
     MOST_WAITING,
@@ -209,16 +209,17 @@ class MemoryStore:
         kept = record.wish is TaskSignal.STOP or (
             record.wish is TaskSignal.REPORT and wish is not TaskSignal.STOP
         )
+        kept = kept or (record.wish is not None and wish is TaskSignal.BUDGET)
         record.wish = record.wish if kept else wish
         self.changes.note()
         return True
 
     async def asked(self, owner: str) -> list[tuple[str, TaskSignal]]:
-        """What somebody asked of the tasks of `owner`; an interrupt is told once."""
+        """What somebody asked of the tasks of `owner`; an interrupt and a budget are told once."""
         pairs = [(task, record.wish) for task, record in self._records.items() if record.owner == owner]
         heard = [(task, wish) for task, wish in pairs if wish is not None]
         for task, wish in heard:
-            if wish is TaskSignal.INTERRUPT:
+            if wish.once:
                 self._records[task].wish = None
         return heard
 

@@ -22,7 +22,7 @@ from gencode.budgets.ledger import (
     plus,
     with_hold,
 )
-from gencode.budgets.limits import Amounts, check_budget, cost_between, cost_of, limited
+from gencode.budgets.limits import Amounts, check_budget, cost_between, cost_of, lasting_seconds, limited
 from gencode.core.budget import Budget
 from gencode.core.task import Task
 
@@ -73,7 +73,7 @@ class MemoryLedger:
         check_budget(budget)
         known, limits = self._accounts.get(account) or self._new(account), limited(budget)
         check_limits(self._accounts, known, limits)
-        self._accounts[account] = replace(known, limits=limits)
+        self._accounts[account] = replace(known, limits=limits, seconds=lasting_seconds(budget))
         self._note()
 
     async def balance(self, account: str) -> Balance | None:

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
+from gencode.channels.address import Address
 from gencode.channels.outbox import MOST_TOGETHER, MOST_WAITING, OutboxMessage, OutgoingMessage
-from gencode.core.address import Address
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import unicode_text
 from gencode.core.ids import stamp
-from gencode.journal.store_changes import ChangeNotifier
-from gencode.schedule.appointments import ScheduledJob
+from gencode.journal.change_notifier import ChangeNotifier
+from gencode.schedule.scheduled_jobs import ScheduledJob
 from gencode.stores.journal_rules import DRAWS, crowded, full
 
 

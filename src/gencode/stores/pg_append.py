@@ -15,8 +15,8 @@ from gencode.budgets.limits import cost_between
 from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import DurableFact, Event, kind_of
 from gencode.core.task import Task
+from gencode.journal.change_notifier import ChangeNotifier
 from gencode.journal.store import Lease
-from gencode.journal.store_changes import ChangeNotifier
 from gencode.stores.journal_rules import Growth, grown, lost
 from gencode.stores.ledger_rows import CALL, amounts
 from gencode.stores.pg_ledger import completed

@@ -29,7 +29,7 @@ from gencode.budgets.ledger import (
     plus,
     with_hold,
 )
-from gencode.budgets.limits import Amounts, check_budget, cost_of, limited
+from gencode.budgets.limits import Amounts, check_budget, cost_of, lasting_seconds, limited
 from gencode.core.budget import Budget
 from gencode.core.task import Task
 from gencode.stores.ledger_rows import CALL, SpendingPath, account_from, amounts, need_of, values_of
@@ -104,7 +104,8 @@ _COLUMNS = """
 a.id, array_to_string(a.path, ' '), a.agent,
 a.open AND (a.id = a.session OR t.status IN ('pending', 'running')), a.calls,
 a.limit_turns, a.limit_tokens, a.limit_usd, a.limit_spawns,
-a.spent_turns, a.spent_tokens, a.spent_usd, a.spent_spawns, a.held_turns, a.held_tokens, a.held_usd
+a.spent_turns, a.spent_tokens, a.spent_usd, a.spent_spawns, a.held_turns, a.held_tokens, a.held_usd,
+a.seconds
 """
 
 
@@ -153,8 +154,12 @@ WITH mine AS (SELECT * FROM gen_account WHERE id = ANY($1::text[])), limiting AS
 SELECT {COLUMNS} FROM wanted w JOIN gen_account a ON a.id = w.id LEFT JOIN gen_task t ON t.id = a.id
 """)
 _PUT = """
-INSERT INTO gen_account VALUES (
-    $1, string_to_array($2, ' '), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+INSERT INTO gen_account (
+    id, path, agent, open, calls, limit_turns, limit_tokens, limit_usd, limit_spawns,
+    spent_turns, spent_tokens, spent_usd, spent_spawns, held_turns, held_tokens, held_usd,
+    seconds, top, session)
+VALUES ($1, string_to_array($2, ' '), $3, $4, $5, $6, $7, $8, $9,
+        $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
 ON CONFLICT (id) DO UPDATE SET
     path = excluded.path, agent = excluded.agent, open = excluded.open, calls = excluded.calls,
     limit_turns = excluded.limit_turns, limit_tokens = excluded.limit_tokens,
@@ -162,7 +167,7 @@ ON CONFLICT (id) DO UPDATE SET
     spent_turns = excluded.spent_turns, spent_tokens = excluded.spent_tokens,
     spent_usd = excluded.spent_usd, spent_spawns = excluded.spent_spawns,
     held_turns = excluded.held_turns, held_tokens = excluded.held_tokens, held_usd = excluded.held_usd,
-    top = excluded.top, session = excluded.session
+    seconds = excluded.seconds, top = excluded.top, session = excluded.session
 """
 _BELOW = """
 WITH RECURSIVE below (id) AS (
@@ -245,7 +250,8 @@ class PostgresLedger:
                 accounts = await _on(connection, route.path or (account,))
                 known = accounts.get(account) or await _counted(connection, account)
                 check_limits(accounts, known, limits)
-                await _put(connection, replace(known, limits=limits), route)
+                limited_anew = replace(known, limits=limits, seconds=lasting_seconds(budget))
+                await _put(connection, limited_anew, route)
                 await connection.fetch(_NOTIFY, WAKE, _NEWS)
 
         await self._link.patiently(step)

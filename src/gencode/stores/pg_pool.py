@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from gencode.core.errors import StoreTrouble
-from gencode.journal.store_changes import CLOSED, ChangeNotifier
+from gencode.journal.change_notifier import CLOSED, ChangeNotifier
 from gencode.stores.pg_errors import (
     OLDEST,
     TROUBLES,

@@ -11,8 +11,8 @@ from typing import TypeVar
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.questions import ALL, Answer, CannotAsk, NewQuestion, NobodyAvailable, Presence, QuestionRow
+from gencode.journal.change_notifier import ChangeNotifier
 from gencode.journal.owner import fate
-from gencode.journal.store_changes import ChangeNotifier
 from gencode.stores.pg_pool import Connection, Pool, Step
 from gencode.stores.question_rules import (
     DEEPEST,

@@ -177,6 +177,7 @@ MIGRATIONS: tuple[str, ...] = (
     PARCELS,
     _VERSION_5,
     f"{LACKS};{LEDGER}{_VERSION_6}",
+    "ALTER TABLE gen_account ADD COLUMN seconds double precision",
 )
 """Step n leads from version n to version n + 1."""
 

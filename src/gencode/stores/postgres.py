@@ -76,16 +76,21 @@ SELECT id, CASE WHEN dispatch IS NULL THEN coalesce(owner, '') ELSE $1 END,
             THEN extract(epoch FROM clock_timestamp() - lease_until)::float8 + $2::float8 ELSE 0 END
 FROM gen_task WHERE owner IS NOT NULL OR status IN ('pending', 'running')
 """
-# The numbers are those of `TaskSignal`: only a stop (1) replaces a report (3), and nothing a stop.
+# The numbers are those of `TaskSignal`: only a stop (1) replaces a report (3), nothing a stop, a budget (5)
+# nothing.
 _ASK = """
 WITH asked AS (
-    UPDATE gen_task SET wish = CASE WHEN wish = 1 OR (wish = 3 AND $2 <> 1) THEN wish ELSE $2 END
+    UPDATE gen_task SET wish = CASE
+        WHEN wish = 1 OR (wish = 3 AND $2 <> 1) OR (wish <> 0 AND $2 = 5) THEN wish ELSE $2 END
     WHERE id = $1 AND owner IS NOT NULL RETURNING owner
 )
 SELECT owner, pg_notify($3, owner) FROM asked
 """
-_ASKED = "SELECT id, wish FROM gen_task WHERE owner = $1 AND wish BETWEEN 1 AND 4"
-_HEARD = "UPDATE gen_task SET wish = 0 WHERE owner = $1 AND wish = 4 RETURNING id"
+_ASKED = "SELECT id, wish FROM gen_task WHERE owner = $1 AND wish BETWEEN 1 AND 5"
+_HEARD = """
+WITH heard AS (SELECT id, wish FROM gen_task WHERE owner = $1 AND wish IN (4, 5) ORDER BY id FOR UPDATE)
+UPDATE gen_task t SET wish = 0 FROM heard h WHERE t.id = h.id RETURNING h.id, h.wish
+"""
 # Above what was taken too: an imported task has taken letters that were never posted here.
 _NUMBER = """
 UPDATE gen_task SET posted = greatest(posted, mailed) + 1 WHERE id = $1 AND posted - mailed < $2
@@ -305,16 +310,18 @@ class PostgresStore:
         return bool(rows)
 
     async def asked(self, owner: str) -> list[tuple[str, TaskSignal]]:
-        """What somebody asked of the tasks of `owner`; an interrupt is told once."""
+        """What somebody asked of the tasks of `owner`; an interrupt and a budget are told once."""
         if await self._ear.quiet("asked", owner, LOOK_SECONDS):
             return []
         rows = await self.link.fetch(_ASKED, owner)
-        lasting = [(task, TaskSignal(wish)) for task, wish in rows if wish != TaskSignal.INTERRUPT]
+        asked = [(task, TaskSignal(wish)) for task, wish in rows]
+        lasting = [each for each in asked if not each[1].once]
         if lasting:
             self._ear.hear(owner)  # it counts for as long as the task is there
-        if len(lasting) == len(rows):
+        if len(lasting) == len(asked):
             return lasting
-        return [*lasting, *((row[0], TaskSignal.INTERRUPT) for row in await self.link.fetch(_HEARD, owner))]
+        heard = await self.link.fetch(_HEARD, owner)
+        return [*lasting, *((task, TaskSignal(wish)) for task, wish in heard)]
 
     async def post(self, task: str, text: str, sender: str) -> int:
         """Leave a letter for a task, whoever runs it; its number. UserMistake when it cannot be taken."""

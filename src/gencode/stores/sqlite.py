@@ -19,9 +19,9 @@ from gencode.core.errors import CorruptFact, StoreTrouble
 from gencode.core.events import DurableFact, Event, TaskCreated, unicode_text
 from gencode.core.ids import new_id
 from gencode.core.task import Task
+from gencode.journal.change_notifier import ChangeNotifier
 from gencode.journal.owner import LEASE_SECONDS
 from gencode.journal.store import Lease, Ownership, PostedMessage, TaskQuery, TaskSignal
-from gencode.journal.store_changes import ChangeNotifier
 from gencode.stores.group_commit import GroupCommit, WriteStep, patiently
 from gencode.stores.journal_rules import DRAWS, adopted, drawn, first, held, letter_text, missing, taken
 from gencode.stores.sqlite_ledger import Accounts, SqliteLedger
@@ -53,13 +53,15 @@ RETURNING Epoch
 _RENEW = """
 UPDATE Sessions SET LeaseUntil = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) WHERE Owner = ? RETURNING Id
 """
-# The numbers are those of `TaskSignal`: only a stop (1) replaces a report (3), and nothing a stop.
+# The numbers are those of `TaskSignal`: only a stop (1) replaces a report (3), nothing a stop, a budget (5)
+# nothing.
 _ASK = """
-UPDATE Sessions SET Cancel = iif(Cancel = 1 OR (Cancel = 3 AND :wish <> 1), Cancel, :wish)
+UPDATE Sessions SET Cancel = iif(Cancel = 1 OR (Cancel = 3 AND :wish <> 1) OR (Cancel <> 0 AND :wish = 5),
+                                 Cancel, :wish)
 WHERE Id = :id AND Owner IS NOT NULL
 """
-ASKED = "SELECT Id, Cancel FROM Sessions WHERE Owner = ? AND Cancel <> 0 AND Cancel BETWEEN 1 AND 4"
-_HEARD = "UPDATE Sessions SET Cancel = 0 WHERE Owner = ? AND Cancel = 4 RETURNING Id"
+ASKED = "SELECT Id, Cancel FROM Sessions WHERE Owner = ? AND Cancel <> 0 AND Cancel BETWEEN 1 AND 5"
+_HEARD = "UPDATE Sessions SET Cancel = 0 WHERE Owner = ? AND Cancel IN (4, 5)"
 _LETTER = "SELECT l.Task, l.Number, l.Text, l.Sender, l.At FROM Sessions s JOIN Letters l ON l.Task = s.Id"
 LETTERS = f"{_LETTER} WHERE s.Owner = ? AND s.Posted > s.Mailed AND l.Number > s.Mailed ORDER BY 1, 2"
 _WAITING = f"{_LETTER} WHERE s.Id = ? AND l.Number > s.Mailed ORDER BY 2"
@@ -289,13 +291,18 @@ class SqliteStore:
         return await self._pen.change(lambda: self._writer.execute(_ASK, wanted).rowcount) > 0
 
     async def asked(self, owner: str) -> list[tuple[str, TaskSignal]]:
-        """What somebody asked of the tasks of `owner`; an interrupt is told once."""
+        """What somebody asked of the tasks of `owner`; an interrupt and a budget are told once."""
         rows = await self._read(lambda: self._reader.execute(ASKED, (owner,)).fetchall())
-        if all(wish != TaskSignal.INTERRUPT for _, wish in rows):
-            return [(task, TaskSignal(wish)) for task, wish in rows]
-        heard = await self._pen.change(lambda: self._writer.execute(_HEARD, (owner,)).fetchall())
-        lasting = [(task, TaskSignal(wish)) for task, wish in rows if wish != TaskSignal.INTERRUPT]
-        return [*lasting, *((task, TaskSignal.INTERRUPT) for (task,) in heard)]
+        asked = [(task, TaskSignal(wish)) for task, wish in rows]
+        if any(wish.once for _, wish in asked):
+            return await self._pen.change(lambda: self._heard(owner))
+        return asked
+
+    def _heard(self, owner: str) -> list[tuple[str, TaskSignal]]:
+        """The same, read and taken back as one step: what is asked in between is not lost."""
+        asked = [(task, TaskSignal(wish)) for task, wish in self._writer.execute(ASKED, (owner,)).fetchall()]
+        self._writer.execute(_HEARD, (owner,))
+        return asked
 
     async def post(self, task: str, text: str, sender: str) -> int:
         """Leave a letter for a task, whoever runs it; its number. UserMistake when it cannot be taken."""

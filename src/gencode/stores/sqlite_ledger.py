@@ -27,7 +27,7 @@ from gencode.budgets.ledger import (
     plus,
     with_hold,
 )
-from gencode.budgets.limits import Amounts, check_budget, cost_between, cost_of, limited
+from gencode.budgets.limits import Amounts, check_budget, cost_between, cost_of, lasting_seconds, limited
 from gencode.core.budget import Budget
 from gencode.core.ids import stamp
 from gencode.core.task import Task
@@ -40,7 +40,7 @@ Reads = Callable[[sqlite3.Connection, str], Task | None]
 
 _ACCOUNTS = """
 SELECT Id, Path, Agent, Open, Calls, LimitTurns, LimitTokens, LimitUsd, LimitSpawns,
-       SpentTurns, SpentTokens, SpentUsd, SpentSpawns, HeldTurns, HeldTokens, HeldUsd, Top, Session
+       SpentTurns, SpentTokens, SpentUsd, SpentSpawns, HeldTurns, HeldTokens, HeldUsd, Seconds, Top, Session
 FROM Accounts
 """
 _OF_TREE = f"{_ACCOUNTS} WHERE Top = ?"
@@ -49,8 +49,8 @@ _OPEN_OF_SESSION = f"{_ACCOUNTS} WHERE Open = 1 AND Session <> '' AND Session = 
 _PUT = """
 INSERT OR REPLACE INTO Accounts (
        Id, Path, Agent, Open, Calls, LimitTurns, LimitTokens, LimitUsd, LimitSpawns,
-       SpentTurns, SpentTokens, SpentUsd, SpentSpawns, HeldTurns, HeldTokens, HeldUsd, Top, Session)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+       SpentTurns, SpentTokens, SpentUsd, SpentSpawns, HeldTurns, HeldTokens, HeldUsd, Seconds, Top, Session)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _SPEND = """
 UPDATE Accounts SET SpentTurns = SpentTurns + ?, SpentTokens = SpentTokens + ?, SpentUsd = SpentUsd + ?,
@@ -106,9 +106,9 @@ class Accounts:
         rows = self._cursor.execute(*_those(_ACCOUNTS, (), path)).fetchall()
         found = {row[0]: account_from(row) for row in rows}
         limiting = [row for row in rows if found[row[0]].limits]
-        sessions = {row[17] for row in limiting if row[17] == row[0]}
+        sessions = {row[18] for row in limiting if row[18] == row[0]}
         below = [(_OPEN_OF_SESSION, session) for session in sessions]
-        below += [(_OPEN_OF_TREE, top) for top in {row[16] for row in limiting} - sessions]
+        below += [(_OPEN_OF_TREE, top) for top in {row[17] for row in limiting} - sessions]
         for statement, key in below:
             for row in self._connection.execute(statement, (key,)):
                 if row[0] not in found:
@@ -139,14 +139,14 @@ class Accounts:
         for path, *held in self._cursor.execute(_DROP, (task,)).fetchall():
             self._cursor.execute(*_those(_CARRY, (-1, *(-each for each in held)), path.split()))
 
-    def limit(self, account: str, limits: Amounts) -> None:
+    def limit(self, account: str, limits: Amounts, seconds: float) -> None:
         """Give an account these limits, if what is more than before is left above it."""
         route = self.route(account)
         self.learn(route)
         accounts = self.on(route.path or (account,))
         known = accounts.get(account) or self._counted(account)
         check_limits(accounts, known, limits)
-        self._put(replace(known, limits=limits))
+        self._put(replace(known, limits=limits, seconds=seconds))
 
     def check_created(self, state: Task, session: str) -> SpendingPath:
         """What a new task spends from, but for itself; BudgetSpent when there is too little for it."""
@@ -310,7 +310,7 @@ class SqliteLedger:
     async def limit(self, account: str, budget: Budget) -> None:
         """Set, raise or lower the budget of a task or a session."""
         check_budget(budget)
-        step = FunctionStep(lambda: self._accounts.limit(account, limited(budget)))
+        step = FunctionStep(lambda: self._accounts.limit(account, limited(budget), lasting_seconds(budget)))
         await self._pen.write(step, together=False)
 
     async def balance(self, account: str) -> Balance | None:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from gencode.channels.address import Address
 from gencode.channels.outbox import MOST_TOGETHER, MOST_WAITING, OutboxMessage, OutgoingMessage
-from gencode.core.address import Address
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import unicode_text
 from gencode.core.ids import stamp
 from gencode.core.old_events import translated_policy
-from gencode.schedule.appointments import ScheduledJob
+from gencode.schedule.scheduled_jobs import ScheduledJob
 from gencode.stores.group_commit import FunctionStep, GroupCommit, WriteStep
 from gencode.stores.journal_rules import DRAWS, crowded, full
 from gencode.stores.sqlite_schema import PlainErrors

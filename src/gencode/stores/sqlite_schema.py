@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
 from gencode.core.errors import StoreTrouble
-from gencode.journal.store_changes import CLOSED
+from gencode.journal.change_notifier import CLOSED
 
 LEDGER = (
     # The account of the session that pays for a whole tree is named where its top is.
@@ -262,6 +262,8 @@ _VERSION_7 = (
     """,
     "PRAGMA user_version = 7",
 )
+# The seconds that another process set for a task at work; its journal has them once its own has heard of it.
+_VERSION_8 = ("ALTER TABLE Accounts ADD COLUMN Seconds REAL", "PRAGMA user_version = 8")
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _VERSION_1,
@@ -271,6 +273,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (*QUESTIONS, "PRAGMA user_version = 5"),
     _VERSION_6,
     _VERSION_7,
+    _VERSION_8,
 )
 """Step n leads from version n to version n + 1 and ends by writing that number down."""
 

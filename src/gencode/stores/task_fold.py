@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from gencode.core.errors import CorruptFact
 from gencode.core.events import Event, plain, unknown_kind
 from gencode.core.old_events import stored_fact
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import Task, fold
 from gencode.stores.journal_rules import is_moment
 

@@ -1,1 +1,1 @@
-"""TODO: say what tasks is."""
+"""Subagents: tasks are planned, started, supervised, controlled, resumed and recovered here."""

@@ -1,4 +1,4 @@
-"""What a program says, looked at before anything begins: of the wrong type it is one sentence (delegation).
+"""Checks of what a program passes to the Python API: a wrong type is one clear sentence.
 
 Types are checked by whoever runs a type checker; everybody else would get the error of some line far inside,
 or a task whose journal holds what nobody can read.

@@ -1,4 +1,4 @@
-"""Asks the parent of an agent first, then a person, and in the end nobody.
+"""Routes the questions of an agent: to its parent first, then to a person, and in the end to nobody.
 
 The parent may be at work in any process of the same store. It reads the question as a message, and the first
 message that it sends back after that is the answer. A parent that is not at work is neither asked nor woken.
@@ -14,7 +14,7 @@ from math import inf
 
 from msgspec import Struct
 
-from gencode.agent.abandon import apart
+from gencode.agent.plugin_calls import apart
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.events import MessageAdded
 from gencode.core.messages import AssistantMessage, ToolCall, unanswered
@@ -30,19 +30,20 @@ from gencode.core.questions import (
     TimedAsker,
     silence,
 )
-from gencode.core.quoting import disarmed, quoted
 from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
+from gencode.core.text import disarmed, quoted
 from gencode.journal.store import Store, TaskQuery
 from gencode.sessions.caller import Caller
 from gencode.tasks.control import TaskControl
 from gencode.tasks.deadline import remaining
 from gencode.tasks.delivery import AgentInbox, as_sent, undelivered
-from gencode.tasks.resume_messages import last_tools
+from gencode.tasks.queries import readable_events
+from gencode.tasks.resume import last_tools
 from gencode.tasks.running_task import LocalTask, RunningTask
 from gencode.tasks.supervisor import Supervisor
-from gencode.tasks.watch import TaskWatcher, readable_events
+from gencode.tasks.watch import TaskWatcher
 
 log = logging.getLogger(__name__)
 

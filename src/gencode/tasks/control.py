@@ -1,22 +1,24 @@
-"""Tasks wherever they run: looked at, stopped and sent to the background from any process."""
+"""Controls tasks from any process: stop, interrupt, send a message, move to the background."""
 
 import asyncio
 import time
 from contextlib import suppress
+from typing import Protocol
 
 from msgspec import Struct
 
 from gencode.agent.ports import StopAction
 from gencode.core.errors import Conflict, Fenced, UserMistake
 from gencode.core.events import TaskStarted
-from gencode.core.reasons import STOP_UNANSWERED, EndReason, StopCause
-from gencode.core.status import Status
+from gencode.core.status import STOP_UNANSWERED, EndReason, Status, StopCause
 from gencode.core.task import Task
 from gencode.journal.owner import fate
 from gencode.journal.store import Store, TaskQuery, TaskSignal
-from gencode.tasks import one_task_process
+from gencode.tasks import process_engine
 from gencode.tasks.crash_recovery import close_task, stop_anywhere
-from gencode.tasks.queue_position import queue_positions
+from gencode.tasks.liveness import is_abandoned
+from gencode.tasks.queries import queue_positions
+from gencode.tasks.remote_task import OtherProcesses
 from gencode.tasks.supervisor import REPORT_SECONDS, Supervisor
 from gencode.tasks.watch import LOOK_SECONDS, TaskWatcher
 
@@ -29,6 +31,8 @@ SENT_BACK = StopCause(EndReason.BACKGROUNDED, "it was sent to the background")
 MOST_LIVES = 10
 """So often an agent begins before only its sender and a person can let it go on: two that write to each other
 would wake each other for ever."""
+PATIENCE = 60.0
+"""So many seconds somebody who has taken a task may need to go on with it."""
 
 
 class StopResult(Struct, frozen=True):
@@ -105,7 +109,7 @@ class TaskControl:
         """What is at work in the process of a task and ends with that, because nobody else needs it."""
         owners = {held.task: held.owner for held in await self._store.owned()}
         owner = owners.get(task.id, "")
-        if owner == owners.get(task.parent or "") or not one_task_process.is_bound_process(owner):
+        if owner == owners.get(task.parent or "") or not process_engine.is_bound_process(owner):
             return []
         return [each for each, whose in owners.items() if whose == owner]
 
@@ -214,7 +218,7 @@ class TaskControl:
         now = await self._store.task(task)
         beside = {held.task for held in owned if held.owner == owner}
         if now is not None and now.end.reason is EndReason.STOP_UNANSWERED and now.parent not in beside:
-            await one_task_process.end(owner)
+            await process_engine.kill_task_process(owner)
 
     async def _below(self, task: str) -> list[Task]:
         """Everything below a task, parents before children; what was imported may go round in circles."""
@@ -225,6 +229,75 @@ class TaskControl:
             above = [each.id for each in level if each.id not in found and each.id != task]
             found |= {each.id: each for each in level if each.id != task}
         return list(found.values())
+
+
+class MessageKept(UserMistake):
+    """What was said is kept, but who should hear it does not go on with it now."""
+
+
+class WakeInBackground(Protocol):
+    """Lets a task go on in the background, with a prompt or with what waits for it."""
+
+    async def __call__(self, task: str, prompt: str, *, here: bool) -> None: ...
+
+
+class MessageSender:
+    """Says something to tasks and wakes those that have ended."""
+
+    def __init__(
+        self,
+        apart: OtherProcesses,
+        store: Store,
+        reach: TaskControl,
+        watch: TaskWatcher,
+        wake: WakeInBackground,
+    ) -> None:
+        self._apart = apart
+        self._store = store
+        self._reach = reach
+        self._watch = watch
+        self._wake = wake
+
+    async def wake(self, task: Task) -> Task:
+        """Let an agent that has ended go on with what waits for it, also when who said that ends."""
+        return (await self.send(task, "", posted=True))[0]
+
+    async def send(
+        self, found: Task, text: str, *, here: bool = False, posted: bool = False
+    ) -> tuple[Task, bool]:
+        """Say something to a task, if it is not `posted` yet; the task then, and whether it was woken."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            seen = self._store.changes.count
+            # On its way to another machine a prompt could be lost, a letter is not.
+            far = self._apart.far and not here
+            if not posted and (far or found.conversation or not found.status.ended):
+                found = await self._reach.send(found.id, text)
+                posted = True
+            if posted and not await self._deaf(found):
+                return found, False
+            try:
+                await self._wake(found.id, "" if posted else text, here=here)
+                return await self._watch.task(found.id), True
+            except UserMistake as refused:
+                now = await self._watch.task(found.id)
+                lost = now.seq != found.seq or await self._held(found.id)
+                if posted and not await self._deaf(now):
+                    return now, False
+                if not lost or time.monotonic() > until:
+                    if posted:
+                        raise MessageKept(f"{refused} What was said to task {found.id} is kept.") from None
+                    raise
+            found = now
+            await self._store.changes.after(seen, LOOK_SECONDS)
+
+    async def _deaf(self, task: Task) -> bool:
+        """Whether an agent has ended without having heard all that was said to it."""
+        return task.status.ended and not task.conversation and bool(await self._store.waiting(task.id))
+
+    async def _held(self, task: str) -> bool:
+        """Whether somebody has taken a task to go on with it."""
+        return any(each.task == task and not is_abandoned(each) for each in await self._store.owned())
 
 
 def _ended_by_itself(task: Task) -> bool:

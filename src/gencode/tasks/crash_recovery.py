@@ -1,9 +1,9 @@
-"""Crash recovery: ends tasks in the place of whoever ran them, or was to run them, and cannot any more.
+"""Crash recovery: ends tasks whose process died or hangs, and tasks that nobody began.
 
 Every such end is written here, under a lease, so that of two processes at once only one writes it: the calls
-that were cut are answered, and the task can be continued. What it waited for may go on, in a process of its
-own or on another machine. The answer to the call that was cut names it, and what it comes to is given to its
-parent later, like the result of a task in the background.
+that were interrupted are answered, and the task can be resumed. What it waited for may go on, in another
+process or on another machine. The answer to the interrupted call names it, and its result is delivered to its
+parent later, like that of a background task.
 """
 
 import asyncio
@@ -13,10 +13,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gencode.agent.call_cost import USUAL_TOKEN, taken
+from gencode.agent.call_budget import USUAL_TOKEN, taken
+from gencode.agent.output_files import is_whole, rewrite
 from gencode.agent.tool_calls import interrupted
-from gencode.core.errors import GenCodeError, UserMistake
-from gencode.core.events import CostEstimated, DurableFact, MessageAdded, TaskEnded, TaskStarted
+from gencode.core.errors import CorruptFact, GenCodeError, UserMistake
+from gencode.core.events import CostEstimated, DurableFact, Event, MessageAdded, TaskEnded, TaskStarted
 from gencode.core.messages import (
     AssistantMessage,
     Message,
@@ -28,19 +29,17 @@ from gencode.core.messages import (
     UserMessage,
     unanswered,
 )
-from gencode.core.reasons import DIED, LOST, EndReason, StopCause
-from gencode.core.status import Status
+from gencode.core.outcome import output_file
+from gencode.core.status import DIED, LOST, EndReason, Status, StopCause
 from gencode.core.task import Task, replay, transcript_of
 from gencode.journal.dispatch import SharedJournal
 from gencode.journal.owner import fate, new_owner
 from gencode.journal.store import Lease, Store, TaskQuery, TaskSignal
-from gencode.tasks import one_task_process
+from gencode.tasks import process_engine
 from gencode.tasks.liveness import FolderLiveness, HungProcess, is_abandoned, ownership_of
-from gencode.tasks.output_recovery import restore_output_file
-from gencode.tasks.task_queries import is_bounded
+from gencode.tasks.queries import is_bounded
 
 log = logging.getLogger(__name__)
-
 MOST_TRIES = 5
 """So often a task may be taken and left just when it is stopped."""
 GO_ON = ". To go on with it after that: gen task resume {task} 'go on'"
@@ -129,7 +128,7 @@ async def close_hung_process(store: Store, hanging: HungProcess) -> None:
     """Time out what a process has that hangs, and then kill that; after this it can write nothing more."""
     for task, why in hanging.tasks.items():
         await close_task(store, task, new_owner(), hanging.owner, why, Status.TIMED_OUT)
-    await one_task_process.end(hanging.owner)
+    await process_engine.kill_task_process(hanging.owner)
 
 
 async def recover_folder(store: Store, liveness: FolderLiveness) -> None:
@@ -293,3 +292,20 @@ def _far(task: Task) -> str:
     if task.status.ended:
         return f"ended as {task.status}: its result follows by itself."
     return "had not ended then: what it comes to follows by itself."
+
+
+async def restore_output_file(store: Store, outputs: Path | None, task: Task) -> None:
+    """See to it that the file of a background task that has ended says so; the journal is the truth."""
+    if outputs is None or not task.terms.background or not task.status.ended:
+        return
+    path = output_file(outputs, task.id)
+    if is_whole(path, task):
+        return
+    try:
+        events = await store.events(task.id)
+    except CorruptFact as corrupt:
+        events = [event for event in corrupt.before if isinstance(event, Event)]
+    try:
+        rewrite(path, events)
+    except OSError as error:
+        log.info("%s could not be written: %s", path, error.strerror)

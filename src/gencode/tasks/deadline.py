@@ -1,9 +1,9 @@
-"""Deadlines: when a task must end, and whose time is up then.
+"""Deadlines: when a task must end, and whose time limit that is.
 
-A run is bounded by its own seconds (of its budget, and what any run may take) and by the deadlines above it:
+A run is limited by its own seconds (of its budget, and what any run may take) and by the deadlines above it:
 a task that is waited for ends a while before its parent, so that the parent can still pass its result on, and
-one in the background ends with those that it belongs to. Seconds are never held in the ledger: they are this
-moment, which can be set or changed at any time.
+a background task ends with those that it belongs to. Seconds are never held in the ledger: they are a moment,
+which can be set or changed at any time.
 """
 
 import asyncio
@@ -23,10 +23,9 @@ from gencode.core.budget import Budget
 from gencode.core.errors import Stopped, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.ids import moment
-from gencode.core.reasons import EndReason, StopCause
+from gencode.core.status import EndReason, StopCause
 from gencode.core.task import Task
-from gencode.journal.dispatch import MissingWorker
-from gencode.journal.handover import Handover
+from gencode.journal.dispatch import Handover, MissingWorker
 
 SHARE_LEFT = 0.1
 MOST_LEFT_SECONDS = 30.0
@@ -65,12 +64,11 @@ WHY: Mapping[TimeLimit, str] = {
 }
 
 
-class Timed(Protocol):
+class TimedTask(Protocol):
     """A task that is looked after in this process, wherever it runs."""
 
     stop: Stop
     deadline: "Deadline"
-    overdue: StopCause | None
 
     @property
     def task(self) -> Task:
@@ -87,8 +85,12 @@ class Timed(Protocol):
         """Whether another process works on it."""
         ...
 
+    def expire(self, why: StopCause) -> None:
+        """Its time is up."""
+        ...
 
-Find = Callable[[str], Timed | None]
+
+Find = Callable[[str], TimedTask | None]
 """Finds a task that is looked after in this process."""
 
 
@@ -173,7 +175,7 @@ def _moving(seconds: float) -> float:
 class Deadline:
     """When one task must end, and why it does then. It is set when the task begins, and may be changed."""
 
-    __slots__ = ("_began", "_budget", "at", "cause", "limits", "on_changed", "on_passed")
+    __slots__ = ("_began", "_budget", "_on_changed", "_on_passed", "at", "cause", "limits")
 
     def __init__(self, limits: TimeLimits | None = None) -> None:
         self.limits = limits or TimeLimits()
@@ -181,12 +183,23 @@ class Deadline:
         """The moment, by the monotonic clock; None before the task begins, and where it has no limit."""
         self.cause: StopCause | None = None
         """What is reported when it has passed: whose time was up, and the way out."""
-        self.on_passed: Callable[[], None] | None = None
-        """Called when it has passed, before anything is cut for that."""
-        self.on_changed: Callable[[], None] | None = None
-        """Called when it is another moment."""
+        self._on_passed: Callable[[], None] | None = None
+        self._on_changed: Callable[[], None] | None = None
         self._began: float | None = None
         self._budget: Budget | None = None
+
+    def when_passed(self, call: Callable[[], None]) -> None:
+        """Call this when it has passed, before anything is cut for that."""
+        self._on_passed = call
+
+    def when_changed(self, call: Callable[[], None] | None) -> None:
+        """Call this when it is another moment; nothing any more with None."""
+        self._on_changed = call
+
+    def passed(self) -> None:
+        """It has passed."""
+        if self._on_passed is not None:
+            self._on_passed()
 
     def remaining(self) -> float | None:
         """So many seconds of its own are left to the task; None where it has no limit."""
@@ -217,8 +230,8 @@ class Deadline:
         self.at, by = self.limits.end(began, find)
         if self.at is not None:
             self.cause = self._why(task, by, self.at - began)
-        if self.on_changed is not None:
-            self.on_changed()
+        if self._on_changed is not None:
+            self._on_changed()
 
     def _why(self, task: Task, by: TimeLimit, left: float) -> StopCause:
         if by is TimeLimit.BUDGET:
@@ -229,7 +242,7 @@ class Deadline:
         return StopCause(EndReason.TIME_LIMIT, late.format(seconds=seconds, why=WHY[by]))
 
 
-def remaining(timed: Timed | None, find: Find) -> float | None:
+def remaining(timed: TimedTask | None, find: Find) -> float | None:
     """For how many seconds a task may go on at most; None where it has no limit.
 
     It ends with who waits for it, and with its conversation.
@@ -259,14 +272,14 @@ def report_by(parent: str | None, find: Find) -> float | None:
 
 
 @contextmanager
-def ended_in_queue(timed: Timed, by: float | None) -> Generator[None, None, None]:
+def ended_in_queue(timed: TimedTask, by: float | None) -> Generator[None, None, None]:
     """End a task that still waits for its turn at the moment `by` which its parent wants its result."""
 
     def late() -> None:
         if timed.queued:
-            why = NOT_BEGUN.format(why=WHY[TimeLimit.PARENT])
-            timed.overdue = StopCause(EndReason.TIME_LIMIT, why)
-            timed.stop.stop(timed.overdue)
+            cause = StopCause(EndReason.TIME_LIMIT, NOT_BEGUN.format(why=WHY[TimeLimit.PARENT]))
+            timed.expire(cause)
+            timed.stop.stop(cause)
 
     if by is not None and timed.elsewhere:
         by -= _moving(by - time.monotonic())
@@ -287,7 +300,7 @@ class DeadlineAlarm:
 
     __slots__ = ("_before", "_rang", "_task", "_timed", "_timer")
 
-    def __init__(self, timed: Timed) -> None:
+    def __init__(self, timed: TimedTask) -> None:
         self._timed = timed
         self._rang = False
         self._timer: asyncio.TimerHandle | None = None
@@ -295,7 +308,7 @@ class DeadlineAlarm:
     def __enter__(self) -> None:
         self._task = asyncio.current_task()
         self._before = self._task.cancelling() if self._task is not None else 0
-        self._timed.deadline.on_changed = self._arm
+        self._timed.deadline.when_changed(self._arm)
         self._arm()
 
     def _arm(self) -> None:
@@ -307,8 +320,7 @@ class DeadlineAlarm:
 
     def _ring(self) -> None:
         self._rang = True
-        if self._timed.deadline.on_passed is not None:
-            self._timed.deadline.on_passed()
+        self._timed.deadline.passed()
         if self._task is not None:
             self._task.cancel()
 
@@ -316,7 +328,7 @@ class DeadlineAlarm:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         timed = self._timed
-        timed.deadline.on_changed = None
+        timed.deadline.when_changed(None)
         if self._timer is not None:
             self._timer.cancel()
         if not self._rang or self._task is None:
@@ -324,7 +336,7 @@ class DeadlineAlarm:
         ours = self._task.uncancel() <= self._before  # nobody else has cut it as well
         cause = timed.deadline.cause
         if ours and isinstance(error, asyncio.CancelledError) and cause is not None:
-            timed.overdue = cause
+            timed.expire(cause)
             timed.stop.stop(cause)
             raise Stopped(cause) from None
 

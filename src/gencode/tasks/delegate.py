@@ -1,9 +1,9 @@
-"""What an agent holds to delegate: it starts subagents, waits for them, writes to them and stops them."""
+"""The delegate of an agent: starts subagents, waits for them, sends them messages and stops them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
@@ -14,44 +14,33 @@ from gencode.core.ids import clean_id
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Hearing, Inquiry, InquiryResult
-from gencode.core.quoting import disarmed, quoted
-from gencode.core.reasons import PARENT_STOPPED, EndReason, StopCause, stop_cause
 from gencode.core.spec import TaskRequest
-from gencode.core.status import Status
+from gencode.core.status import PARENT_STOPPED, EndReason, Status, StopCause, stop_cause
 from gencode.core.task import Task, whole_transcript
+from gencode.core.text import disarmed, quoted
 from gencode.journal.store import Store, TaskQuery
 from gencode.sessions.caller import Caller
-from gencode.tasks.control import TaskControl
+from gencode.tasks.ask_parent import QuestionRouter
+from gencode.tasks.control import MessageKept, TaskControl
+from gencode.tasks.crash_recovery import restore_output_file
 from gencode.tasks.deadline import ended_in_queue, report_by
 from gencode.tasks.delivery import AgentInbox
-from gencode.tasks.messages import MessageKept
-from gencode.tasks.output_recovery import restore_output_file
 from gencode.tasks.plan import TaskPlanner
+from gencode.tasks.queries import readable_events, with_woken_as_pending
 from gencode.tasks.running_task import RunningTask
-from gencode.tasks.seat_builder import SeatBuilder
+from gencode.tasks.seat_builder import SeatBuilder, with_checked_schema
 from gencode.tasks.supervisor import Supervisor
-from gencode.tasks.task_schema import with_checked_schema
-from gencode.tasks.watch import TaskWatcher, readable_events, with_woken_as_pending
+from gencode.tasks.watch import TaskWatcher
 
 if TYPE_CHECKING:
     from gencode.tasks.start import TaskStarter
 
 
-Rouse = Callable[[Task], Awaitable[Task]]
+Wake = Callable[[Task], Awaitable[Task]]
 """Lets a task that has ended go on with the messages that wait for it."""
 
 
-class Inquirer(Protocol):
-    """Asks on behalf of an agent that wants to know something."""
-
-    async def ask(
-        self, caller: Caller, inbox: AgentInbox, inquiries: Sequence[Inquiry], call: ToolCall
-    ) -> InquiryResult:
-        """The answers, and who gave them."""
-        ...
-
-
-class Delegation(Struct, frozen=True, eq=False):
+class Delegation(Struct, frozen=True, eq=False, kw_only=True):
     """What the delegates of all agents of a session share."""
 
     store: Store
@@ -60,8 +49,8 @@ class Delegation(Struct, frozen=True, eq=False):
     planner: TaskPlanner
     watch: TaskWatcher
     reach: TaskControl
-    inquirer: Inquirer
-    rouse: Rouse
+    questions: QuestionRouter
+    wake: Wake
     outputs: Path
 
     async def strike(self, task: str, verb: StopAction, why: StopCause) -> ControlResult:
@@ -199,11 +188,11 @@ class AgentDelegate:
         if not await self._delegation.store.waiting(found.id):
             return self._delegation.watch.outcome(now), "heard"
         own = found.parent == self._caller.task
-        rouse = self.rouse if own else await self._rouse_beside(now)
-        if found.conversation or rouse is None:
+        wake = self.wake if own else await self._wake_sibling(now)
+        if found.conversation or wake is None:
             return self._delegation.watch.outcome(now), "later"
         try:
-            return self._delegation.watch.outcome(await rouse(now)), "woken"
+            return self._delegation.watch.outcome(await wake(now)), "woken"
         except UserMistake as refused:
             await self._starter.settled(found.id)  # somebody else may be waking it at this moment
             now = await self._delegation.watch.task(found.id)
@@ -215,14 +204,14 @@ class AgentDelegate:
                 ) from None
             return self._delegation.watch.outcome(now), "heard" if now.status.ended else "soon"
 
-    async def rouse(self, found: Task) -> Task:
+    async def wake(self, found: Task) -> Task:
         """Let a task of this agent that has ended go on with what was said to it; its result comes here."""
         job = await self._resumed(TaskRequest(found.agent, "", background=True, resume=found.id))
         self._look_after(job)
         self._inbox.expect(job)
         return job.task
 
-    async def _rouse_beside(self, found: Task) -> Rouse | None:
+    async def _wake_sibling(self, found: Task) -> Wake | None:
         """The same for a task beside this one, as if its sender had said it: that gets the result.
 
         None if it does not go on for this agent: it is none of its siblings, or was stopped, or its sender is
@@ -234,13 +223,13 @@ class AgentDelegate:
             return None
         sender = self._delegation.supervisor.local(found.parent or "")
         if sender is not None and not sender.over and isinstance(sender.seat.delegate, AgentDelegate):
-            return sender.seat.delegate.rouse
+            return sender.seat.delegate.wake
         above = await self._delegation.watch.task(found.parent or "")
-        return self._delegation.rouse if above.status.ended else None
+        return self._delegation.wake if above.status.ended else None
 
     async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
         """Ask whoever can answer; the agent above first, then a person, and in the end nobody."""
-        return await self._delegation.inquirer.ask(self._caller, self._inbox, inquiries, call)
+        return await self._delegation.questions.ask(self._caller, self._inbox, inquiries, call)
 
     async def own(self) -> Sequence[Outcome]:
         """The tasks that this agent has sent in all its runs, oldest first."""

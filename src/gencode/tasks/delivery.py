@@ -1,14 +1,13 @@
-"""Delivers to each agent what comes to it while it works: results of its background tasks, and letters.
+"""Delivers results of background tasks, messages and ends of background commands to agents, exactly once.
 
-A result is delivered exactly once, and nothing is queued for that which could be lost: it is owed as long as
-the journal of its task has the end of that run and the journal of its parent does not say that it was handed
-over. A letter waits as long as its number is above that of the last one taken. A background command comes by
-the same way: the agent's journal says that it was started, and whether its end was told. The message that
-hands something over says so in the same fact, so that a crash at any moment leaves it either waiting or
-delivered, never both and never neither.
+Nothing is queued that could be lost. A result is owed as long as the journal of its task has the end of that
+run and the journal of its parent does not say that it was delivered. A message waits as long as its number is
+above that of the last one taken. For a background command the agent's journal says that it was started, and
+whether its end was delivered. The message that delivers something says so in the same event, so that a crash
+at any moment leaves it either waiting or delivered, never both and never neither.
 
 Two things make an inbox look at what is owed: the end of a task that this process looks after, and a change
-of the store (`Delivery`). A parent that begins to work looks by itself; one at rest gets a turn from whoever
+of the store (`Delivery`). A parent that begins to work looks by itself; an idle one gets a turn from whoever
 leads it, where something is `worth_a_turn`.
 """
 
@@ -29,9 +28,7 @@ from gencode.core.events import ProgressMade
 from gencode.core.ids import stamp
 from gencode.core.messages import CommandRun, ToolCall, ToolResult, Trace, UserMessage
 from gencode.core.outcome import how_ended, outcome_of, output_file, report_lines
-from gencode.core.quoting import code_span, disarmed_line
-from gencode.core.reasons import EndReason, WaitFor
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status, WaitFor
 from gencode.core.task import (
     Task,
     TaskReport,
@@ -43,17 +40,16 @@ from gencode.core.task import (
     untold_commands,
     was_given,
 )
+from gencode.core.text import code_span, disarmed_line, one_line
 from gencode.files.file_versions import changed_under
 from gencode.journal.store import PostedMessage, Store, TaskQuery
 from gencode.tasks.running_task import LocalTask, RunningTask
-from gencode.tasks.spawned_agents import LONGEST_LABEL, TELL_THE_USER, spawned_result
-from gencode.tasks.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from gencode.sandbox.shells import BackgroundShell
+    from gencode.tasks.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
-
 REST_SECONDS = 0.2
 """Ends of other processes that are written within so long are delivered together."""
 MORE_SECONDS = 0.01
@@ -73,10 +69,12 @@ LONGEST_COMMAND = 100
 BEFORE_THE_END = 1.0
 """So many seconds before its time is up an agent stops to wait for its commands: it has answered already."""
 WAITS = "waits for its background command{s} to end, at most {seconds:.4g} s: {names}"
-
-
-WasGiven = Callable[[str, str | None], bool]
-"""Whether the end of a task at a moment was handed over."""
+LONGEST_LABEL = 80
+LONGEST_TASK = 500
+TELL_THE_USER = (
+    "Tell the user what came of it, in a sentence or two of your own; ids and how the work was done do not "
+    "matter to them."
+)
 
 
 def undelivered(parent: Task, task: Task) -> list[Task]:
@@ -86,6 +84,10 @@ def undelivered(parent: Task, task: Task) -> list[Task]:
     was woken before that.
     """
     return ends_owed(parent, task, lambda each, at: was_given(parent, each, at))
+
+
+WasGiven = Callable[[str, str | None], bool]
+"""Whether the end of a task at a moment was handed over."""
 
 
 def ends_owed(parent: Task, task: Task, was_given: WasGiven, *, over: bool = True) -> list[Task]:
@@ -164,6 +166,7 @@ class AgentInbox:
     def __init__(
         self,
         record: Recorder,
+        *,
         cap: Callable[[str], int],
         earlier: Sequence[Task] = (),
         outputs: Path | None = None,
@@ -376,13 +379,23 @@ def result_text(task: Task, cap: int, rest: str = "") -> str:
     return f"{head}\n{report_lines(outcome, cap, rest=rest)}"
 
 
+def spawned_result(task: Task, cap: int, rest: str) -> str:
+    """The result of a spawned task as the system message of its spawner says it; `rest` is where all is."""
+    outcome = outcome_of(task)
+    label = one_line(task.created.description, LONGEST_LABEL) or task.id
+    head = f"[Subagent '{label}' {'completed' if outcome.success else 'failed'}]"
+    how = "" if outcome.success else f" {how_ended(outcome)}"
+    report = report_lines(outcome, cap, rest=rest)
+    return f"{head}\nTask: {one_line(task.created.prompt, LONGEST_TASK)}\nResult:{how}\n{report}"
+
+
 class Delivery:
     """Tells agents at work here of ends that other processes have written, for as long as anybody is at work.
 
     That holds for every agent, whatever surface leads its conversation, if anybody does.
     """
 
-    def __init__(self, store: Store, supervisor: Supervisor) -> None:
+    def __init__(self, store: Store, supervisor: "Supervisor") -> None:
         self._store = store
         self._supervisor = supervisor
         self._since = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""What would be decided about a call that nobody has made yet: by the same facts and chain as at a gate."""
+"""Explains a permission decision before a call is made, by the same facts and policies as at the gate."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Forks: a new task that begins with what an earlier one had said and heard up to one of its facts."""
+"""Forks: a new task that begins with the transcript of an earlier one up to one of its events."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,11 +15,11 @@ from gencode.core.place import TaskPlace, WorkerCopy
 from gencode.core.rules import Policy
 from gencode.core.spec import ForkPoint, TaskRequest, Workspace
 from gencode.core.task import Task, replay, transcript_of
-from gencode.journal.handover import Handover
+from gencode.journal.dispatch import Handover
 from gencode.journal.store import Store
 from gencode.permissions.chain import narrowed, narrower
 from gencode.sessions.caller import Caller
-from gencode.tasks.resume_messages import place_notice
+from gencode.tasks.task_folders import place_notice
 
 AFTERWARDS = "this is a copy that begins before they were answered"
 LATER = (

@@ -1,7 +1,7 @@
-"""How an agent leaves the worktree it works in: the last one there commits what is in it, and tells that.
+"""Closes a shared worktree: the last agent in it commits what is there and reports the changes.
 
-The worktree of an agent is also that of the agents it sends, and those may go on when it has ended: it was
-stopped, or its limit was reached. Who is there is read from the journal, so that it counts in every process.
+The worktree of an agent is also that of its subagents, which may go on when it has ended: it was stopped, or
+its limit was reached. Who is there is read from the journal, so that it holds in every process.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agent.seat import LoopResult
+from gencode.agent.run_setup import LoopResult
 from gencode.core.changes import MOST_TASKS, Changes, NamedTask, WorktreeChanges, WorktreeInUse
 from gencode.core.errors import GenCodeError
 from gencode.core.events import ChangesMoved

@@ -1,9 +1,9 @@
-"""Liveness: which processes still work on their tasks, by their leases and by what is heard of the tasks.
+"""Liveness: which processes still work on their tasks, by their leases and by their last signs of life.
 
 A process renews the leases of its tasks. One of this machine that is dead loses them at once, one of another
-machine when they run out. One that lives and renews nothing hangs or is suspended: it keeps its tasks until
+machine when they expire. One that lives and renews nothing hangs or is suspended: it keeps its tasks until
 somebody stops them, or until it has been silent for too long and runs nothing but one task. What is found
-to be dead or to hang is closed in `crash_recovery`.
+dead or hanging is closed in `crash_recovery`.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from gencode.agent.recorder import Recorder
 from gencode.core.errors import Conflict, GenCodeError
 from gencode.core.events import Event, PassingFact, TaskStalled
 from gencode.core.ids import stamp
-from gencode.core.reasons import EndReason, StopCause
+from gencode.core.status import EndReason, StopCause
 from gencode.core.task import Task
 from gencode.journal.owner import LEASE_SECONDS, fate, process_of
 from gencode.journal.store import Lease, Ownership, Store
-from gencode.tasks import one_task_process
+from gencode.tasks import process_engine
 
 log = logging.getLogger(__name__)
 
@@ -188,9 +188,7 @@ class TaskLiveness:
             why = f"it gave no sign of life for {silent:.0f} s; silence_seconds allows no more"
             return StopCause(EndReason.SILENT, why)
         if silent >= timing.stalled and not task.run.stalled and not task.status.ended:
-            heard = record.heard
-            await record.commit(TaskStalled(round(silent, 1)))
-            record.heard = heard  # that it was noted is no sign of life
+            await record.commit(TaskStalled(round(silent, 1)), quiet=True)
         return None
 
 
@@ -236,6 +234,7 @@ class ProcessLiveness:
         store: Store,
         task: str,
         timing: LivenessTimeouts,
+        *,
         seconds: float | None,
         tell: Callable[[PassingFact], None],
         clock: Callable[[], float] = time.monotonic,
@@ -314,7 +313,7 @@ class FolderLiveness:
         """Look once more; the processes that hang, once the time of one of their tasks is up."""
         held = (await silent_tasks(self._store, 0.0)).values()
         await self._tell_of([each for each in held if each.silent >= self._timing.stalled])
-        alone = {owner for owner in {each.owner for each in held} if one_task_process.runs_one_task(owner)}
+        alone = {owner for owner in {each.owner for each in held} if process_engine.runs_one_task(owner)}
         self._silence.look([(each.task, each.owner) for each in held if each.owner in alone])
         found = [HungProcess(owner, await self._overdue(owner)) for owner in alone]
         return [each for each in found if each.tasks]

@@ -1,13 +1,13 @@
-"""The plan of a task: what is decided before it runs, wherever it is asked for and wherever it will run."""
+"""Task plans: what is decided before a task runs, wherever it is requested and wherever it will run."""
 
 from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agent.limits import RunLimits
+from gencode.agent.final_answer import Form
 from gencode.agent.models import Model, elsewhere
-from gencode.agent.output_schema_notice import Form
+from gencode.agent.run_setup import RunLimits
 from gencode.budgets.limits import NO_BUDGET, check_budget, tightest
 from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import UserMistake
@@ -16,7 +16,7 @@ from gencode.core.messages import Image, SystemNotice, ToolCall, UserMessage
 from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest, Workspace, same_name
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.journal.handover import Handover
+from gencode.journal.dispatch import Handover
 from gencode.journal.store import Store
 from gencode.sessions.caller import Caller, chain_link
 from gencode.tasks.deadline import (
@@ -29,12 +29,10 @@ from gencode.tasks.deadline import (
     time_limits,
 )
 from gencode.tasks.fork import Fork, ForkPlace, check_fork_begun, fork_created, fork_facts, remembered_facts
-from gencode.tasks.resume import CallerFactory
-from gencode.tasks.resume_messages import busy_error
-from gencode.tasks.seat_builder import SeatBuilder
-from gencode.tasks.spawned_agents import spawned
+from gencode.tasks.queries import current_budget
+from gencode.tasks.resume import CallerFactory, busy_error
+from gencode.tasks.seat_builder import SeatBuilder, checked_agent_schema, spawned, with_agent_schema
 from gencode.tasks.task_folders import TaskFolder, TaskFolders, has_own_folder, in_worktree
-from gencode.tasks.task_schema import checked_agent_schema, with_agent_schema
 
 NOTHING_SAID = "The prompt is empty; say what the agent should do."
 NOTHING_ASKED = "The prompt is empty; say what you want to know or have done."
@@ -150,6 +148,7 @@ class TaskPlanner:
     def __init__(
         self,
         store: Store,
+        *,
         seating: SeatBuilder,
         folders: TaskFolders,
         callers: CallerFactory,
@@ -290,7 +289,8 @@ class TaskPlanner:
         check_budget(request.budget)
         spec = self.callers.agent_of(task)
         named = None if request.budget == NO_BUDGET else request.budget
-        left = seconds_left(task, named or task.terms.budget, over=takes_over)
+        budget = named or await current_budget(self._store, task)
+        left = seconds_left(task, budget, over=takes_over)
         return TaskPlan(
             agent=spec,
             place=replace(place, workspace=place.workspace.as_clone(task.clone)),
@@ -318,7 +318,8 @@ class TaskPlanner:
         await check_fork_begun(self._store, task)
         place = await self.callers.for_detached(task, request.model, here=request.here)
         run = EarlierTask(task, request.prompt, schema=request.output_schema)
-        most = self._time(place, seconds_left(task, task.terms.budget), seconds, waited=False).most
+        left = seconds_left(task, await current_budget(self._store, task))
+        most = self._time(place, left, seconds, waited=False).most
         return DetachedPlan(run, place.model, place.workspace, most, account, request.max_turns)
 
     async def plan_fork(

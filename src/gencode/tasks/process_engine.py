@@ -1,9 +1,9 @@
-"""Processes that run one task each (engines rack).
+"""Starts one process for one task, and kills such a process when it hangs.
 
 The order goes through a pipe and not through the command line, which everybody on the machine can read. The
-process answers with one line: the id of its task, once that is written down and has begun, or why it could
-not begin. From then on the two know each other only through the journal; of a bound process the sender keeps
-the pipe open, so that it notices when the sender is gone.
+process answers with one line: the id of its task once that has begun, or why it could not begin. From then on
+the two know each other only through the journal. Of a bound process the parent keeps the pipe open, so that
+the process notices when its parent is gone.
 """
 
 import asyncio
@@ -20,12 +20,18 @@ import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.journal.handover import Handover
-from gencode.tasks import one_task_process
+from gencode.journal.dispatch import Handover
+from gencode.journal.owner import fate, process_of
 
-WORKER = one_task_process.MODULE
 START_SECONDS = 60.0
 LOG = "worker.log"
+MODULE = "gencode.interfaces.task_process"
+"""What such a process runs; its command line says so."""
+BOUND = "bound"
+"""What its command line says besides when it ends with its task, and with whoever sent that."""
+GONE_SECONDS = 2.0
+"""So long a process that was killed may take to be gone."""
+GONE_LOOK_SECONDS = 0.02
 
 
 class WorkOrder(Struct, frozen=True):
@@ -112,7 +118,7 @@ class ProcessEngine:
             log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
                 return subprocess.Popen(
-                    [sys.executable, "-P", "-m", WORKER, *((one_task_process.BOUND,) if bound else ())],
+                    [sys.executable, "-P", "-m", WORKER, *((BOUND,) if bound else ())],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
@@ -123,6 +129,31 @@ class ProcessEngine:
         except OSError as error:
             why = error.strerror or str(error)
             raise UserMistake(f"No process can be started for the task: {why}.") from None
+
+
+def runs_one_task(owner: str) -> bool:
+    """Whether the process behind an owner's name is such a one, and lives on this machine."""
+    return bool(_words(owner))
+
+
+def is_bound_process(owner: str) -> bool:
+    """Whether it is one that ends with its task, whatever else is at work in it."""
+    return BOUND in _words(owner)
+
+
+async def kill_task_process(owner: str) -> None:
+    """Kill such a process with its group, suspended or not, and see it gone; any other is left alone."""
+    if not runs_one_task(owner):
+        return
+    with suppress(OSError):
+        os.killpg(process_of(owner), signal.SIGKILL)
+    for _ in range(round(GONE_SECONDS / GONE_LOOK_SECONDS)):
+        if fate(owner) != "alive":
+            return
+        await asyncio.sleep(GONE_LOOK_SECONDS)
+
+
+WORKER = MODULE
 
 
 def _told(process: "subprocess.Popen[bytes]", order: bytes) -> StartReply:
@@ -151,3 +182,14 @@ def _part(process: "subprocess.Popen[bytes]", *, bound: bool) -> None:
         if pipe is not None:
             with suppress(OSError):
                 pipe.close()
+
+
+def _words(owner: str) -> list[str]:
+    """What such a process was started with; nothing of any other."""
+    if fate(owner) != "alive":
+        return []
+    try:
+        words = Path(f"/proc/{process_of(owner)}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return []
+    return words[3:] if words[2:4] == ["-m", MODULE] else []

@@ -1,4 +1,4 @@
-"""Tasks as the journal tells them: found by a shortened id, shown, added up, and deleted with their files."""
+"""Reads stored tasks for people and programs: finds, shows, lists and deletes them."""
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,10 +18,9 @@ from gencode.core.status import Status
 from gencode.core.task import Task, whole_transcript
 from gencode.journal.store import Ownership, Store, TaskQuery
 from gencode.tasks.argument_checks import TASK, checked_text
+from gencode.tasks.crash_recovery import restore_output_file
 from gencode.tasks.liveness import LivenessTimeouts, silent_tasks
-from gencode.tasks.output_recovery import restore_output_file
-from gencode.tasks.queue_position import queue_positions
-from gencode.tasks.watch import readable_events, with_woken_as_pending
+from gencode.tasks.queries import queue_positions, readable_events, with_woken_as_pending
 
 MOST_NAMED = 8
 """So many ids are offered to somebody whose id is not there."""

@@ -1,10 +1,28 @@
-"""The relatives of a task: which tasks and background commands an agent may name, and whose they are."""
+"""Relatives of a task: which tasks and background commands its agent may name, and whose they are."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec.structs import replace
 
 from gencode.agent.gate import Relation
+from gencode.agent.prompt import kin_words
+from gencode.agent.run_setup import RunSetup
+from gencode.core.errors import GenCodeError, Stopped
 from gencode.core.ids import clean_id
+from gencode.core.outcome import output_file
+from gencode.core.task import Task
+from gencode.journal.event_bus import EventBus
+from gencode.journal.store import Store, TaskQuery, TaskSignal
 from gencode.sandbox.shells import Shells
+from gencode.tasks.crash_recovery import close_if_orphan
+from gencode.tasks.delivery import AgentInbox
+from gencode.tasks.remote_task import FollowedTask
+from gencode.tasks.running_task import GRACE_SECONDS, LocalTask
+from gencode.tasks.supervisor import Supervisor
+from gencode.tasks.watch import LOOK_SECONDS
 
 MOST_NAMED = 10
 """So many siblings an agent is told of."""
@@ -100,3 +118,105 @@ class TaskRelatives:
     async def meet(self, target: str) -> None:
         """Learn of a task that another process may have started."""
         await self._learn(target)
+
+
+class TaskFamily:
+    """Learns the relatives of tasks that go on, and expects what they still have out."""
+
+    def __init__(
+        self, store: Store, bus: EventBus, supervisor: Supervisor, tree: TaskTree, outputs: Path | None
+    ) -> None:
+        self._store = store
+        self._bus = bus
+        self._supervisor = supervisor
+        self._tree = tree
+        self._outputs = outputs
+
+    async def learn(self, task: Task) -> list[Task]:
+        """Who belongs to a task that an earlier process began: its siblings and, given back, its children."""
+        children = await self._store.tasks(TaskQuery(parent=task.id))
+        for child in children:
+            self._tree.learn(child.id, task.id, child.agent)
+        if task.parent is not None:
+            for sibling in await self._store.tasks(TaskQuery(parent=task.parent)):
+                self._tree.learn(sibling.id, task.parent, sibling.agent)
+            await self._learn_sender(task.parent)
+        return children
+
+    async def greet(self, task: Task) -> None:
+        """Learn who sent a new task, where that was done in another process."""
+        if task.parent is not None and not self._tree.knows(task.parent):
+            with suppress(GenCodeError):  # it is written down already, so it begins in any case
+                await self._learn_sender(task.parent)
+
+    async def meet(self, task: Task, target: str) -> None:
+        """Learn of a task that another process may have begun; where it is no relative, of those there are.
+
+        What cannot be looked up is nobody's.
+        """
+        other = clean_id(target)
+        with suppress(GenCodeError):
+            found = await self._store.task(other) if other else None
+            if found is not None and not found.imported:
+                self._tree.learn(found.id, found.parent, found.agent)
+            if self._tree.relation(task.id, target) == "foreign":
+                await self.learn(task)
+
+    def introduced(self, seat: RunSetup, task: Task) -> RunSetup:
+        """A seat whose agent is told who it is and who sent it, if it may write to others."""
+        if task.parent is None or not seat.gate.may_write:
+            return seat
+        words = kin_words(task.id, self._tree.named(task.parent))
+        return replace(seat, system=f"{seat.system}\n\n{words}")
+
+    async def _learn_sender(self, sender: str) -> None:
+        above = await self._store.task(sender)
+        self._tree.learn(sender, above.parent if above else None, above.agent if above else "")
+
+    def take_up(self, children: Sequence[Task], inbox: AgentInbox, seat: RunSetup) -> None:
+        """Expect what earlier turns sent and still runs here, and hand out the files of it all."""
+        for child in children:
+            if not child.terms.background:
+                continue
+            if self._outputs is not None:
+                seat.gate.hand_out(output_file(self._outputs, child.id))
+            if job := self._supervisor.find(child.id):
+                inbox.expect(job)
+
+    def rejoin(self, sender: Task, children: Sequence[Task], job: LocalTask) -> None:
+        """Follow the agents that a task waited for when it was cut and that are still at work elsewhere."""
+        for child in children:
+            if child.id not in sender.delivered.left or child.status.ended or self._supervisor.find(child.id):
+                continue
+            remote = RejoinedTask(child, job.stop.branch(), self._store, self._bus)
+            self._supervisor.watch(remote, lambda remote=remote: remote.follow(self._supervisor.owner))
+            if isinstance(job.seat.inbox, AgentInbox):
+                job.seat.inbox.expect(remote)
+
+
+class RejoinedTask(FollowedTask):
+    """A task whose sender died and goes on here. Who runs it is known from the journal alone."""
+
+    @property
+    def queued(self) -> bool:
+        """Whether it waits for its turn to begin."""
+        return False
+
+    async def follow(self, owner: str) -> None:
+        """Hear what is written until the task has ended; one that nobody runs any more is ended here."""
+        try:
+            with self.stop.interrupts():
+                await self._to_its_end(owner)
+        except Stopped:
+            await self._store.ask(self.id, TaskSignal.STOP)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(GRACE_SECONDS):
+                    await self._to_its_end(owner)
+
+    async def _to_its_end(self, owner: str) -> None:
+        while not self.task.status.ended:
+            seen = self._store.changes.count
+            await self.retry(lambda: close_if_orphan(self._store, self.id, owner))
+            await self._hear()
+            if not self.task.status.ended:
+                await self._store.changes.after(seen, LOOK_SECONDS)

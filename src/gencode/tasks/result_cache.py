@@ -1,8 +1,8 @@
-"""Results that can be given again: the same work for the same agent, while nothing it rests on has changed.
+"""The result cache: reuses the result of an earlier task while nothing it rests on has changed.
 
 Off unless a setting says so. Only a task counts that did nothing but read in its workspace, to which nobody
 said anything while it worked, and whose inputs are all known: what it began with and, by their hashes, every
-file it read and every file and name in the folders it searched. What cannot be known is never given again.
+file it read and every file and name in the folders it searched. What cannot be known is never reused.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gencode.agent.ports import Request
-from gencode.agent.seat import LoopResult, RunSetup
+from gencode.agent.run_setup import LoopResult, RunSetup
 from gencode.core.events import CallDecided, Event, MessageAdded, TaskCreated, TaskStarted
 from gencode.core.ids import moment
 from gencode.core.messages import (
@@ -26,16 +26,15 @@ from gencode.core.messages import (
     beginning,
     is_summed_up,
 )
-from gencode.core.reasons import EndReason
 from gencode.core.rules import Action
 from gencode.core.spec import Workspace
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import Task, transcript_of
-from gencode.files.openers import state_of
+from gencode.files.safe_files import state_of
 from gencode.journal.store import Store, TaskQuery
 from gencode.permissions.paths import resolve
 from gencode.sessions.caller import Caller
-from gencode.tasks.watch import readable_events
+from gencode.tasks.queries import readable_events
 from gencode.workspaces.content_hash import ContentHasher
 
 READING = frozenset({"Read", "Grep", "Glob", "LS"})

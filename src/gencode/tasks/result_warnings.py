@@ -1,4 +1,4 @@
-"""What a receipt warns of: computed by the harness when a task ends, from what it saw, never from prose."""
+"""Warnings of a result: computed when a task ends, from what it did, never from what it says."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 
 from gencode.agent.ports import StartedTask
-from gencode.agent.seat import LoopResult, RunSetup
+from gencode.agent.run_setup import LoopResult, RunSetup
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_summed_up
 from gencode.core.spec import Workspace
 from gencode.core.status import Status

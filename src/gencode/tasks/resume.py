@@ -1,27 +1,28 @@
-"""Where an earlier task goes on: in its folder or a clone of it, with its model, depth and permissions."""
+"""Resuming a task: where it runs, with which permissions and model, and which messages it reads first."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from gencode.agent.models import OWN, Model, ModelRegistry
-from gencode.core.errors import UserMistake
-from gencode.core.events import TaskCreated
+from gencode.core.errors import Conflict, UserMistake
+from gencode.core.events import Event, MessageAdded, TaskCreated, TaskQueued, TaskStarted
+from gencode.core.messages import Message, NoticeKind, SystemNotice, UserMessage
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, Workspace
-from gencode.core.task import Task
-from gencode.journal.dispatch import SharedJournal
-from gencode.journal.handover import Handover
-from gencode.journal.store import Store
+from gencode.core.status import EndReason, Status
+from gencode.core.task import Task, transcript_of
+from gencode.journal.dispatch import Handover, SharedJournal
+from gencode.journal.store import PostedMessage, Store
 from gencode.permissions.chain import Chain, ChainLink, Root, narrowed, rebuilt
 from gencode.sessions.caller import Caller, chain_link
 from gencode.sessions.session import Session
 from gencode.tasks.fork import kept_policies
-from gencode.tasks.other_process import OtherProcesses
-from gencode.tasks.resume_messages import is_here
-from gencode.tasks.seat_builder import SeatBuilder
-from gencode.tasks.spawned_agents import spawned
-from gencode.tasks.task_folders import TaskFolders
+from gencode.tasks.remote_task import OtherProcesses
+from gencode.tasks.seat_builder import SeatBuilder, spawned
+from gencode.tasks.task_folders import TaskFolder, TaskFolders, place_notice
 
 if TYPE_CHECKING:
     from gencode.journal.folder_snapshot import FolderSnapshot
@@ -31,6 +32,18 @@ IN_CLONE = (
     "{cwd} is a clone of the repository of {folder}; in it, task {task} can only run in your own process: "
     "leave --background out."
 )
+_CUT = {
+    Status.CANCELLED: "You were stopped",
+    Status.INTERRUPTED: "You were cut off",
+    Status.TIMED_OUT: "You were stopped, because your time was up",
+    Status.FAILED: "Your last run failed",
+}
+_TO_ITSELF = {
+    EndReason.PROCESS_DIED: "the process that ran you died",
+    EndReason.PROCESS_LOST: "the process that ran you died, or could not reach the database",
+    EndReason.WORKER_LOST: "the worker that ran you died, was told to end, or could not reach the database",
+}
+"""Why it ended, as its own agent is told it."""
 
 
 class CallerFactory:
@@ -43,6 +56,7 @@ class CallerFactory:
     def __init__(
         self,
         store: Store,
+        *,
         models: ModelRegistry,
         seating: SeatBuilder,
         session: Session,
@@ -171,6 +185,95 @@ class CallerFactory:
             raise UserMistake(
                 f"Task {task.id} cannot go on with its model; name another. {mistake}"
             ) from None
+
+
+def is_here(folder: str) -> bool:
+    """Whether the folder of an earlier task is on this machine."""
+    return bool(folder) and Path(folder).is_dir()
+
+
+def busy_error(task: str, *, waits: bool) -> Conflict:
+    """Why nobody goes on with a task now: somebody is at it, or it `waits` for its turn."""
+    does = "waits for its turn; say more to it, wait for it" if waits else "is running; wait for it"
+    return Conflict(f"Task {task} {does} or stop it first.")
+
+
+def resume_messages(
+    task: Task, said: UserMessage, letters: Sequence[PostedMessage], events: Sequence[Event]
+) -> list[UserMessage]:
+    """What a task hears when it goes on: why it had ended, what it is asked, and what came meanwhile.
+
+    Why it had ended it hears once, also where that happens again before anybody else has said anything.
+    """
+    asked = [said] if said.text.strip() else []
+    if not has_messages(events) and task.created.prompt:
+        asked = [UserMessage(task.created.prompt), *asked]
+    mail = [letter.message for letter in letters]
+    known = [each.notice for each in trailing_notices(transcript_of(events))]
+    why = (
+        ended_notice(task) if task.run.started_at else ()
+    )  # else it was stopped before it had begun: no news to it
+    return [*(each for each in why if each.notice not in known), *asked, *mail]
+
+
+def has_messages(events: Sequence[Event]) -> bool:
+    """Whether an agent was told anything in a run of its own; a copy may remember what another one heard."""
+    return any(isinstance(event.fact, MessageAdded) for event in events)
+
+
+def has_unanswered_messages(task: Task, events: Sequence[Event]) -> bool:
+    """Whether an agent was told something that it has not answered, and so can go on with nothing new."""
+    transcript = transcript_of(events)
+    answered = bool(transcript) and not isinstance(transcript[-1], UserMessage)
+    return not task.conversation and not (answered and has_messages(events))
+
+
+def ended_notice(task: Task) -> list[UserMessage]:
+    """What an agent hears before anything else when its last run did not end by itself."""
+    if task.status not in _CUT:
+        return []
+    error = _TO_ITSELF.get(task.end.reason, task.end.error) if task.end.reason else task.end.error
+    why = f": {error.rstrip('.')}" if error else ""
+    text = f"{_CUT[task.status]}{why}. Go on from there; calls that were cut are marked as interrupted."
+    notice = SystemNotice(NoticeKind.ENDED, reason=task.end.reason)
+    return [UserMessage(text, sender="system", notice=notice)]
+
+
+def trailing_notices(transcript: Sequence[Message]) -> list[UserMessage]:
+    """What an agent was told by nobody in particular, after all that it said itself and that others said."""
+    found: list[UserMessage] = []
+    for message in reversed(transcript):
+        if not isinstance(message, UserMessage) or message.sender != "system":
+            break
+        found.append(message)
+    return found
+
+
+def with_place_notice(
+    task: Task,
+    heard: Sequence[UserMessage],
+    workplace: TaskFolder | None,
+    here: Workspace,
+    events: Sequence[Event],
+) -> list[UserMessage]:
+    """What a task hears when it goes on, with where it is; one that was never told so is told all of it."""
+    if workplace is not None and not has_messages(events):
+        return [*heard, *workplace.introduction()]
+    place = workplace.change_notice() if workplace else place_notice(task.delivered.place, here)
+    return [*place, *heard]
+
+
+def queued_start(started: TaskStarted) -> tuple[TaskQueued, tuple[TaskStarted]]:
+    """What is written of a task that has to wait for its turn to go on: at once, and when it is its turn."""
+    queued = TaskQueued(started.model, started.budget, started.output_schema)
+    return queued, (replace(started, budget=None, output_schema=None),)
+
+
+def last_tools(events: Sequence[Event]) -> tuple[str, ...]:
+    """The tools an agent had when it last began to work."""
+    started = (event.fact for event in reversed(events) if isinstance(event.fact, TaskStarted))
+    last = next(started, None)
+    return last.tools if last else ()
 
 
 def _place(depth: int, here: Caller, model: Model, chain: Chain, spec: AgentSpec) -> Caller:

@@ -1,18 +1,18 @@
-"""A task that is being worked on, as whoever asked for it holds it: here, or in a process of its own."""
+"""A running task as its parent holds it, and its implementation for tasks of this process."""
 
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from gencode.agent.recorder import Recorder
-from gencode.agent.seat import LoopResult, RunSetup
+from gencode.agent.run_setup import LoopResult, RunSetup
 from gencode.agent.stop import Stop
 from gencode.core.budget import Budget
 from gencode.core.errors import GenCodeError
 from gencode.core.events import DurableFact, PassingFact
 from gencode.core.messages import FileChange, Message
-from gencode.core.reasons import StopCause
-from gencode.core.status import Status
+from gencode.core.status import Status, StopCause
 from gencode.core.task import Task
 from gencode.journal.store import Lease
 from gencode.tasks.deadline import Deadline, Find, TimeLimits, worked_seconds
@@ -115,22 +115,27 @@ class RunningTask(ABC):
             raise self.trouble
         return self.task
 
-    async def in_foreground(self) -> bool:
-        """Wait for its end, or until it is sent to the background; whether it has ended."""
+    async def in_foreground(self, news: "asyncio.Future[Any] | None" = None) -> bool:
+        """Wait until it has ended, is sent to the background, or `news` has come; whether it has ended."""
         if self.work is None:
             return True
         sent_back = self.background_signal()
         try:
-            await asyncio.wait([self.work, sent_back], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([self.work, sent_back, news or sent_back], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            sent_back.cancel()
-            self.sent_back = None
+            self.drop_background_signal()
         return self.work.done()
 
     def background_signal(self) -> "asyncio.Future[None]":
         """Be ready to be sent to the background; what is given is done when that has happened."""
         self.sent_back = asyncio.get_running_loop().create_future()
         return self.sent_back
+
+    def drop_background_signal(self) -> None:
+        """Nobody waits any more who would have to know that the task moved to the background."""
+        if self.sent_back is not None:
+            self.sent_back.cancel()
+            self.sent_back = None
 
     def move_to_background(self) -> None:
         """Let whoever waits for it go on without it."""
@@ -140,6 +145,22 @@ class RunningTask(ABC):
     def fall(self) -> None:
         """Take it off the stop tree: it has ended."""
         self.stop.fall()
+
+    def run_in(self, work: "asyncio.Task[None]") -> None:
+        """The asyncio task in which it is looked after."""
+        self.work = work
+
+    def fail(self, trouble: GenCodeError) -> None:
+        """Its end could not be written down."""
+        self.trouble = trouble
+
+    def expire(self, why: StopCause) -> None:
+        """Its time is up."""
+        self.overdue = why
+
+    def request_stop(self) -> None:
+        """Somebody in another process asked for its end."""
+        self.stop_requested = True
 
     async def time_out(self, why: StopCause) -> None:
         """End it: it gave no sign of life for too long."""
@@ -165,10 +186,10 @@ class LocalTask(RunningTask):
         transcript: list[Message],
         record: Recorder,
         stop: Stop,
+        *,
         workplace: TaskFolder | None = None,
         liveness: Liveness | None = None,
         limits: TimeLimits | None = None,
-        *,
         first: tuple[DurableFact, ...] = (),
         rests_on: RestsOn | None = None,
         ready: LoopResult | None = None,
@@ -231,6 +252,10 @@ class LocalTask(RunningTask):
     def tell(self, fact: PassingFact) -> None:
         """Let something be heard that is not written down."""
         self.record.tell(fact)
+
+    def begun(self) -> None:
+        """It is its turn to work, and that is written down."""
+        self.first = ()
 
     def fall(self) -> None:
         """Take it off the stop tree and let others work: it has ended."""

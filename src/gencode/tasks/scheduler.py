@@ -1,9 +1,9 @@
-"""Runs what is planned: each time once, in whichever process is there, and with nobody to ask.
+"""Runs scheduled jobs: each time once, in whichever process is there, with nobody to ask.
 
-A run is claimed in one transaction that also moves the appointment to its next time, so that of several
-processes exactly one has it. What was due while nobody was there is not run late: it is counted and reported,
-once. A process that is killed between claiming a run and starting it loses that run, and whoever looks next
-reports it; a run is never started twice.
+A run is claimed in one transaction that also moves the job to its next time, so that of several processes
+exactly one has it. What was due while nobody was there is not run late: it is counted and reported, once. A
+process that is killed between claiming a run and starting it loses that run, and whoever looks next reports
+it; a run is never started twice.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.channels.address import parse_address
 from gencode.channels.outbox import LONGEST, Outbox, OutgoingMessage
-from gencode.core.address import parse_address
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.ids import moment, stamp
 from gencode.core.outcome import Outcome
@@ -27,9 +27,8 @@ from gencode.core.status import Status
 from gencode.core.text import clip
 from gencode.journal.owner import fate, new_owner
 from gencode.journal.store import Store
-from gencode.schedule.appointments import ScheduledJob
-from gencode.schedule.cron import count_until, next_time, read_schedule
-from gencode.schedule.time_zones import told, zone_of
+from gencode.schedule.recurrence import count_until, next_time, read_schedule, told, zone_of
+from gencode.schedule.scheduled_jobs import ScheduledJob
 from gencode.tasks.liveness import ownership_of
 from gencode.tasks.running_task import RunningTask
 

@@ -1,4 +1,4 @@
-"""Makes seats: which tools, which prompt and which gate an agent gets at the place it is sent to."""
+"""Builds the seat of an agent: its tools, prompt, gate and hooks, and the schema of its result."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -8,28 +8,34 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gencode.agent.call_budget import NO_PRICE
+from gencode.agent.final_answer import Form
 from gencode.agent.gate import Approvals, CallingAgent, Gate, RelatedTasks
 from gencode.agent.instructions import no_instructions
-from gencode.agent.limits import RunLimits
 from gencode.agent.models import Model, ModelRegistry
-from gencode.agent.payer import NO_PRICE
 from gencode.agent.ports import AgentSource
 from gencode.agent.prompt import system_prompt
-from gencode.agent.seat import RunSetup
+from gencode.agent.run_setup import RunLimits, RunSetup
 from gencode.agent.toolbox import GrowingToolbox, MissingTool, Tool, Toolbox
-from gencode.core.budget import Budget
+from gencode.core.budget import Budget, Price
 from gencode.core.errors import UserMistake
-from gencode.core.events import TaskStarted
+from gencode.core.events import Event, TaskCreated, TaskQueued, TaskStarted
 from gencode.core.messages import ToolCall, Usage
-from gencode.core.prices import Price
 from gencode.core.rules import SERVERS, Mode, Policy
-from gencode.core.spec import DEEPEST, AgentSpec, ToolChoice, Workspace, earlier_version, same_name
+from gencode.core.spec import (
+    DEEPEST,
+    AgentSpec,
+    TaskRequest,
+    ToolChoice,
+    Workspace,
+    earlier_version,
+    same_name,
+)
 from gencode.core.task import Task
 from gencode.files.file_versions import SeenFiles
 from gencode.permissions.calls import AgentKind
 from gencode.permissions.tool_table import MEMORY_TOOLS
 from gencode.sessions.caller import Caller
-from gencode.tasks.task_schema import output_schema_of
 
 if TYPE_CHECKING:
     from gencode.agent.hooks import Hooks
@@ -37,7 +43,6 @@ if TYPE_CHECKING:
 
 SHALLOWEST = 1
 """How deep agents are nested at least: the main agent may send agents, those may not."""
-
 DELEGATES = ("Task", "TaskOutput", "TaskStop", "spawn", "spawn_subagent")
 MAINS_OWN = ("message", "cron", "spawn", "spawn_subagent")
 """What only the agent has that leads a conversation, whatever files of others name."""
@@ -48,6 +53,8 @@ NOTES = (
 )
 SKILL = "Skill"
 SKILLS = "Skills, instructions for kinds of work. Load one with the tool Skill before you begin such work:"
+MOST_TURNS = 15
+WITHHELD = ("message", "cron", "spawn", "spawn_subagent")
 
 
 class PreloadedSkills(Protocol):
@@ -113,30 +120,6 @@ class SeatDefaults(Struct, frozen=True, eq=False):
     hooks: Mapping[str, Any] = {}
     outside: ServerTools | None = None
     appended: str = ""
-
-
-def memory_tools(spec: AgentSpec, *, plans: bool) -> tuple[str, ...]:
-    """The tools that `memory` in an agent's file adds: never more than its other tools may do.
-
-    Who has all tools or may write keeps notes; who plans reads them. A list without any of these, or an empty
-    one, adds nothing.
-    """
-    allow = spec.tools.allow
-    writes = allow is None or any(name in allow for name in ("Write", "Edit"))
-    if not spec.memory or not (writes or any(name in (allow or ()) for name in MEMORY)):
-        return ()
-    return (
-        MEMORY[:2] if plans else MEMORY if writes else tuple(each for each in MEMORY if each in (allow or ()))
-    )
-
-
-def _odd_hooks(spec: AgentSpec) -> Sequence[str]:
-    """What is wrong with the hooks of an agent's file."""
-    if not spec.hooks:
-        return ()
-    from gencode.agent.hook_settings import parse_hooks
-
-    return parse_hooks(spec.hooks, of_agent=True).lost
 
 
 class SeatBuilder:
@@ -380,3 +363,79 @@ class SeatBuilder:
             return self._agents.find(name)
         except UserMistake:
             return None
+
+
+def spawned(spec: AgentSpec) -> AgentSpec:
+    """An agent as it is when it is spawned: it reaches nobody, spawns nobody and ends sooner."""
+    tools = replace(spec.tools, deny=(*spec.tools.deny, *WITHHELD))
+    return replace(spec, tools=tools, max_turns=min(spec.max_turns or MOST_TURNS, MOST_TURNS))
+
+
+def memory_tools(spec: AgentSpec, *, plans: bool) -> tuple[str, ...]:
+    """The tools that `memory` in an agent's file adds: never more than its other tools may do.
+
+    Who has all tools or may write keeps notes; who plans reads them. A list without any of these, or an empty
+    one, adds nothing.
+    """
+    allow = spec.tools.allow
+    writes = allow is None or any(name in allow for name in ("Write", "Edit"))
+    if not spec.memory or not (writes or any(name in (allow or ()) for name in MEMORY)):
+        return ()
+    return (
+        MEMORY[:2] if plans else MEMORY if writes else tuple(each for each in MEMORY if each in (allow or ()))
+    )
+
+
+def _odd_hooks(spec: AgentSpec) -> Sequence[str]:
+    """What is wrong with the hooks of an agent's file."""
+    if not spec.hooks:
+        return ()
+    from gencode.agent.hook_settings import parse_hooks
+
+    return parse_hooks(spec.hooks, of_agent=True).lost
+
+
+def output_schema_of(task: Task | TaskCreated, spec: AgentSpec, asked: Form = None) -> Form:
+    """What is asked for now, else what the task had; a conversation has that of the agent which leads it."""
+    if task.conversation:
+        return spec.output_schema
+    if asked is not None:
+        return asked
+    return task.terms.output_schema if isinstance(task, Task) else task.output_schema
+
+
+def output_schema_at(events: Sequence[Event], at: int) -> Form:
+    """The schema that counted for a task after its fact number `at`."""
+    facts = [event.fact for event in events if (event.seq or 0) <= at]
+    said = [each.output_schema for each in facts if isinstance(each, TaskCreated | TaskStarted | TaskQueued)]
+    return next((each for each in reversed(said) if each is not None), None)
+
+
+async def checked_schema(schema: Form) -> Form:
+    """The same schema; UserMistake for what is none. Others go on while that is found out."""
+    if schema is None:
+        return None
+    from gencode.agent.output_schema import aside, check_schema
+
+    return await aside(partial(check_schema, schema))
+
+
+async def checked_agent_schema(spec: AgentSpec) -> Form:
+    """The schema that an agent's file asks for; UserMistake names the file where it is none."""
+    try:
+        return await checked_schema(spec.output_schema)
+    except UserMistake as wrong:
+        raise UserMistake(f"The output-schema of the agent {spec.name}, in {spec.source}: {wrong}") from None
+
+
+async def with_agent_schema(request: TaskRequest, spec: AgentSpec) -> TaskRequest:
+    """A request with the checked schema of its result: its own, or that of the agent's file."""
+    if request.output_schema is not None:
+        return await with_checked_schema(request)
+    return replace(request, output_schema=await checked_agent_schema(spec))
+
+
+async def with_checked_schema(request: TaskRequest, usual: Form = None) -> TaskRequest:
+    """A request with the checked schema of its result: its own, or the `usual` one."""
+    own = request.output_schema
+    return replace(request, output_schema=await checked_schema(usual if own is None else own))

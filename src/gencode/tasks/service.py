@@ -1,4 +1,4 @@
-"""What a person or a program may ask for: new work, more of earlier work, a word to it, and its end."""
+"""The task service: starts, resumes, forks, messages and budgets tasks for a person or a program."""
 
 import asyncio
 from collections.abc import Mapping
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agent.limits import RunLimits
 from gencode.agent.models import elsewhere
+from gencode.agent.run_setup import RunLimits
 from gencode.budgets.ledger import BudgetSpent
 from gencode.budgets.limits import NO_BUDGET
 from gencode.core.budget import Budget
@@ -18,28 +18,24 @@ from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task, untold_commands
 from gencode.files.file_versions import SeenFiles
-from gencode.journal.handover import Handover
-from gencode.journal.store import Store, TaskQuery
+from gencode.journal.dispatch import Handover
+from gencode.journal.store import TaskQuery, TaskSignal
 from gencode.sessions.caller import Approved
 from gencode.sessions.session import Session
 from gencode.tasks.argument_checks import checked_budget, checked_message
+from gencode.tasks.control import MessageKept, MessageSender
 from gencode.tasks.deadline import TimeLimit, seconds_left, time_limits
 from gencode.tasks.delegate import Delegation
 from gencode.tasks.delivery import worth_a_turn
 from gencode.tasks.fork import Fork, fork_point
-from gencode.tasks.messages import MessageKept, MessageSender
-from gencode.tasks.other_process import DetachedTask, OtherProcesses
 from gencode.tasks.plan import EarlierTask, TaskPlan, check_prompt, check_turns
 from gencode.tasks.records import TaskRecords
+from gencode.tasks.remote_task import DetachedTask
 from gencode.tasks.running_task import LocalTask, RunningTask
+from gencode.tasks.seat_builder import output_schema_at, with_checked_schema
 from gencode.tasks.start import TaskStarter
 from gencode.tasks.task_budgets import TaskBudgets
-from gencode.tasks.task_schema import output_schema_at, with_checked_schema
 
-SECONDS_ELSEWHERE = (
-    "Task {task} is at work in another process, which counts its seconds. Leave them as they are, or change "
-    "them once it has ended."
-)
 COME_BACK = UserMessage(
     "Work that you sent to the background has ended. Tell the user what came of it.",
     sender="system",
@@ -72,26 +68,24 @@ class TaskService:
     def __init__(
         self,
         session: Session,
-        terms: SessionLimits,
-        store: Store,
+        *,
+        limits: SessionLimits,
         records: TaskRecords,
         delegation: Delegation,
         starter: TaskStarter,
-        processes: OtherProcesses,
     ) -> None:
         self._session = session
-        self._terms = terms
-        self._store = store
+        self._limits = limits
+        self._store = store = delegation.store
         self._records = records
         self._delegation = delegation
         self._planner = delegation.planner
         self._watch = delegation.watch
         self._supervisor = delegation.supervisor
         self._starter = starter
-        self._processes = processes
-        self._words = MessageSender(processes, store, delegation.reach, delegation.watch, self._wake)
-        self.rouse = self._words.rouse
-        self._budgets = TaskBudgets(store, terms.budget, terms.named)
+        self._processes = starter.processes
+        self._messages = MessageSender(self._processes, store, delegation.reach, delegation.watch, self._wake)
+        self._budgets = TaskBudgets(store, limits.budget, limits.named)
         self._led: dict[str, tuple[SeenFiles, Approved]] = {}
         """What conversations that were led here know of files, and what is approved in each."""
         self._waking = asyncio.Lock()
@@ -101,7 +95,7 @@ class TaskService:
         with elsewhere(far=self._processes.far and request.isolation == "process"):
             caller = replace(self._session.caller().afresh(), account=await self._budgets.opened())
         return await self._starter.start(
-            await self._planner.plan_new(request, caller, seconds=self._terms.seconds)
+            await self._planner.plan_new(request, caller, seconds=self._limits.seconds)
         )
 
     async def resume(self, task: str, request: TaskRequest) -> RunningTask:
@@ -123,7 +117,7 @@ class TaskService:
             return await self._resume_here(found, request, account)
 
     async def _resume_here(self, found: Task, request: TaskRequest, account: str) -> RunningTask:
-        plan = await self._planner.plan_resume(found, request, self._terms.seconds, account)
+        plan = await self._planner.plan_resume(found, request, self._limits.seconds, account)
         return await self._starter.start(plan)
 
     async def _account_above(self, task: Task) -> str:
@@ -147,7 +141,7 @@ class TaskService:
         request = fork.bounding(request, found)
         account = await self._account_above(found)
         async with self._budgets.with_way_out():
-            plan = await self._planner.plan_fork(found, fork, request, self._terms.seconds, account)
+            plan = await self._planner.plan_fork(found, fork, request, self._limits.seconds, account)
             return await self._starter.start_here(plan)
 
     async def fork_detached(self, task: str, fork: Fork, request: TaskRequest) -> DetachedTask:
@@ -160,7 +154,7 @@ class TaskService:
         if await self._account_above(found):
             budget = await self._budgets.taken_along(budget)
         request = replace(request, background=True, budget=budget)
-        plan = await self._planner.plan_detached_fork(found, point, request, self._terms.seconds)
+        plan = await self._planner.plan_detached_fork(found, point, request, self._limits.seconds)
         return await self._starter.detach(plan)
 
     async def fork_in_background(self, task: str, fork: Fork, request: TaskRequest) -> Task:
@@ -195,7 +189,11 @@ class TaskService:
         same moment hears it from there.
         """
         found = await self._watch.task((await self._records.find(task)).id)
-        return await self._words.send(found, text, here=here)
+        return await self._messages.send(found, text, here=here)
+
+    async def wake(self, task: Task) -> Task:
+        """Let an agent that has ended go on with the messages that wait for it."""
+        return await self._messages.wake(task)
 
     async def _wake(self, task: str, prompt: str, *, here: bool) -> None:
         request = TaskRequest("", prompt, resume=task, background=True)
@@ -215,12 +213,12 @@ class TaskService:
                 await self._watch.check_not_woken(earlier)
                 await self._budgets.check_own(earlier)  # a worker would say so to nobody
                 account = await self._account_above(earlier)
-                seconds = self._terms.seconds
+                seconds = self._limits.seconds
                 plan = await self._planner.plan_detached_resume(earlier, request, seconds, account)
                 return (await self._starter.detach(plan)).id
             budget = await self._budgets.taken_along(request.budget)
             request = replace(request, budget=budget, background=True)
-            plan = await self._planner.plan_new(request, self._session.caller(), seconds=self._terms.seconds)
+            plan = await self._planner.plan_new(request, self._session.caller(), seconds=self._limits.seconds)
             return (await self._starter.detach(plan.detached)).id
 
     async def take_on(self, handover: Handover) -> RunningTask:
@@ -265,8 +263,8 @@ class TaskService:
         found = await self._records.find(session) if session is not None else None
         budget = await self._budgets.of_conversation(found)
         left = seconds_left(found, budget)
-        bounds = time_limits({TimeLimit.BUDGET: left, TimeLimit.RUN: self._terms.seconds})
-        limits = RunLimits(self._terms.turns or spec.max_turns, commands=None if waits else 0.0)
+        bounds = time_limits({TimeLimit.BUDGET: left, TimeLimit.RUN: self._limits.seconds})
+        limits = RunLimits(self._limits.turns or spec.max_turns, commands=None if waits else 0.0)
         known = self._led.get(found.id) if found else None
         seen, approved = known or (None, self._session.approved.for_session())
         caller = replace(self._session.leader(spec), seen=seen, approved=approved)
@@ -322,10 +320,8 @@ class TaskService:
             if top.conversation:
                 tops[top.id] = top
         for top in tops.values():
-            elsewhere = not top.status.ended and self._supervisor.local(top.id) is None
-            own = replace(budget, seconds=top.terms.budget.seconds) if elsewhere else budget
-            await self._set(top, own)
-            self._budgets.keep(top.id, own)
+            await self._set(top, budget)
+            self._budgets.keep(top.id, budget)
 
     async def set_budget(self, task: str, budget: Budget | Mapping[str, float | None]) -> Budget:
         """Let a task spend so much from now on, with everything below it and all that it ever spent.
@@ -341,9 +337,9 @@ class TaskService:
         return budget
 
     async def _set(self, task: Task, budget: Budget) -> None:
-        """Bound a task in the ledger, which counts at once, and write that into its journal.
+        """Bound a task in the ledger, which applies at once, and write that into its journal.
 
-        The journal of one that another process runs has it when it goes on the next time.
+        A process that runs it elsewhere reads it from the ledger when it is told to.
         """
         job = self._supervisor.local(task.id)
         if job is not None:
@@ -358,9 +354,8 @@ class TaskService:
         except (StoreTrouble, BudgetSpent):
             raise
         except (UserMistake, Fenced):
-            if budget.seconds != task.terms.budget.seconds:
-                raise UserMistake(SECONDS_ELSEWHERE.format(task=task.id)) from None
             await self._budgets.limit(task, budget)
+            await self._store.ask(task.id, TaskSignal.BUDGET)
 
     async def budget_of(self, session: str | None) -> Budget:
         """What a conversation may spend, by what was said now and before."""

@@ -1,21 +1,20 @@
-"""Starting tasks: a plan is written down, its agent gets what it needs, and the supervisor runs it."""
+"""Starts tasks: writes a plan down, builds the agent's seat and gives it to the supervisor."""
 
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 
 from msgspec.structs import replace
 
+from gencode.agent.call_budget import CallBudget, CallQueue
+from gencode.agent.final_answer import told_form
 from gencode.agent.models import Model
-from gencode.agent.output_schema_notice import told_form
-from gencode.agent.payer import CallBudget, CallQueue
 from gencode.agent.ports import Request
 from gencode.agent.recorder import Recorder
 from gencode.agent.request_images import as_shown
-from gencode.agent.seat import LoopResult, RunSetup
+from gencode.agent.run_setup import LoopResult, RunSetup
 from gencode.agent.toolbox import Toolbox
 from gencode.agent.work_queue import Slot
 from gencode.budgets.limits import NO_BUDGET, limits_of
@@ -24,25 +23,24 @@ from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import DurableFact, Event, MessageAdded, TaskBackgrounded, TaskCreated, settle
 from gencode.core.ids import stamp
 from gencode.core.messages import Message, UserMessage
-from gencode.core.reasons import DIED, TAKEN_OVER
+from gencode.core.status import DIED, TAKEN_OVER
 from gencode.core.task import Task, fold, transcript_of, whole_transcript
-from gencode.journal.dispatch import SharedJournal
+from gencode.files.file_versions import last_known, recall
+from gencode.journal.dispatch import Handover, SharedJournal
 from gencode.journal.event_bus import EventBus
-from gencode.journal.handover import Handover
-from gencode.journal.store import Lease, Store
+from gencode.journal.store import Lease
 from gencode.sessions.caller import Caller
 from gencode.tasks.crash_recovery import close_if_orphan, interruption
-from gencode.tasks.deadline import remaining, with_time_left
+from gencode.tasks.deadline import remaining
 from gencode.tasks.delegate import AgentDelegate, Delegation
-from gencode.tasks.delivery import AgentInbox, BackgroundCommands, Delivery, as_sent
-from gencode.tasks.family import TaskFamily
-from gencode.tasks.known_files import recall_files, restore_known_files
+from gencode.tasks.delivery import AgentInbox, BackgroundCommands, as_sent
 from gencode.tasks.liveness import TaskLiveness, is_abandoned, lease_task, ownership_of
-from gencode.tasks.other_process import DetachedTask, OtherProcesses, new_handover
 from gencode.tasks.plan import DetachedPlan, EarlierTask, NewTask, TaskPlan, check_prompt
-from gencode.tasks.relatives import TaskRelatives, TaskTree
+from gencode.tasks.queries import accounts_above, is_bounded
+from gencode.tasks.relatives import TaskFamily, TaskRelatives, TaskTree
+from gencode.tasks.remote_task import DetachedTask, OtherProcesses, new_handover
 from gencode.tasks.result_cache import NEVER, cache_inputs, cached_ending, cached_reply, find_cached
-from gencode.tasks.resume_messages import (
+from gencode.tasks.resume import (
     busy_error,
     has_unanswered_messages,
     last_tools,
@@ -51,10 +49,8 @@ from gencode.tasks.resume_messages import (
     with_place_notice,
 )
 from gencode.tasks.running_task import LocalTask, RestsOn, RunningTask
-from gencode.tasks.seat_builder import SeatBuilder
+from gencode.tasks.seat_builder import output_schema_of
 from gencode.tasks.task_folders import TaskFolders, discarded_unless_begun
-from gencode.tasks.task_queries import accounts_above, is_bounded
-from gencode.tasks.task_schema import output_schema_of
 from gencode.tasks.watch import LOOK_SECONDS
 
 PATIENCE = 5.0
@@ -66,28 +62,25 @@ class TaskStarter:
 
     def __init__(
         self,
-        store: Store,
+        delegation: Delegation,
+        *,
         bus: EventBus,
-        seating: SeatBuilder,
         folders: TaskFolders,
         processes: OtherProcesses,
-        delegation: Delegation,
-        outputs: Path | None,
         command_seconds: float,
     ) -> None:
         """An agent that has answered waits `command_seconds` for its background commands."""
-        self._store = store
-        self._bus = bus
-        self._supervisor = delegation.supervisor
-        self._seating = seating
-        self._folders = folders
-        self._processes = processes
         self._delegation = delegation
-        self._outputs = outputs
+        self._store = store = delegation.store
+        self._supervisor = delegation.supervisor
+        self._seating = delegation.seating
+        self._outputs = delegation.outputs
+        self._bus = bus
+        self._folders = folders
+        self.processes = processes
         self._command_seconds = command_seconds
         self._tree = TaskTree()
-        self._family = TaskFamily(store, bus, self._supervisor, self._tree, outputs)
-        self._supervisor.chores.append(Delivery(store, self._supervisor).run)
+        self._family = TaskFamily(store, bus, self._supervisor, self._tree, self._outputs)
         self._calls = CallQueue(store.ledger, store.changes, self._close_if_dead)
         self._resuming: dict[str, asyncio.Event] = {}
         self._lent: dict[str, asyncio.Event] = {}
@@ -133,15 +126,15 @@ class TaskStarter:
                 account=plan.account,
                 output_schema=run.schema,
             )
-            return await self._processes.detach(handover)
+            return await self.processes.detach(handover)
         await self._check_price(plan.model, run.created, run.created.budget, plan.account)
-        wanted, far = run.worktree, self._processes.far
+        wanted, far = run.worktree, self.processes.far
         lent = self._folders.for_other_process(
             run.created, plan.workspace, run.copies, wanted=wanted, far=far
         )
         async with lent as (created, notice):
             handover = new_handover(created, plan.model, plan.seconds, bound=False)
-            begun = await self._processes.detach(replace(handover, fork=run.fork))
+            begun = await self.processes.detach(replace(handover, fork=run.fork))
             return begun._replace(folder_notice=begun.folder_notice or notice)
 
     async def _check_plans_price(self, plan: TaskPlan) -> None:
@@ -157,8 +150,7 @@ class TaskStarter:
         slot = self._supervisor.slots.slot("", created.parent or "", place.model.name)
         account = place.account if created.parent is None else ""
         handover = new_handover(created, place.model, plan.time.most, bound=True, account=account)
-        timed = partial(with_time_left, plan.time, self._supervisor.find)
-        remote = await self._processes.bind(handover, place.stop, slot, timed)
+        remote = await self.processes.bind(handover, place.stop, slot, plan.time)
         self._tree.learn(remote.id, created.parent, created.agent)
         return remote
 
@@ -460,7 +452,7 @@ class TaskStarter:
         relatives = TaskRelatives(self._tree, task.id, shells, partial(self._family.meet, task))
         seat = self._seating.seat(plan.agent, task, toolbox, place, plan.limits, relatives)
         if slot is not None:
-            slot.task = task.id
+            slot.assign(task.id)
         payer = CallBudget(self._store.ledger, self._calls, record.lease.path, record.lease.owner)
         return self._family.introduced(replace(seat, slot=slot, system=system, payer=payer), task)
 
@@ -480,11 +472,11 @@ class TaskStarter:
         waits, task = plan.limits.commands, record.task.id
         inbox = AgentInbox(
             record,
-            self._seating.result_cap,
-            children,
-            self._outputs,
-            lambda: seat.seen.stale(cwd),
-            BackgroundCommands(
+            cap=self._seating.result_cap,
+            earlier=children,
+            outputs=self._outputs,
+            stale=lambda: seat.seen.stale(cwd),
+            commands=BackgroundCommands(
                 lambda: seat.shells().of_task(task),
                 self._command_seconds if waits is None else waits,
                 lambda: remaining(self._supervisor.find(task), self._supervisor.find),
@@ -497,15 +489,14 @@ class TaskStarter:
         delegate = AgentDelegate(self._delegation, self, replace(plan.place, task=task), inbox)
         self._family.take_up(children, inbox, seat)
         seat = replace(seat, delegate=delegate, inbox=inbox)
-        liveness = TaskLiveness(record, self._supervisor.timing)
         return LocalTask(
             seat,
             [*transcript],
             record,
             plan.place.stop,
-            plan.workplace,
-            liveness,
-            plan.time,
+            workplace=plan.workplace,
+            liveness=TaskLiveness(record, self._supervisor.timing),
+            limits=plan.time,
             first=first,
             rests_on=rests_on,
             ready=ready,
@@ -519,3 +510,22 @@ def _first_messages(plan: TaskPlan, created: TaskCreated) -> list[UserMessage]:
     place = plan.workplace.introduction() if plan.workplace else ()
     said = UserMessage(created.prompt, images=plan.images)
     return [*first, said, *place, *plan.place.notes(), *told_form(output_schema_of(created, spec))]
+
+
+async def restore_known_files(seat: RunSetup, record: Recorder, transcript: Sequence[Message]) -> None:
+    """Let an agent read the outputs of its earlier runs, and change the files it knew if they are the same.
+
+    What came from a file may claim to know anything, and knows nothing.
+    """
+    from gencode.agent.output_files import result_files
+
+    for file in result_files(record.folder) if record.folder else ():
+        seat.gate.hand_out(file)
+    if not record.task.imported:
+        await recall_files(seat, transcript)
+
+
+async def recall_files(seat: RunSetup, transcript: Sequence[Message]) -> None:
+    """Let an agent know the files that calls in its transcript let it know."""
+    if known := last_known(transcript):
+        await asyncio.to_thread(recall, seat.seen, known, seat.workspace)

@@ -1,4 +1,4 @@
-"""Owns live tasks: the only place that starts work, ends it, and writes down how it ended."""
+"""Supervises running tasks: the only place that starts work, ends it and writes down how it ended."""
 
 import asyncio
 import logging
@@ -8,14 +8,15 @@ from msgspec.structs import replace
 
 from gencode.agent.final_answer import BEFORE_THAT, fitting_before, shaped
 from gencode.agent.loop import run, sum_up
-from gencode.agent.plugin_errors import blamed
-from gencode.agent.seat import LoopResult
+from gencode.agent.plugin_calls import blamed
+from gencode.agent.run_setup import LoopResult
 from gencode.agent.stop import Stop
 from gencode.agent.tool_calls import interrupted
 from gencode.agent.work_queue import SlotPool
 from gencode.budgets.ledger import BudgetSpent
 from gencode.core.errors import GenCodeError, ProviderError, Stopped
 from gencode.core.events import (
+    BudgetSet,
     DurableFact,
     MessageAdded,
     QueueMoved,
@@ -24,13 +25,14 @@ from gencode.core.events import (
     TaskStarted,
 )
 from gencode.core.messages import FileChange
-from gencode.core.reasons import CANCELLED, EndReason, StopCause, stop_cause
-from gencode.core.status import Status
+from gencode.core.status import CANCELLED, EndReason, Status, StopCause, stop_cause
 from gencode.journal.owner import new_owner
 from gencode.journal.store import Store, TaskSignal
 from gencode.tasks.deadline import DeadlineAlarm
+from gencode.tasks.delivery import Delivery
 from gencode.tasks.leave_worktree import leaving
 from gencode.tasks.liveness import LeaseRenewal, LivenessTimeouts
+from gencode.tasks.queries import current_budget
 from gencode.tasks.result_warnings import warnings_of
 from gencode.tasks.running_task import GRACE_SECONDS, LocalTask, RestsOn, RunningTask
 
@@ -71,8 +73,8 @@ class Supervisor:
         self._local: dict[str, LocalTask] = {}
         self._group = asyncio.TaskGroup()
         self._chores: list[asyncio.Task[None]] = []
-        self.chores: list[Callable[[], Coroutine[None, None, None]]] = []
-        """What else is done again and again while anybody is at work here."""
+        """What is done again and again while anybody is at work here."""
+        self._delivery = Delivery(journal, self)
         self._errands: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> "Supervisor":
@@ -103,9 +105,9 @@ class Supervisor:
     def watch(self, live: RunningTask, life: Callable[[], Awaitable[None]]) -> None:
         """Look after a task for as long as its `life` takes, here or in a process of its own."""
         self._jobs[live.id] = live
-        live.work = self._group.create_task(self._work(live, life))
+        live.run_in(self._group.create_task(self._work(live, life)))
         if not self._chores:
-            chores = (self._renewal.run(), self._heed(), self._look(), *(each() for each in self.chores))
+            chores = (self._renewal.run(), self._heed(), self._look(), self._delivery.run())
             self._chores = [self._group.create_task(each) for each in chores]
 
     def run_aside(self, errand: Coroutine[None, None, None]) -> asyncio.Task[None]:
@@ -150,7 +152,7 @@ class Supervisor:
             await life()
         except GenCodeError as trouble:
             log.warning("task %s could not be written down: %s", live.id, trouble)
-            live.trouble = trouble
+            live.fail(trouble)
         finally:
             live.fall()
             self._jobs.pop(live.id, None)
@@ -172,7 +174,7 @@ class Supervisor:
                     await job.seat.slot.take()
             handed = job.seat.slot.handed if job.seat.slot is not None else ""
             await job.record.commit(*(_when_handed(each, handed) for each in job.first))
-            job.first = ()
+            job.begun()
 
     async def _ran(self, job: LocalTask) -> LoopResult:
         if job.ready is not None:
@@ -257,13 +259,14 @@ class Supervisor:
                 for task, wish in await self._journal.asked(self.owner) if self._jobs else ():
                     live = self.find(task)
                     if (job := self.local(task)) is not None:
+                        await self._take_budget(job)
                         await self._grant(job, wish)
                     elif (
                         live is not None
                         and wish in (TaskSignal.STOP, TaskSignal.REPORT)
                         and not live.stop.stopped
                     ):
-                        live.stop_requested = True
+                        live.request_stop()
                         self._group.create_task(live.halt(ELSEWHERE))
             except GenCodeError as trouble:
                 log.warning("what others asked for could not be done: %s", trouble)
@@ -278,7 +281,7 @@ class Supervisor:
                     known = None if live.queued else live.liveness
                     why = await known.look() if known is not None else None
                     if why is not None and live.overdue is None:
-                        live.overdue = why
+                        live.expire(why)
                         self._group.create_task(live.time_out(why))
                 except GenCodeError as trouble:
                     log.warning("the silence of task %s could not be noted: %s", live.id, trouble)
@@ -295,10 +298,10 @@ class Supervisor:
     async def _grant(self, job: LocalTask, wish: TaskSignal) -> None:
         match wish:
             case TaskSignal.STOP if not job.stop.stopped:
-                job.stop_requested = True
+                job.request_stop()
                 self._group.create_task(job.halt(ELSEWHERE))
             case TaskSignal.REPORT if not job.turns.stopped:
-                job.stop_requested = True
+                job.request_stop()
                 job.report(ELSEWHERE)
             case TaskSignal.INTERRUPT if not job.turns.stopped:
                 job.interrupt(INTERRUPTED)
@@ -307,10 +310,17 @@ class Supervisor:
             case _:
                 pass
 
+    async def _take_budget(self, job: LocalTask) -> None:
+        """Give a task the budget that was set in another process; the ledger bounds its calls already."""
+        budget = await current_budget(self._journal, job.task)
+        if budget != job.task.terms.budget:
+            job.change_seconds(budget, self.find)
+            await job.record.commit(BudgetSet(budget))
+
     async def move_to_background(self, job: LocalTask) -> None:
         """Let whoever waits for a job go on without it; from now on it is one in the background."""
         await job.record.commit(TaskBackgrounded())
-        job.seat.gate.approvals.background = True
+        job.seat.gate.approvals.move_to_background()
         job.move_to_background()
 
     async def _renew(self) -> None:

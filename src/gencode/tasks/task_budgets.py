@@ -1,4 +1,4 @@
-"""Budgets of tasks and sessions: which of two counts, what a session may spend, and how one is set."""
+"""Budgets of tasks and sessions: which of two applies, what a session may spend, and how one is set."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -21,7 +21,7 @@ from gencode.core.ids import new_id
 from gencode.core.task import Task
 from gencode.journal.store import Store
 from gencode.tasks.deadline import seconds_left
-from gencode.tasks.task_queries import spent_by, tasks_above
+from gencode.tasks.queries import current_budget, spent_by, tasks_above
 
 GO_ON = "A bigger one lets it go on: gen task budget {task} {kind} N."
 RAISE = "To raise that one: gen task budget {task} {kind} N."
@@ -65,9 +65,7 @@ class TaskBudgets:
 
     async def current(self, task: Task) -> Budget:
         """What a task may spend at this moment, wherever that was said."""
-        balance = await self._store.ledger.balance(task.id)
-        own = task.terms.budget
-        return own if balance is None else replace(balance.budget, seconds=own.seconds)
+        return await current_budget(self._store, task)
 
     async def of_conversation(self, session: Task | None) -> Budget:
         """What a conversation may spend: of each kind what is named now, else what it had, or the usual.

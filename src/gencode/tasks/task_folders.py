@@ -1,6 +1,6 @@
-"""Agents in git worktrees of their own: made before they start, summed up when they have ended.
+"""The worktree or copy in which one agent works: created before it starts, summed up when it has ended.
 
-What makes worktrees is loaded when the first one is wanted.
+What creates worktrees is loaded when the first one is wanted.
 """
 
 from collections.abc import AsyncGenerator
@@ -25,7 +25,7 @@ from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.ids import new_id
 from gencode.core.messages import UserMessage, place_told
-from gencode.core.place import TaskPlace, WorktreePlace
+from gencode.core.place import ClonePlace, FolderPlace, TaskPlace, WorkerCopy, WorktreePlace
 from gencode.core.spec import AgentSpec, Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -44,6 +44,7 @@ THERE = (
     "What you change in it, committed or not, is on that branch only until somebody merges it. You need not "
     "commit it: that is done when you end, and a sandbox may keep you from it before."
 )
+_PLACES: dict[type, str] = {WorktreePlace: "worktree", WorkerCopy: "copy", ClonePlace: "clone"}
 
 
 class FolderSummary(Struct, frozen=True):
@@ -306,3 +307,15 @@ def _found(left: "LeftoverWorktree") -> str:
     open_too = ", partly not committed" if left.dirty else ""
     said = f"[It was cut off. What it had changed, {files}, is {where}{open_too}, and not in your checkout.]"
     return f"{said}\nTo take it over: {left.merge_command}"
+
+
+def place_notice(earlier: TaskPlace | None, here: Workspace) -> list[UserMessage]:
+    """What an agent hears that last worked in a copy or a worktree and goes on in the folder itself."""
+    if here.copied is not None or earlier is None or isinstance(earlier, FolderPlace):
+        return []
+    where = _PLACES[type(earlier)]
+    text = (
+        f"You are back in the folder itself, {here.cwd}. What you changed in your {where} is in it only if "
+        "somebody took it over, so look."
+    )
+    return [place_told(text, FolderPlace(str(here.cwd)))]

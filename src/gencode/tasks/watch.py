@@ -1,8 +1,8 @@
-"""Following tasks through the journal, from whatever process; nobody has to know who runs them."""
+"""Watches tasks through the journal, from whatever process, and retries while the store cannot be reached."""
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -10,16 +10,16 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from gencode.agent.stop import Stop
-from gencode.core.errors import Conflict, CorruptFact, GenCodeError, StoreUnavailable, UserMistake
+from gencode.core.errors import Conflict, GenCodeError, StoreUnavailable, UserMistake
 from gencode.core.events import Event, PassingFact, ProgressMade
 from gencode.core.outcome import Outcome, outcome_of
-from gencode.core.reasons import EndReason, StopCause, WaitFor
-from gencode.core.status import Status
-from gencode.core.task import RunEnd, Task, TaskReport
+from gencode.core.status import EndReason, Status, StopCause, WaitFor
+from gencode.core.task import Task
 from gencode.journal.dispatch import MissingWorker, NoWorkerReason, SharedJournal
 from gencode.journal.store import Store, TaskQuery
 from gencode.tasks.crash_recovery import close_if_orphan
 from gencode.tasks.deadline import UnclaimedTimer
+from gencode.tasks.queries import readable_events, with_woken_as_pending
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ async def retry(
     step: Callable[[], Awaitable[T]], stop: Stop, tell: Tell = tell_nobody, note: str = WAITS
 ) -> T:
     """What a step gives that may be repeated: tried again, with longer and longer pauses, while the store is
-    away. StoreUnavailable when it stays away, or what waits is stopped.
+    away. StoreAway when it stays away, or what waits is stopped.
     """
     until, pause = time.monotonic() + AWAY_SECONDS, FIRST_PAUSE
     while True:
@@ -71,28 +71,6 @@ async def retry(
             tell(ProgressMade(note, note=True, waits_for=WaitFor.DATABASE))
         await asyncio.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
-
-
-async def readable_events(store: Store, task: str, after: int = 0) -> tuple[list[Event], CorruptFact | None]:
-    """The facts of a task as far as they can be read, and what is wrong with the next one."""
-    try:
-        return await store.events(task, after), None
-    except CorruptFact as corrupt:
-        return [event for event in corrupt.before if isinstance(event, Event)], corrupt
-
-
-async def with_woken_as_pending(store: Store, tasks: Sequence[Task]) -> list[Task]:
-    """Tasks as others see them: one that was woken waits like a new one, until a worker begins with it.
-
-    The journal has its earlier end as the last fact until then, and what it said before is no answer to
-    what it is asked now.
-    """
-    ended = [task.id for task in tasks if task.status.ended and not task.conversation]
-    if not ended or not isinstance(store, SharedJournal):
-        return [*tasks]
-    woken = {*ended} - await store.over(ended)
-    waits = partial(replace, status=Status.PENDING, report=TaskReport(), end=RunEnd())
-    return [waits(task) if task.id in woken else task for task in tasks]
 
 
 class WorkerWait:

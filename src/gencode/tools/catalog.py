@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
-from gencode.agent.outgoing_mail import Messaging
+from gencode.agent.messaging import Messaging
 from gencode.agent.toolbox import LazyTool, Tool
 from gencode.tools.ask_user_question import ASK_USER_QUESTION
 from gencode.tools.bash import BASH, KILL_SHELL

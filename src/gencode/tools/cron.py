@@ -2,11 +2,11 @@
 
 from typing import Annotated, Literal
 
-from gencode.agent.outgoing_mail import Messaging
+from gencode.agent.messaging import Messaging
 from gencode.agent.toolbox import Param, Tool, ToolContext, tool
 from gencode.core.errors import ToolError
-from gencode.schedule.appointments import JobCalendar, JobRequest, ScheduledJob
-from gencode.schedule.cron import WAYS
+from gencode.schedule.recurrence import WAYS
+from gencode.schedule.scheduled_jobs import JobCalendar, JobRequest, ScheduledJob
 
 MAIN = "main"
 

@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError
-from gencode.files.openers import PathMissing, open_for_reading
+from gencode.files.safe_files import PathMissing, open_for_reading
 from gencode.permissions.paths import Resolved
 from gencode.tools.file_changes import CancelFlag, apply_change, as_seen, change, check_missing, difference
 from gencode.tools.files import missing, relative, size_text

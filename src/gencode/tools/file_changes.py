@@ -12,8 +12,8 @@ from typing import BinaryIO, TypeVar
 from gencode.agent.toolbox import ToolContext
 from gencode.core.errors import ToolError
 from gencode.core.messages import FileChange, FileSeen, Trace
-from gencode.files.file_memory import as_text
-from gencode.files.openers import (
+from gencode.files.file_versions import as_text
+from gencode.files.safe_files import (
     Expected,
     FileChanged,
     FileIdentity,

@@ -10,7 +10,7 @@ from typing import Annotated, BinaryIO
 from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError
 from gencode.core.messages import FileChange, FileSeen, Trace
-from gencode.files.openers import PathMissing, identity_of, look_at, move_file, remove_file
+from gencode.files.safe_files import PathMissing, identity_of, look_at, move_file, remove_file
 from gencode.permissions.paths import Resolved
 from gencode.tools.file_changes import CancelFlag, apply_change, as_seen, known_as, run_to_completion
 from gencode.tools.files import missing, open_file, printable, relative, size_text

@@ -10,8 +10,8 @@ from typing import BinaryIO
 
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
-from gencode.files import openers
-from gencode.files.openers import PathMissing, open_for_reading
+from gencode.files import safe_files
+from gencode.files.safe_files import PathMissing, open_for_reading
 from gencode.permissions.paths import Resolved
 
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -89,7 +89,7 @@ def open_file(resolved: Resolved, shown: str) -> BinaryIO:
 def open_folder(resolved: Resolved, shown: str) -> int:
     """Open the folder at a judged path; the caller closes the handle."""
     try:
-        return openers.open_folder(resolved)
+        return safe_files.open_folder(resolved)
     except PathMissing:
         if os.path.lexists(resolved.real):
             raise ToolError(f"{shown} is not a folder; use Read for a file.") from None

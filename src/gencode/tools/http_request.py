@@ -15,7 +15,7 @@ from gencode.core.text import CLIP, one_line
 from gencode.permissions.urls import Target, judge_url
 
 if TYPE_CHECKING:
-    from gencode.web.client import WebResolver, WebResponse
+    from gencode.web.http_fetch import WebResolver, WebResponse
 
 MOST_BYTES = 5 * 1024 * 1024
 SECONDS = 30.0
@@ -94,7 +94,7 @@ def http_request(internet: "WebResolver | None" = None) -> Tool:
 async def _asked(
     method: str, url: str, headers: Mapping[str, str] | None, body: Any, internet: "WebResolver | None"
 ) -> ToolOutput:
-    from gencode.web.client import INTERNET, WebLimits, WebRequest, fetch
+    from gencode.web.http_fetch import INTERNET, WebLimits, WebRequest, fetch
 
     target = judge_url(url)
     _check(headers or {})

@@ -25,7 +25,7 @@ from msgspec import Meta, Struct
 from gencode.agent.toolbox import Param, Tool, ToolContext, tool
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace, same_name
-from gencode.files.openers import PathMissing, open_for_reading, replace_file
+from gencode.files.safe_files import PathMissing, open_for_reading, replace_file
 from gencode.permissions.paths import Resolved, shown
 from gencode.tools.edit import Edit, edited
 from gencode.tools.file_changes import run_to_completion

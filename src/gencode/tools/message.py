@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from gencode.agent.outgoing_mail import Messaging
+from gencode.agent.messaging import Messaging
 from gencode.agent.toolbox import Param, Tool, ToolContext, tool
+from gencode.channels.address import address
 from gencode.channels.outbox import LONGEST, OutgoingMessage
-from gencode.core.address import address
 from gencode.core.errors import ToolError
 from gencode.core.text import one_line
 

@@ -15,7 +15,7 @@ from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
 from gencode.core.text import CLIP
-from gencode.files.openers import identity_of
+from gencode.files.safe_files import identity_of
 from gencode.tools.file_changes import hash_of, known_as
 from gencode.tools.files import open_file, relative, size_text
 from gencode.tools.output_page import NOTE_ROOM

@@ -16,8 +16,7 @@ from gencode.agent.toolbox import Tool, ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError, UserMistake
 from gencode.core.messages import ToolCall, Trace
 from gencode.core.outcome import Outcome
-from gencode.core.skill import Skill
-from gencode.core.spec import TaskRequest, same_name
+from gencode.core.spec import Skill, TaskRequest, same_name
 from gencode.core.text import clip, inert, one_line
 from gencode.tools.start_agent import report, started
 

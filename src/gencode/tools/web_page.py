@@ -13,8 +13,8 @@ from gencode.core.errors import ToolError
 from gencode.core.text import CLIP
 from gencode.permissions.urls import Target
 from gencode.tools.files import size_text
-from gencode.web.client import WebLimits, WebRequest, WebResolver, WebResponse, fetch
 from gencode.web.html_to_markdown import to_markdown
+from gencode.web.http_fetch import WebLimits, WebRequest, WebResolver, WebResponse, fetch
 from gencode.web.response_text import decoded, media_type, shape_of
 
 LIMITS = WebLimits(most_bytes=5 * 1024 * 1024, seconds=30.0)

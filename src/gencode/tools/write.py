@@ -4,7 +4,7 @@ import asyncio
 from typing import Annotated
 
 from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
-from gencode.files.openers import Expected, PathMissing, open_for_reading
+from gencode.files.safe_files import Expected, PathMissing, open_for_reading
 from gencode.tools.file_changes import CancelFlag, apply_change, as_seen, change, check_missing, difference
 from gencode.tools.files import size_text
 from gencode.tools.text_files import NotText, checked, counted, line_count, read_text

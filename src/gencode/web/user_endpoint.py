@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from gencode.core.errors import ToolError
-from gencode.web.client import LIMITS, WebLimits
+from gencode.web.http_fetch import LIMITS, WebLimits
 
 if TYPE_CHECKING:
     import aiohttp

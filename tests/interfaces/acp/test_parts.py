@@ -21,9 +21,8 @@ from hypothesis import strategies as st
 
 from gencode.core.events import AnyFact, Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage, Image, UserMessage
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
-from gencode.core.visible import visible
+from gencode.core.status import EndReason, Status
+from gencode.core.text import visible
 from gencode.interfaces.acp.editor_client import UpdateQueue
 from gencode.interfaces.acp.prompts import MOST_OF_ONE, PendingPrompt, PendingPrompts, prompt_text
 from gencode.interfaces.acp.tool_call_updates import describe_call, plan_entries

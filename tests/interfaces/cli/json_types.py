@@ -19,7 +19,7 @@ from gencode.interfaces.cli.doctor import Check
 from gencode.interfaces.cli.models import ModelLine
 from gencode.interfaces.cli.skills import SkillLine
 from gencode.mcp.session_servers import ServerReport
-from gencode.tasks.compare_runs import Difference, Pair
+from gencode.tasks.history import Difference, Pair
 from gencode.workspaces.worktrees.leftovers import LeftoverWorktree
 
 Fields = dict[str, Any]

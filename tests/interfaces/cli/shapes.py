@@ -12,10 +12,10 @@ import msgspec
 from msgspec import Struct
 
 from gencode.core.outcome import Outcome
-from gencode.interfaces.chat.agent_info import AgentPage, LintedFile
-from gencode.interfaces.cli.ask import Answer
-from gencode.interfaces.cli.permissions import Verdict
-from gencode.interfaces.cli.trust import Offer, ServerOffers
+from gencode.interfaces.chat.agent_info import AgentDetails, LintedFile
+from gencode.interfaces.cli.ask import PromptResult
+from gencode.interfaces.cli.permissions import CaseVerdict
+from gencode.interfaces.cli.trust import FolderReview, ServerReviews
 from gencode.permissions.explanation import Explanation
 from gencode.stores.pg_copy import CopyReport
 from gencode.workspaces.transfer.apply_changes import ApplyResult
@@ -58,8 +58,8 @@ from tests.interfaces.cli.json_types import (
 Fields = dict[str, Any]
 
 SHAPES: dict[str, Any] = {
-    "gen -p": Answer,
-    "gen -p --output-format stream-json": (Event, Answer),
+    "gen -p": PromptResult,
+    "gen -p --output-format stream-json": (Event, PromptResult),
     "gen task run": RanTask,
     "gen task list": Tasks,
     "gen task show": ShownTask,
@@ -87,16 +87,16 @@ SHAPES: dict[str, Any] = {
     "gen cron add": Job,
     "gen cron remove": Removed,
     "gen agents list": Agents,
-    "gen agents show": AgentPage,
+    "gen agents show": AgentDetails,
     "gen agents lint": Linted,
     "gen agents new": LintedFile,
     "gen skills list": Skills,
     "gen permissions explain": Explanation,
-    "gen permissions check": Verdict,
-    "gen trust": Offer,
+    "gen permissions check": CaseVerdict,
+    "gen trust": FolderReview,
     "gen trust --list": TrustedFolders,
     "gen trust --revoke": Revoked,
-    "gen trust --server": ServerOffers,
+    "gen trust --server": ServerReviews,
     "gen models": Models,
     "gen tools": Tools,
     "gen doctor": Health,

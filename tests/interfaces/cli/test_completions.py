@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.interfaces.cli.completions import SCRIPTS, Offers, complete, offers, split_line
+from gencode.interfaces.cli.completions import SCRIPTS, Completions, complete, completions_for, split_line
 from gencode.interfaces.cli.parser import COMMANDS, build_parser
 from tests.house.test_documents import commands, options
 from tests.interfaces.cli.running import gen, script
@@ -31,8 +31,8 @@ PARSER = build_parser()
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
 
 
-def offered(*words: str) -> Offers:
-    return offers(PARSER, words, lambda kind, _: FOUND[kind])
+def offered(*words: str) -> Completions:
+    return completions_for(PARSER, words, lambda kind, _: FOUND[kind])
 
 
 def names(*words: str) -> list[str]:

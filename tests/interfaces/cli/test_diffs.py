@@ -1,6 +1,6 @@
 """What a call changed, as lines of a diff."""
 
-from gencode.interfaces.render.diff_lines import MOST_LINES, diff_of, kind_of
+from gencode.interfaces.render.transcript import MOST_LINES, diff_of, kind_of
 
 
 def test_an_edit_shows_what_goes_and_what_comes() -> None:

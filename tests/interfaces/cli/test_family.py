@@ -3,9 +3,8 @@
 from gencode.core.budget import Budget
 from gencode.core.messages import Usage
 from gencode.core.status import Status
-from gencode.interfaces.render.agent_tree import busy, path, rows, spent
-from gencode.interfaces.render.agent_view import AgentView, View
-from gencode.interfaces.render.number_format import Bar
+from gencode.interfaces.render.agent_view import AgentView, View, busy, path, rows, spent
+from gencode.interfaces.render.number_format import BudgetBar
 
 
 def family(*agents: AgentView) -> View:
@@ -34,7 +33,7 @@ def test_what_is_below_an_agent_counts_for_it() -> None:
 
 
 def test_a_budget_is_a_bar_of_everything_below() -> None:
-    assert rows(VIEW, "m")[0].bars == [Bar("tokens", 39.0, 100.0)]
+    assert rows(VIEW, "m")[0].bars == [BudgetBar("tokens", 39.0, 100.0)]
 
 
 def test_without_a_root_every_tree_is_shown() -> None:

@@ -5,18 +5,8 @@ import pytest
 from gencode.core.budget import Budget
 from gencode.core.messages import Usage
 from gencode.core.status import Status
-from gencode.interfaces.render.agent_view import AgentView
-from gencode.interfaces.render.number_format import (
-    Bar,
-    bar_text,
-    bars,
-    figures,
-    money,
-    name_of,
-    number,
-    progress_line,
-    state,
-)
+from gencode.interfaces.render.agent_view import AgentView, figures, name_of, progress_line, state
+from gencode.interfaces.render.number_format import BudgetBar, bar_text, bars, money, number
 
 
 @pytest.mark.parametrize(
@@ -37,7 +27,12 @@ def test_money_is_shown_when_it_is_known() -> None:
 
 def test_every_bound_of_a_budget_is_a_bar() -> None:
     found = bars(Budget(turns=4, tokens=100, usd=2.0, spawns=3), Usage(30, 20, usd=1.0), 2, 1)
-    assert found == [Bar("turns", 2, 4), Bar("tokens", 50, 100), Bar("usd", 1.0, 2.0), Bar("spawns", 1, 3)]
+    assert found == [
+        BudgetBar("turns", 2, 4),
+        BudgetBar("tokens", 50, 100),
+        BudgetBar("usd", 1.0, 2.0),
+        BudgetBar("spawns", 1, 3),
+    ]
     assert [bar_text(bar, 4) for bar in found] == [
         "██░░ 2/4 turns",
         "██░░ 50/100 tokens",
@@ -47,7 +42,7 @@ def test_every_bound_of_a_budget_is_a_bar() -> None:
 
 
 def test_a_bar_is_never_more_than_full() -> None:
-    assert bar_text(Bar("tokens", 300, 100), 4) == "████ 300/100 tokens"
+    assert bar_text(BudgetBar("tokens", 300, 100), 4) == "████ 300/100 tokens"
 
 
 def test_how_an_agent_stands_is_a_word() -> None:

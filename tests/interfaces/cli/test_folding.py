@@ -5,7 +5,7 @@ import os
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.interfaces.render.wrap_columns import folded
+from gencode.interfaces.render.text_layout import folded
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "50"))
 

@@ -8,12 +8,11 @@ import pytest
 
 from gencode.core.events import Event, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Trace, UserMessage
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import Task
 from gencode.core.task import fold as fold_task
-from gencode.interfaces.cli.unsummarised_results import NOT_SUMMED_UP, come_late, handed_back, in_words
 from gencode.interfaces.render.agent_view import AgentView, View, fold, seen, unanswered_after
+from gencode.interfaces.render.transcript import NOT_SUMMED_UP, come_late, handed_back, in_words
 from tests.interfaces.cli.running import SECONDS, gen, script, send, start
 from tests.waiting import Gate, wait_until
 

@@ -11,8 +11,8 @@ import pytest
 from gencode.agent.toolbox import ToolContext, tool
 from gencode.app import GenCode
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, UserMessage
-from gencode.interfaces.cli.task_transcript import said
 from gencode.interfaces.log_file import LogFile
+from gencode.interfaces.render.transcript import said
 from gencode.providers.scripted import ScriptedProvider
 from gencode.testing import call, says
 from tests.interfaces.cli.running import Ended, gen, in_terminal, send

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from gencode.core.events import Event, ProgressMade, TaskCreated
-from gencode.interfaces.cli.foreground_run import painter_for
+from gencode.interfaces.cli.foreground_run import renderer_for
 from gencode.interfaces.render import plain_text
-from gencode.interfaces.render.rich_panels import Panels
+from gencode.interfaces.render.rich_panels import RichRenderer
 from tests.interfaces.cli.running import gen
 
 AT = "2026-11-15T02:32:00.123456Z"
@@ -26,14 +26,14 @@ LINE = "[Explore] half way \\x1b[31m\n"
 
 
 def test_a_note_is_the_only_thing_a_quiet_screen_shows(capsys: pytest.CaptureFixture[str]) -> None:
-    quiet = painter_for("json", verbose=False)
+    quiet = renderer_for("json", verbose=False)
     for event in TOLD:
         quiet.hear(event)
-    assert (type(quiet), capsys.readouterr()) == (plain_text.Notes, ("", LINE))
+    assert (type(quiet), capsys.readouterr()) == (plain_text.NoteRenderer, ("", LINE))
 
 
 def test_a_note_stands_between_the_steps_and_the_panels(capsys: pytest.CaptureFixture[str]) -> None:
-    for painter in (plain_text.Steps(), Panels(live=False)):
+    for painter in (plain_text.StepRenderer(), RichRenderer(live=False)):
         for event in TOLD:
             painter.hear(event)
         said, noted = capsys.readouterr()
@@ -41,7 +41,7 @@ def test_a_note_stands_between_the_steps_and_the_panels(capsys: pytest.CaptureFi
 
 
 def test_a_program_reads_it_as_a_note(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = plain_text.Lines()
+    lines = plain_text.JsonLineRenderer()
     for event in TOLD:
         lines.hear(event)
     parts = [json.loads(line).get("partType") for line in capsys.readouterr().out.splitlines()]

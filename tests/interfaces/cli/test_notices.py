@@ -10,8 +10,7 @@ from gencode.core.events import (
     TaskStalled,
     TaskStarted,
 )
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.core.task import DeliveredResults, Task, TaskTerms
 from gencode.interfaces.chat.notices import Notice, all_named, ended_meanwhile, named, notice_of
 from gencode.interfaces.render.agent_view import View, fold

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gencode.interfaces.render.markdown_chunks import code_parts, cut
+from gencode.interfaces.render.text_layout import code_parts, cut
 
 
 def test_paragraphs_are_pieces() -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from gencode.interfaces.render.plain_text import seconds, table, turns
+from gencode.interfaces.render.number_format import seconds, turns
+from gencode.interfaces.render.plain_text import table
 
 
 def test_columns_stand_under_their_heads() -> None:

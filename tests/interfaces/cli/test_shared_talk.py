@@ -13,9 +13,9 @@ import pytest
 from gencode.agent.ports import StopAction
 from gencode.core.events import Event, TaskEnded, TextArrived
 from gencode.core.messages import UserMessage
-from gencode.core.quoting import unquoted
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
+from gencode.core.text import unquoted
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.render.transcript import Reply, hear

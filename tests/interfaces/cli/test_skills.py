@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.core.skill import Skill, SkillEntry
+from gencode.core.spec import Skill, SkillEntry
 from gencode.interfaces.cli.main import main
 from gencode.interfaces.cli.skills import skill_line, told
 

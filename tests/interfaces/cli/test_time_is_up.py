@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gencode.interfaces.cli.unsummarised_results import NOT_SUMMED_UP
+from gencode.interfaces.render.transcript import NOT_SUMMED_UP
 from tests.interfaces.cli.running import gen, script
 from tests.tasks.test_queue_story import write_agent
 

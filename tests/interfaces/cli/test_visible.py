@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gencode.core.visible import exact, exact_line, open_end, safe_json, visible, visible_line
+from gencode.core.text import exact, exact_line, open_end, safe_json, visible, visible_line
 
 HOSTILE = [
     ("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"),

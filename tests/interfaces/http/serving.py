@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import aiohttp
 
 from gencode.app import GenCode
+from gencode.interfaces.http.guard import Keys, Right
 from gencode.interfaces.http.listener import Wish
 from gencode.interfaces.http.server import Bell, Serving, new_desk
-from gencode.interfaces.http.tokens import Keys, Right
 from gencode.testing import Turns
 from tests.interfaces.cli.running import script, start
 

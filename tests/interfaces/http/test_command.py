@@ -15,7 +15,7 @@ import pytest
 from gencode.core.extras import installing
 from gencode.core.messages import UserMessage
 from gencode.core.task import transcript_of
-from gencode.interfaces.http.resume_after_restart import GO_ON, SENDER_GOES_ON
+from gencode.interfaces.http.restart import GO_ON, SENDER_GOES_ON
 from gencode.testing import call, says
 from tests.interfaces.cli.running import gen, script
 from tests.interfaces.cli.running import start as start_gen

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from gencode.channels.address import parse_address
 from gencode.channels.outbox import WebhookChannel, WebhookSettings
-from gencode.core.address import parse_address
 from gencode.core.ids import stamp
-from gencode.interfaces.http.chat_addresses import Chats
-from gencode.schedule.appointments import ScheduledJob
+from gencode.interfaces.http.conversations import Chats
+from gencode.schedule.scheduled_jobs import ScheduledJob
 from gencode.testing import call, says
 from tests.interfaces.http.serving import Client, served, take
 from tests.workspaces.village import page, village_in

@@ -9,10 +9,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gencode.interfaces.http import endpoints, protocol
+from gencode.interfaces.http import endpoints, listener
 from gencode.interfaces.http.application import ENDPOINTS
-from gencode.interfaces.http.guard import LARGEST_BODY
-from gencode.interfaces.http.tokens import FEW, RIGHTS, Keys, Right
+from gencode.interfaces.http.guard import FEW, LARGEST_BODY, RIGHTS, Keys, Right
 from gencode.testing import says
 from tests.interfaces.http.serving import Served, served
 
@@ -256,7 +255,7 @@ async def test_a_slow_body_is_not_waited_for(tmp_path: Path, monkeypatch: pytest
 
 
 async def test_a_slow_head_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(listener, "HEAD_SECONDS", 0.2)
     async with served(tmp_path) as site:
         assert await raw(site.serving.port, b"GET / HTTP/1.1\r\n", b"Host: x\r\n") == b""
         assert await raw(site.serving.port) == b""

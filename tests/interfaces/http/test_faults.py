@@ -20,7 +20,7 @@ async def test_a_request_that_meets_a_bug_is_answered_logged_and_harms_no_other(
     async with served(tmp_path, Explore=[says("found")]) as server:
         task = (await server.client.post("/api/tasks", SENT)).json["agentId"]
         with monkeypatch.context() as patch:
-            patch.setattr(server.gen.history, "played", torn)
+            patch.setattr(server.gen.history, "replayed", torn)
             broken = await server.client.get(f"/api/tasks/{task}/replay")
         after = await server.client.ended(task)
     assert broken.status == 500

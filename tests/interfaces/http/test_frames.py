@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gencode.core.events import Event, MessageAdded, TextArrived
 from gencode.core.messages import AssistantMessage
-from gencode.interfaces.http.event_frames import Cursor, frame, read_cursor, shortened
+from gencode.interfaces.http.hub import Cursor, frame, read_cursor, shortened
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "50"))
 IDS = st.text("0123456789abcdef", min_size=8, max_size=8)

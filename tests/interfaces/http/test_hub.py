@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from uvicorn.protocols.http.flow_control import FlowControl
 
 from gencode.interfaces.http import hub
-from gencode.interfaces.http.event_frames import framed
-from gencode.interfaces.http.hub import Client
-from gencode.interfaces.http.protocol import MOST_AT_ONCE, Wire
+from gencode.interfaces.http.hub import Client, framed
+from gencode.interfaces.http.listener import MOST_AT_ONCE, Wire
 
 LAST = b"<last>"
 

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from gencode.app import GenCode
-from gencode.interfaces.http import hub, protocol
+from gencode.interfaces.http import hub, listener
 from gencode.places import database
 from gencode.testing import call, says
 from tests.interfaces.cli.running import gen
@@ -241,7 +241,7 @@ async def test_a_reader_that_takes_nothing_for_long_is_cut_off(
             narrow.connect(("127.0.0.1", site.serving.port))
             task = await start(site.client)
             await site.client.ended(task)
-            monkeypatch.setattr(protocol, "STUCK_SECONDS", 0.1)
+            monkeypatch.setattr(listener, "STUCK_SECONDS", 0.1)
             head = f"GET /api/tasks/{task} HTTP/1.1\r\nHost: 127.0.0.1:{site.serving.port}\r\n"
             narrow.sendall(f"{head}Authorization: Bearer {site.client.token}\r\n\r\n".encode())
             await until(lambda: select.select([narrow], [], [], 0)[0], "the answer begins")

@@ -12,9 +12,9 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.server.lowlevel.server import Server
 
 from gencode.app import GenCode
-from gencode.interfaces.mcp_server.elicitation import Carrier
-from gencode.interfaces.mcp_server.requests import Reception
-from gencode.interfaces.mcp_server.workspaces import Rooms
+from gencode.interfaces.mcp_server.elicitation import ClientAsker
+from gencode.interfaces.mcp_server.server import RequestHandlers
+from gencode.interfaces.mcp_server.workspaces import ClientWorkspaces
 from gencode.providers.scripted import ScriptedProvider
 from gencode.testing import Turns, call, reported, says
 from mcp import Client
@@ -27,9 +27,9 @@ WRITES = [says("", call("Write", file_path="made.txt", content="made\n")), says(
 class Office:
     """One server in this process, and the rooms behind it."""
 
-    def __init__(self, rooms: Rooms) -> None:
+    def __init__(self, rooms: ClientWorkspaces) -> None:
         self.rooms = rooms
-        self.server: Server[Any] = Reception(rooms, alone=True).server()
+        self.server: Server[Any] = RequestHandlers(rooms, alone=True).server()
 
     def client(self, mode: str = "legacy", **more: Any) -> Client:
         """A client of the SDK that talks to it."""
@@ -43,9 +43,9 @@ async def office(
     """A server for a folder whose agents play a script."""
 
     def opening(where: Path, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[GenCode]:
-        return GenCode.open(where, model=ScriptedProvider.of(agents), settings=settings, asker=Carrier())
+        return GenCode.open(where, model=ScriptedProvider.of(agents), settings=settings, asker=ClientAsker())
 
-    rooms = Rooms(folder, flags or {}, opening)
+    rooms = ClientWorkspaces(folder, flags or {}, opening)
     await rooms.open()
     try:
         yield Office(rooms)

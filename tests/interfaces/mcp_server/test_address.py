@@ -22,7 +22,7 @@ from tests.interfaces.mcp_server.test_asking import YES, Person
 from tests.interfaces.mcp_server.test_bounds import rooted
 
 SECONDS = 60
-NO_ID = "The id of a request is a text or a whole number."
+NO_ID = "The id of a request must be a string or an integer."
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 SPEAKS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
@@ -104,10 +104,10 @@ async def refuses_everybody_else(where: str, token: dict[str, str]) -> None:
         assert await status("/more", **token) == 404
         assert await status(f"?token={token['Authorization'].split()[1]}") == 400
         for content, number, code, why in (
-            (b"garbage", None, -32700, "This body is not JSON."),
-            (b'{"id": 7, "method": 1}', 7, -32600, "This body is no JSON-RPC message."),
-            (b"[]", None, -32600, "This body is no JSON-RPC message."),
-            (b"", None, -32700, "This body is not JSON."),
+            (b"garbage", None, -32700, "This body is not valid JSON."),
+            (b'{"id": 7, "method": 1}', 7, -32600, "This body is not a JSON-RPC message."),
+            (b"[]", None, -32600, "This body is not a JSON-RPC message."),
+            (b"", None, -32700, "This body is not valid JSON."),
             (b'{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}', None, -32600, NO_ID),
         ):
             odd = await http.post(where, content=content, headers={**SPEAKS, **token})
@@ -116,7 +116,7 @@ async def refuses_everybody_else(where: str, token: dict[str, str]) -> None:
 
 
 async def test_a_body_that_does_not_say_how_long_it_is_is_read_up_to_a_limit(tmp_path: Path) -> None:
-    from gencode.interfaces.mcp_server.http_transport import PATH, Door
+    from gencode.interfaces.mcp_server.http_transport import PATH, McpEndpoint
     from tests.interfaces.mcp_server.offices import office
 
     asked = itertools.count()
@@ -130,21 +130,21 @@ async def test_a_body_that_does_not_say_how_long_it_is_is_read_up_to_a_limit(tmp
         answered.append(message.get("status", message.get("body")))
 
     async with office(tmp_path, {}) as here:
-        door = Door(StreamableHTTPSessionManager(here.server))
+        door = McpEndpoint(StreamableHTTPSessionManager(here.server))
         await door({"type": "http", "method": "POST", "path": PATH, "headers": []}, receive, send)
-    assert answered == [413, b'{"error":"A request has at most 1,000,000 bytes."}']
+    assert answered[0] == 413 and b"1,000,000 bytes" in answered[1]
     assert next(asked) == 11
 
 
 @pytest.mark.parametrize("bind", ["nowhere", "300.1.1.1"])
 async def test_an_address_that_is_none_is_a_mistake(tmp_path: Path, bind: str) -> None:
     from gencode.core.errors import UserMistake
+    from gencode.interfaces.http.guard import Keys
     from gencode.interfaces.http.listener import Wish
-    from gencode.interfaces.http.tokens import Keys
-    from gencode.interfaces.mcp_server.http_transport import serve_address
-    from gencode.interfaces.mcp_server.server import Ending
+    from gencode.interfaces.mcp_server.http_transport import serve_http
+    from gencode.interfaces.mcp_server.transport import Shutdown
     from tests.interfaces.mcp_server.offices import office
 
     async with office(tmp_path, {}) as here:
         with pytest.raises(UserMistake, match="is no address"):
-            await serve_address(here.server, Wish(Keys(), bind), Ending(here.rooms))
+            await serve_http(here.server, Wish(Keys(), bind), Shutdown(here.rooms))

@@ -11,9 +11,9 @@ from mcp.shared.exceptions import MCPError
 
 from gencode.core.messages import ToolCall
 from gencode.core.questions import Answer, Inquiry, Option, Question
-from gencode.core.reasons import stop_cause
 from gencode.core.rules import Action, Decision
-from gencode.interfaces.mcp_server.elicitation import LONGEST, can_elicit, elicitation, understood
+from gencode.core.status import stop_cause
+from gencode.interfaces.mcp_server.elicitation import LONGEST, answer_from, can_elicit, elicitation
 from gencode.testing import call, says
 from tests.interfaces.mcp_server.offices import ERAS, MODERN, WRITES, office, report, task_of
 
@@ -102,7 +102,7 @@ async def test_a_state_that_was_guessed_answers_nothing(tmp_path: Path) -> None:
     async with office(tmp_path, agents) as here, here.client(MODERN, elicitation_callback=person) as client:
         first = await client.session.call_tool(*wish, allow_input_required=True)
         assert isinstance(first, types.InputRequiredResult)
-        with pytest.raises(MCPError, match="requestState is not known"):
+        with pytest.raises(MCPError, match="requestState"):
             await client.session.call_tool(*wish, request_state="guessed", allow_input_required=True)
         gen = await here.rooms.at(tmp_path)
         (job,) = gen.supervisor
@@ -139,7 +139,7 @@ def test_what_cannot_be_seen_is_spelled_in_a_question() -> None:
 )
 def test_only_what_was_offered_is_a_yes(chosen: object, answer: Answer) -> None:
     said = types.ElicitResult.model_construct(action="accept", content={"answer": chosen})
-    assert understood(question(rules=("Bash(ls)",)), said) == answer
+    assert answer_from(question(rules=("Bash(ls)",)), said) == answer
 
 
 def inquired(*inquiries: Inquiry) -> Question:
@@ -158,7 +158,7 @@ def inquired(*inquiries: Inquiry) -> Question:
 )
 def test_own_words_come_before_what_was_offered(content: dict[str, Any], answer: Answer) -> None:
     said = types.ElicitResult.model_construct(action="accept", content=content)
-    assert understood(inquired(Inquiry("Which?", options=(Option("a"), Option("b")))), said) == answer
+    assert answer_from(inquired(Inquiry("Which?", options=(Option("a"), Option("b")))), said) == answer
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification
 
-from gencode.interfaces.mcp_server.stdio_transport import Lines, Overlong, Pipes
+from gencode.interfaces.mcp_server.stdio_transport import LineSplitter, OverlongLine, StdioConnection
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
@@ -23,11 +23,11 @@ def test_lines_come_out_whole_however_they_were_cut(lines: list[bytes], data: st
     whole = [line.replace(b"\n", b"") for line in lines]
     content = b"".join(line + b"\n" for line in whole)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(content)), max_size=5)))
-    taker = Lines(longest=12)
-    found: list[bytes | Overlong] = []
+    taker = LineSplitter(longest=12)
+    found: list[bytes | OverlongLine] = []
     for begin, end in zip([0, *cuts], [*cuts, len(content)], strict=True):
         found += taker.take(content[begin:end])
-    assert found + taker.rest() == [line if len(line) <= 12 else Overlong(line, line) for line in whole]
+    assert found + taker.rest() == [line if len(line) <= 12 else OverlongLine(line, line) for line in whole]
 
 
 async def heard(content: bytes) -> tuple[list[Any], list[Any], bool]:
@@ -42,7 +42,7 @@ async def heard_from(theirs: int) -> tuple[list[Any], list[Any], bool]:
     gone = asyncio.Event()
     to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](100)
     complaints, said = anyio.create_memory_object_stream[SessionMessage](100)
-    await Pipes(theirs, 1, gone.set, longest=100).read(to_us, complaints)
+    await StdioConnection(theirs, 1, gone.set, longest=100).read(to_us, complaints)
     os.close(theirs)
     async with incoming, said:
         messages = [each.message async for each in incoming if isinstance(each, SessionMessage)]
@@ -104,7 +104,7 @@ async def test_a_file_is_heard_to_its_end(tmp_path: Path) -> None:
 async def test_a_message_longer_than_a_pipe_holds_is_written_whole() -> None:
     theirs, ours = os.pipe()
     outgoing, source = anyio.create_memory_object_stream[SessionMessage](0)
-    writing = asyncio.create_task(Pipes(0, ours, lambda: None).write(source))
+    writing = asyncio.create_task(StdioConnection(0, ours, lambda: None).write(source))
     reading = asyncio.create_task(asyncio.to_thread(Path(f"/dev/fd/{theirs}").read_bytes))
     text = "é" * 200_000
     async with outgoing:
@@ -123,6 +123,6 @@ async def test_a_client_that_reads_no_more_is_gone() -> None:
     outgoing, source = anyio.create_memory_object_stream[SessionMessage](1)
     async with outgoing:
         await outgoing.send(SessionMessage(JSONRPCNotification(jsonrpc="2.0", method="told")))
-        await Pipes(0, ours, gone.set).write(source)
+        await StdioConnection(0, ours, gone.set).write(source)
     os.close(ours)
     assert gone.is_set()

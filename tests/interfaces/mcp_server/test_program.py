@@ -18,6 +18,7 @@ from gencode.core.extras import installing
 from gencode.core.status import Status
 from gencode.interfaces.cli import mcp
 from gencode.interfaces.cli.main import build_parser
+from gencode.interfaces.mcp_server.workspaces import CLIENT_GONE
 from gencode.sandbox.processes.environment import INSIDE_MARK
 from gencode.testing import call, reported, says
 from mcp import Client
@@ -132,10 +133,7 @@ async def test_garbage_and_a_hundred_calls_at_once_and_nothing_but_the_protocol_
     assert [json.loads(line)["jsonrpc"] for line in raw.lines] == ["2.0"] * len(raw.lines)
     async with GenCode.open(tmp_path, model="offline") as gen:
         left = await gen.get(task)
-        assert (left.status, left.error) == (
-            Status.CANCELLED,
-            "the client it worked for has gone; it can be resumed",
-        )
+        assert (left.status, left.error) == (Status.CANCELLED, str(CLIENT_GONE))
 
 
 async def test_it_ends_in_order_when_it_is_told_to(tmp_path: Path) -> None:
@@ -168,10 +166,7 @@ async def test_nothing_is_written_to_a_client_that_has_closed_its_end(tmp_path: 
     async with GenCode.open(tmp_path, model="offline") as gen:
         (left,) = await gen.tasks()
         assert f"Stopping what still runs: {left.agent_id} (Plan)" in said
-        assert (left.status, left.error) == (
-            Status.CANCELLED,
-            "the client it worked for has gone; it can be resumed",
-        )
+        assert (left.status, left.error) == (Status.CANCELLED, str(CLIENT_GONE))
 
 
 def test_without_the_package_a_sentence_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,14 +177,14 @@ def test_without_the_package_a_sentence_says_how_to_install_it(monkeypatch: pyte
 
 def test_a_server_below_a_server_does_not_start_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(INSIDE_MARK, "1")
-    with pytest.raises(UserMistake, match="leave it out of the MCP servers that GenCode uses"):
+    with pytest.raises(UserMistake, match=r"\.mcp\.json"):
         mcp.run(build_parser().parse_args(["mcp"]))
 
 
 def test_whatever_is_printed_later_goes_to_stderr_and_children_read_nothing() -> None:
     program = (
-        "import os, sys; from gencode.interfaces.mcp_server.stdio_transport import taken_streams; "
-        "incoming, outgoing = taken_streams(); print('stray', flush=True); os.system('echo stray; cat'); "
+        "import os, sys; from gencode.interfaces.json_rpc import take_stdio; "
+        "incoming, outgoing = take_stdio(); print('stray', flush=True); os.system('echo stray; cat'); "
         "os.write(outgoing, os.read(incoming, 100))"
     )
     ended = subprocess.run([sys.executable, "-c", program], input=b"hello", capture_output=True, check=True)
@@ -198,6 +193,6 @@ def test_whatever_is_printed_later_goes_to_stderr_and_children_read_nothing() ->
 
 def test_an_option_of_the_address_needs_one() -> None:
     before = os.fstat(1)
-    with pytest.raises(UserMistake, match="--port is for gen mcp --http"):
+    with pytest.raises(UserMistake, match="--port needs --http"):
         mcp.run(build_parser().parse_args(["mcp", "--port", "1"]))
     assert os.path.samestat(before, os.fstat(1))

@@ -54,7 +54,7 @@ async def test_the_list_of_resources_comes_in_pages(tmp_path: Path, monkeypatch:
         ]
         first = await client.list_resources()
         second = await client.list_resources(cursor=first.next_cursor)
-        with pytest.raises(MCPError, match="cursor is not known"):
+        with pytest.raises(MCPError, match="cursor"):
             await client.list_resources(cursor="nonsense")
     found = [each.uri.split("/")[3] for each in (*first.resources, *second.resources)][::2]
     assert (found, second.next_cursor) == (tasks[::-1], None)
@@ -66,7 +66,7 @@ async def test_the_list_of_resources_comes_in_pages(tmp_path: Path, monkeypatch:
 )
 async def test_nothing_else_can_be_read(tmp_path: Path, uri: str) -> None:
     async with office(tmp_path, {}) as here, here.client() as client:
-        with pytest.raises(MCPError, match="There is no"):
+        with pytest.raises(MCPError, match="There is no task|Unknown resource"):
             await client.read_resource(uri)
 
 

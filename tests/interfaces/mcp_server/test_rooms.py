@@ -31,14 +31,14 @@ async def test_whoever_comes_at_once_gets_the_same_room(tmp_path: Path, folders:
 async def test_a_room_in_which_nobody_works_makes_place_for_another(
     tmp_path: Path, folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workspaces, "MOST_ROOMS", 2)
+    monkeypatch.setattr(workspaces, "MOST_OPEN", 2)
     async with office(tmp_path, SLOW) as here:
         first = await here.rooms.at(folders[0])
         second = await here.rooms.at(folders[1])
         with pytest.raises(StoreTrouble):
             await first.tasks()
         await second.start_task(TaskRequest("Explore", "Stay", background=True))
-        with pytest.raises(UserMistake, match="Agents work in 2 folders already"):
+        with pytest.raises(UserMistake, match="2 folders"):
             await here.rooms.at(folders[2])
 
 

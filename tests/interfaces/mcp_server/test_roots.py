@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.core.errors import UserMistake
-from gencode.interfaces.mcp_server.roots import bounded, folder_of
+from gencode.interfaces.mcp_server.workspaces import folder_of, working_folder
 
-OUTSIDE = "lie outside of"
+OUTSIDE = "are outside of"
 
 
 @pytest.fixture
@@ -21,41 +21,41 @@ def base(tmp_path: Path) -> Path:
 
 
 def test_without_roots_it_is_the_folder_of_the_server(base: Path) -> None:
-    assert bounded(base, []) == base
+    assert working_folder(base, []) == base
 
 
 @pytest.mark.parametrize("there", [".", "..", "../.."])
 def test_a_root_around_the_folder_or_equal_to_it_changes_nothing(base: Path, there: str) -> None:
-    assert bounded(base, [(base / there).resolve().as_uri()]) == base
+    assert working_folder(base, [(base / there).resolve().as_uri()]) == base
 
 
 def test_a_root_inside_narrows_and_the_first_of_several_counts(base: Path) -> None:
     inner, deep = base / "inner", base / "inner" / "deep"
-    assert bounded(base, [(base.parent / "other").as_uri(), deep.as_uri(), inner.as_uri()]) == deep
+    assert working_folder(base, [(base.parent / "other").as_uri(), deep.as_uri(), inner.as_uri()]) == deep
 
 
 def test_roots_elsewhere_are_refused(base: Path) -> None:
     with pytest.raises(UserMistake, match=OUTSIDE):
-        bounded(base, [(base.parent / "other").as_uri(), "file:///nowhere"])
+        working_folder(base, [(base.parent / "other").as_uri(), "file:///nowhere"])
 
 
 def test_a_root_that_is_no_folder_is_said_to_be_none(base: Path) -> None:
     (base / "file").write_text("x")
-    with pytest.raises(UserMistake, match=r"None of the roots of this client .* is a folder"):
-        bounded(base, [(base / "file").as_uri(), (base / "missing").as_uri()])
+    with pytest.raises(UserMistake, match=r"None of the client's roots .* is an existing folder"):
+        working_folder(base, [(base / "file").as_uri(), (base / "missing").as_uri()])
 
 
 def test_a_link_inside_that_leads_out_is_refused(base: Path) -> None:
     (base / "link").symlink_to(base.parent / "other")
     with pytest.raises(UserMistake, match=OUTSIDE):
-        bounded(base, [(base / "link").as_uri()])
+        working_folder(base, [(base / "link").as_uri()])
 
 
 def test_a_folder_whose_name_only_begins_the_same_is_refused(base: Path) -> None:
     beside = base.with_name("base2")
     beside.mkdir()
     with pytest.raises(UserMistake, match=OUTSIDE):
-        bounded(base, [beside.as_uri()])
+        working_folder(base, [beside.as_uri()])
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_no_root_ever_leads_out_of_the_folder(parts: list[str], climbing: list[s
     base = Path("/usr/lib")
     uris = [*(f"file:///usr/lib/{part}" for part in parts), f"file:///usr/lib/{'/'.join(climbing)}"]
     try:
-        found = bounded(base, uris)
+        found = working_folder(base, uris)
     except UserMistake:
         return
     assert found.is_relative_to(base)

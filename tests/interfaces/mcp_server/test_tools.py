@@ -9,7 +9,7 @@ from mcp_types import REQUEST_TIMEOUT, CallToolResult, ElicitResult
 
 from gencode.core.events import TaskBackgrounded, TaskEnded
 from gencode.core.status import Status
-from gencode.interfaces.mcp_server import pending_calls, progress
+from gencode.interfaces.mcp_server import progress, tool_handlers
 from gencode.testing import call, says
 from tests.interfaces.mcp_server.offices import ERAS, WRITES, names, office, report, task_of, text
 from tests.sandbox.processes.living import eventually
@@ -99,7 +99,7 @@ async def test_a_task_whose_client_gave_up_waiting_goes_on_and_can_be_fetched(
 async def test_a_task_whose_client_gave_up_waiting_is_stopped_unless_somebody_asks_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pending_calls, "GIVEN_UP_SECONDS", 1.0)
+    monkeypatch.setattr(tool_handlers, "GIVEN_UP_SECONDS", 1.0)
     async with office(tmp_path, SLOW) as here, here.client() as client:
         gen = await here.rooms.at(tmp_path)
         beside = task_of(
@@ -120,7 +120,7 @@ async def test_a_task_whose_client_gave_up_waiting_is_stopped_unless_somebody_as
         await client.call_tool("TaskOutput", {"task_id": tasks["fetched"], "block": False})
         assert await eventually(lambda: len(gen.supervisor) == 2)
         left = await gen.get(tasks["left"])
-        assert (left.status, left.error) == (Status.CANCELLED, pending_calls.NOT_BACK.text)
+        assert (left.status, left.error) == (Status.CANCELLED, tool_handlers.NO_RETRY.text)
         assert {live.id for live in gen.supervisor} == {beside, tasks["fetched"]}
 
 
@@ -195,9 +195,9 @@ async def test_agents_that_only_read_run_side_by_side_in_a_client_that_runs_only
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"subagent_type": "general-purpose"}, "general-purpose may change something; use Task for it"),
-        ({"subagent_type": "Mine"}, "Mine may change something"),
-        ({"subagent_type": "Explore", "isolation": "worktree"}, "takes no isolation"),
+        ({"subagent_type": "general-purpose"}, "general-purpose may change files"),
+        ({"subagent_type": "Mine"}, "Mine may change files"),
+        ({"subagent_type": "Explore", "isolation": "worktree"}, "isolation"),
         ({"subagent_type": "Nobody"}, "There is no agent 'Nobody'"),
     ],
 )
@@ -233,14 +233,14 @@ async def test_a_task_that_has_ended_is_woken_by_a_message_and_resumed_by_its_ag
     async with office(tmp_path, turns) as here, here.client() as client:
         task = task_of(await client.call_tool("Task", {"subagent_type": "Explore", "prompt": "Go"}))
         woken = text(await client.call_tool("SendMessage", {"task_id": task, "message": "And then?"}))
-        assert woken.startswith(f"Explore (task {task}) had ended and goes on in the background")
+        assert woken.startswith(f"Explore (task {task}) had finished; it continues in the background")
         second = text(await client.call_tool("TaskOutput", {"task_id": task}))
         assert "Output:\n> Second.\n[Task" in second
         again = {"subagent_type": "Explore", "prompt": "Go on", "resume": task}
         third = await client.call_tool("Task", again)
         assert (report(third), task_of(third)) == ("Third.", task)
         other = await client.call_tool("Task", {**again, "subagent_type": "Plan"})
-    assert text(other) == f"Task {task} belongs to Explore; name that as subagent_type."
+    assert text(other).startswith(f"Task {task} belongs to Explore;")
 
 
 async def test_a_client_gives_an_agent_no_more_turns_than_its_file(tmp_path: Path) -> None:
@@ -260,15 +260,19 @@ async def test_a_client_gives_an_agent_no_more_turns_than_its_file(tmp_path: Pat
     [
         ("Task", {"prompt": "x"}, "Task takes subagent_type"),
         ("Task", {"subagent_type": "Nobody", "prompt": "x"}, "There is no agent 'Nobody'"),
-        ("Task", {"subagent_type": "Plan", "prompt": "x", "model": "scripted:/etc/passwd"}, "by a client"),
+        (
+            "Task",
+            {"subagent_type": "Plan", "prompt": "x", "model": "scripted:/etc/passwd"},
+            "is a file",
+        ),
         (
             "Task",
             {"subagent_type": "Plan", "prompt": "x", "model": "scripted"},
             "There is no model 'scripted'",
         ),
-        ("TaskOutput", {"task_id": "00000000"}, "There is no task '00000000' of this folder"),
-        ("TaskOutput", {"task_id": "shell_1"}, "There is no task 'shell_1' of this folder"),
-        ("TaskStop", {"task_id": "x"}, "There is no task 'x' of this folder"),
+        ("TaskOutput", {"task_id": "00000000"}, "There is no task '00000000'"),
+        ("TaskOutput", {"task_id": "shell_1"}, "There is no task 'shell_1'"),
+        ("TaskStop", {"task_id": "x"}, "There is no task 'x'"),
         ("SendMessage", {"task_id": "00000000", "message": " "}, "The message is empty"),
     ],
 )
@@ -284,5 +288,5 @@ async def test_a_mistake_is_a_sentence_that_the_client_can_act_on(
 
 async def test_a_tool_that_is_not_offered_is_a_protocol_error(tmp_path: Path) -> None:
     async with office(tmp_path, FOUND) as here, here.client() as client:
-        with pytest.raises(MCPError, match="There is no tool 'Bash'"):
+        with pytest.raises(MCPError, match="Bash"):
             await client.call_tool("Bash", {"command": "ls"})

@@ -84,4 +84,4 @@ async def test_a_client_stops_no_tree_in_which_another_process_is_at_work(tmp_pa
             refused = await client.call_tool("TaskStop", {"task_id": led, "how": "tree"})
         assert not job.over
     assert refused.is_error
-    assert text(refused).startswith(f"Task {below.agent_id} is run by another process;")
+    assert text(refused).startswith(f"Task {below.agent_id} runs in another process;")

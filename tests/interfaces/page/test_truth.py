@@ -10,9 +10,9 @@ import pytest
 from playwright.async_api import Browser
 
 from gencode.app import GenCode
+from gencode.interfaces.http.guard import Keys
 from gencode.interfaces.http.listener import Wish
 from gencode.interfaces.http.server import Bell, Serving, new_desk
-from gencode.interfaces.http.tokens import Keys
 from gencode.testing import Turns, call, says
 from tests.interfaces.cli.running import script
 from tests.interfaces.http.serving import Client, served

@@ -6,8 +6,7 @@ import pytest
 from playwright.async_api import Browser
 
 from gencode.core.events import TaskCreated, TaskEnded, TaskStarted
-from gencode.core.reasons import EndReason
-from gencode.core.status import Status
+from gencode.core.status import EndReason, Status
 from gencode.testing import call, says
 from tests.interfaces.http.serving import Served, served
 from tests.interfaces.page.browsing import visit

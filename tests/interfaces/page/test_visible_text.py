@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from random import Random
 
-import gencode.core.visible as terminal
+import gencode.core.text as terminal
 from tests.interfaces.cli.test_visible import HOSTILE, JOINED, STRAY
 from tests.interfaces.page.test_files import STATIC
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from gencode.core.rules import Policy
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.tui.app import run_due
-from gencode.schedule.appointments import ScheduledJob
+from gencode.schedule.scheduled_jobs import ScheduledJob
 from gencode.stores.memory import MemoryStore
 from gencode.testing import says
 from tests.interfaces.tui.driving import seated, turns

@@ -6,7 +6,7 @@ from gencode.core.events import Event, TextArrived
 from gencode.core.ids import stamp
 from gencode.core.messages import Usage
 from gencode.core.status import Status
-from gencode.interfaces.cli.unsummarised_results import NOT_SUMMED_UP
+from gencode.interfaces.render.transcript import NOT_SUMMED_UP
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
 from tests.interfaces.tui.driving import seated, turns

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.core.folder_copy import CopiedFolder, FolderCopy
 from gencode.core.messages import ToolCall
+from gencode.core.place import CopiedFolder, FolderCopy
 from gencode.core.rules import Action, Mode, Policy, Rule, parse_rule, written_in
 from gencode.core.spec import Workspace
 from gencode.permissions.bash.decision import decide_command, read_command

@@ -9,7 +9,7 @@ from tests.workspaces.worktrees.yard import TEN, git, repository
 
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
-from gencode.core.folder_copy import CopiedFolder, FolderCopy
+from gencode.core.place import CopiedFolder, FolderCopy
 from gencode.core.rules import Action, Mode, Policy, parse_rule, written_in
 from gencode.fleet.workspace_transfer import may_write
 from gencode.journal.folder_snapshot import FolderSnapshot, InvalidSnapshot, checked

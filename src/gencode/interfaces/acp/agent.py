@@ -44,7 +44,7 @@ from gencode.app import GenCode
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.ids import new_id
 from gencode.core.task import Task
-from gencode.core.visible import visible, visible_line
+from gencode.core.text import visible, visible_line
 from gencode.interfaces.acp.editor_client import EditorClient
 from gencode.interfaces.acp.editor_session import (
     MODE,
@@ -60,10 +60,10 @@ from gencode.interfaces.acp.stdio_transport import (
     NOT_FOUND,
     Message,
     open_transport,
-    take_stdio,
 )
 from gencode.interfaces.cli.open_session import flags
 from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.json_rpc import take_stdio
 from gencode.interfaces.log_file import logged_fault
 from gencode.journal.store import TaskQuery
 from gencode.places import workspace_at
@@ -291,9 +291,9 @@ class AcpAgent:
 
     async def _tasks(self, query: TaskQuery) -> Sequence[Task]:
         for session in self._sessions.values():
-            return await session.gen.store.tasks(query)
+            return await session.gen.history.tasks(query)
         async with GenCode.open(query.cwd or Path.home(), settings=flags(self._args)) as gen:
-            return await gen.store.tasks(query)
+            return await gen.history.tasks(query)
 
     def _request(
         self, cwd: str, more: Sequence[str] | None, servers: Sequence[Server] | None

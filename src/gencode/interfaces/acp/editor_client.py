@@ -21,7 +21,7 @@ from acp.schema import (
 )
 
 from gencode.core.ids import new_id
-from gencode.core.visible import open_end, visible
+from gencode.core.text import open_end, visible
 
 
 class EditorClient:

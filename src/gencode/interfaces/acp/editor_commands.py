@@ -11,13 +11,12 @@ from acp.schema import (
 
 from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
-from gencode.core.visible import visible, visible_line
+from gencode.core.text import visible, visible_line
 from gencode.interfaces.acp.tool_call_updates import clipped, fenced
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.slash_commands import COMMANDS, Confirm, Page, Show, Word, act, parse
-from gencode.interfaces.cli.task_transcript import transcript_text
-from gencode.interfaces.render.agent_tree import rows
-from gencode.interfaces.render.number_format import figures, name_of, state
+from gencode.interfaces.render.agent_view import figures, name_of, rows, state
+from gencode.interfaces.render.transcript import transcript_text
 from gencode.journal.store import TaskQuery
 
 BUILT_INTO_EDITOR = {
@@ -88,7 +87,7 @@ async def _shown(talk: Talk, deed: Show) -> str:
 async def _check_resume(talk: Talk, task: str) -> None:
     """UserMistake for another conversation: an editor opens it as a session of its own."""
     if not task or (await talk.gen.find(task)).conversation:
-        there = await talk.gen.store.tasks(TaskQuery(parent=talk.session)) if talk.session else []
+        there = await talk.gen.history.tasks(TaskQuery(parent=talk.session)) if talk.session else []
         ids = ", ".join(each.id for each in there[-10:]) or "none yet"
         raise UserMistake(
             f"Open other conversations from the editor's list of sessions. Agents to resume here: {ids}."

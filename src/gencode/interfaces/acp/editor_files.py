@@ -24,9 +24,9 @@ from pydantic import ValidationError
 from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.files.file_versions import SeenFiles
-from gencode.files.openers import FileIdentity, PathMissing, open_for_reading, state_of
+from gencode.files.safe_files import FileIdentity, PathMissing, open_for_reading, state_of
 from gencode.interfaces.acp.editor_client import EditorClient
 from gencode.interfaces.acp.session_updates import FileDiffs
 from gencode.interfaces.acp.stdio_transport import NOT_FOUND

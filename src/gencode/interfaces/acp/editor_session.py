@@ -27,12 +27,12 @@ from msgspec import Struct
 
 from gencode.agent.models import TIERS
 from gencode.app import SCREEN_WAIT, TOOLS, GenCode
-from gencode.core.address import Address
+from gencode.channels.address import Address
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.events import Event
 from gencode.core.ids import stamp
 from gencode.core.rules import Mode, parse_mode
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.acp import editor_commands
 from gencode.interfaces.acp.editor_client import EditorClient, UpdateQueue
 from gencode.interfaces.acp.editor_files import EditorFiles
@@ -51,8 +51,8 @@ from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.info_pages import CYCLE, MODES
 from gencode.interfaces.chat.notices import Notice, guarded
 from gencode.interfaces.cli.open_session import check, flags
-from gencode.interfaces.http.chat_addresses import Chats
-from gencode.interfaces.render.agent_tree import busy
+from gencode.interfaces.http.conversations import Chats
+from gencode.interfaces.render.agent_view import busy
 from gencode.places import workspace_at
 from gencode.questions.question_desk import QuestionDesk
 from gencode.settings import gen_home, remember
@@ -130,7 +130,7 @@ class EditorSession:
         """Continue an earlier conversation of this folder, or a session without prompts so far."""
         talk = self.talk
         try:
-            found = await talk.gen.records.find(self._addresses.session(session), conversation=True)
+            found = await talk.gen.find(self._addresses.session(session), conversation=True)
         except UnknownName as unknown:
             if not self._addresses.is_known(session):
                 raise UnknownSession(str(unknown)) from None
@@ -208,7 +208,7 @@ class EditorSession:
 
     def use(self, model: str) -> None:
         """Change the model, from the next turn on."""
-        self.gen.session.model.use(model)
+        self.gen.models.use(model)
         self._model = model
         self._send_choices()
 
@@ -230,10 +230,10 @@ class EditorSession:
         asker = QuestionDesk(self._person, audience=None, always=remember)
         tools = self._files.wrap(TOOLS)
         async with GenCode.open(self.folder, settings=settings, tools=tools, asker=asker) as gen:
-            gen.servers.wait_at_most(SCREEN_WAIT)
+            gen.mcp_servers.wait_at_most(SCREEN_WAIT)
             told = check(gen, request.args)
-            self._model = gen.settings.model or gen.session.model.usual[0]
-            self._chosen = (str(gen.root.policy.mode), self._model)
+            self._model = gen.settings.model or gen.models.usual[0]
+            self._chosen = (str(gen.policy.mode), self._model)
             talk = Talk(gen, heard=self._add_event, told=self._notify, relays=False)
             self._updates.follow(talk)
             self._talk = talk
@@ -247,8 +247,8 @@ class EditorSession:
             ready.set_result(None)
             try:
                 await self._closing.wait()
-                gen.supervisor.stop.stop(CLOSING)
-                await gen.supervisor.settle()
+                gen.running.stop(CLOSING)
+                await gen.running.settle()
             finally:
                 self._talk = None
                 for each in work:
@@ -260,8 +260,8 @@ class EditorSession:
         """Warn about the editor's MCP servers that do not work, once each was tried."""
         if not self._request.servers:
             return
-        await gen.servers.ready()
-        for each in gen.servers.status():
+        await gen.mcp_servers.ready()
+        for each in gen.mcp_servers.status():
             if each.name in self._request.servers and each.state not in ("ready", "off"):
                 state = "has not answered yet" if each.state == "starting" else "could not be started"
                 why = f": {each.why}" if each.why else ""
@@ -325,7 +325,7 @@ class EditorSession:
 
     def _send_choices(self) -> None:
         """Send the current mode and model if they have changed."""
-        chosen = (str(self.gen.root.policy.mode), self._model)
+        chosen = (str(self.gen.policy.mode), self._model)
         if chosen == self._chosen:
             return
         self._chosen = chosen
@@ -337,7 +337,7 @@ class EditorSession:
 
     def _context(self, model: str) -> int | None:
         """The context window of a model in tokens, where it is known."""
-        return self.gen.settings.context_tokens or self.gen.switchboard.price(model).context
+        return self.gen.settings.context_tokens or self.gen.models.price(model).context
 
 
 FILE = "acp_sessions.jsonl"
@@ -375,14 +375,14 @@ NOT_OFFERED = "dontAsk never asks for approval, so it has to be typed: /mode don
 
 def session_modes(gen: GenCode) -> SessionModeState:
     """The permission modes to choose from, and the current one."""
-    now = gen.root.policy.mode
+    now = gen.policy.mode
     listed = [SessionMode(id=str(mode), name=str(mode), description=MODES[mode]) for mode in _offered(now)]
     return SessionModeState(current_mode_id=str(now), available_modes=listed)
 
 
 def config_options(gen: GenCode, model: str) -> list[SessionConfigOptionSelect]:
     """Mode and model as settings; `model` is the name that was chosen."""
-    now = gen.root.policy.mode
+    now = gen.policy.mode
     of_mode = [_option(str(mode), MODES[mode]) for mode in _offered(now)]
     of_model = [_option(name, said) for name, said in model_choices(gen, model)]
     return [
@@ -419,9 +419,9 @@ def model_choices(gen: GenCode, chosen: str) -> list[tuple[str, str]]:
 def switch_mode(gen: GenCode, mode: str) -> Mode:
     """Change the permission mode; UserMistake for one that is not offered."""
     wanted = parse_mode(mode)
-    if wanted not in _offered(gen.root.policy.mode):
+    if wanted not in _offered(gen.policy.mode):
         raise UserMistake(NOT_OFFERED)
-    gen.root.switch(wanted)
+    gen.switch_mode(wanted)
     return wanted
 
 

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from gencode.core.questions import Answer, Inquiry, Question
 from gencode.core.rules import DecidedBy
-from gencode.core.visible import exact_line, visible, visible_line
+from gencode.core.text import exact_line, visible, visible_line
 from gencode.interfaces.acp.editor_client import EditorClient
 from gencode.interfaces.acp.tool_call_updates import AcpToolCall, fenced
 from gencode.interfaces.chat.question_text import (
@@ -83,7 +83,7 @@ class EditorPerson:
         shown = await self._display.show_question(question)
         words = [f"{headline(question)}:", fenced(exactly(question)), reason(question)]
         if rules := allows(question):
-            words.append(f"“Always” will allow: {rules}")
+            words.append(f"An approval for more than this call will allow: {rules}")
         content = [*shown.content, tool_content(text_block("\n\n".join(words)))]
         call = ToolCallUpdate(
             tool_call_id=shown.id,

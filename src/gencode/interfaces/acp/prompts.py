@@ -24,7 +24,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage, Image, UserMessage
 from gencode.core.status import Status
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.files.images import LARGEST_PICTURE, MOST_PICTURES, MOST_TOGETHER, WIDEST, picture
 from gencode.interfaces.acp.stdio_transport import INTERNAL_ERROR
 from gencode.interfaces.acp.tool_call_updates import fenced

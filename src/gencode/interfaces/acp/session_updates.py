@@ -41,13 +41,13 @@ from gencode.interfaces.acp.tool_call_updates import (
 )
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.notices import Notice
-from gencode.interfaces.render.agent_tree import path, spent
+from gencode.interfaces.render.agent_view import path, spent
 from gencode.interfaces.render.transcript import (
     Call,
     HandedBack,
     Remark,
     Reply,
-    Said,
+    SentMessage,
     Thought,
     Transcript,
     hear,
@@ -305,10 +305,10 @@ async def replay(talk: Talk, updates: SessionUpdates) -> None:
         )
     for at, entry in enumerate(script.entries, start=script.dropped):
         match entry:
-            case Said(text, "user"):
+            case SentMessage(text, "user"):
                 out.add_text("user_message_chunk", text)
                 out.end_message()
-            case Said(text, sender):
+            case SentMessage(text, sender):
                 out.add_note(f"{sender}: {text[:2_000]}")
             case Thought(text):
                 out.add_text("agent_thought_chunk", text)

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import msgspec
 
-from gencode.interfaces.json_rpc import HEAD, Id, id_at_an_end, id_in, roughly
+from gencode.interfaces.json_rpc import HEAD, Id, decode_leniently, id_at_an_end, id_in
 
 LONGEST_LINE = 16 * 1024 * 1024
 PARSE_ERROR, INVALID_REQUEST, INTERNAL_ERROR = -32_700, -32_600, -32_603
@@ -151,7 +151,7 @@ def parse_line(line: bytes) -> Message | None:
     try:
         found: object = msgspec.json.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _not_json(roughly(line))
+        return _not_json(decode_leniently(line))
     if not isinstance(found, dict):
         return {"fault": error_response(INVALID_REQUEST, NO_MESSAGE)}
     message = cast("Message", found)
@@ -201,23 +201,6 @@ def _valid_error(error: object) -> Message:
         "message": words if isinstance(words, str) else "An error without a message",
         "data": told.get("data"),
     }
-
-
-def take_stdio() -> tuple[int, int]:
-    """Handles for stdin and stdout that only the protocol has.
-
-    Whatever else is printed by us, a library or a command goes to stderr, and whoever reads stdin finds it
-    empty.
-    """
-    incoming, outgoing = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
-    try:
-        os.dup2(2, 1)
-    except OSError:  # stderr is closed
-        os.dup2(nothing, 1)
-    os.close(nothing)
-    return incoming, outgoing
 
 
 async def open_transport(incoming: int, outgoing: int, sent: Callable[[Message], None]) -> JsonLineTransport:

@@ -13,9 +13,8 @@ from msgspec import Struct
 from gencode.core.messages import Image
 from gencode.core.questions import Question
 from gencode.core.status import Status
-from gencode.core.visible import exact_line, visible, visible_line
-from gencode.interfaces.render.agent_view import AgentView
-from gencode.interfaces.render.number_format import figures, state
+from gencode.core.text import exact_line, visible, visible_line
+from gencode.interfaces.render.agent_view import AgentView, figures, state
 from gencode.interfaces.render.transcript import Call
 
 MOST_SHOWN = 20_000

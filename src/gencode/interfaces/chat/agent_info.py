@@ -14,7 +14,7 @@ from gencode.permissions.tool_table import MEMORY_TOOLS
 from gencode.tasks.seat_builder import DELEGATES, memory_tools
 
 
-class Read(Protocol):
+class LoadedFile(Protocol):
     """A file after it was read: its agent or why there is none, and the words of the file beside ours."""
 
     @property
@@ -59,7 +59,7 @@ class AgentLine(Struct, frozen=True, rename="camel"):
     hidden: bool
 
 
-class AgentPage(AgentLine, frozen=True, rename="camel"):
+class AgentDetails(AgentLine, frozen=True, rename="camel"):
     """Everything about one agent, with the model that would answer here and the tools it really gets."""
 
     used_model: str
@@ -123,14 +123,14 @@ def agent_line(entry: AgentEntry, toolbox: Toolbox) -> AgentLine:
     )
 
 
-def agent_page(gen: GenCode, name: str) -> AgentPage:
+def agent_page(gen: GenCode, name: str) -> AgentDetails:
     """Everything about one agent, with the model and the tools that it really gets."""
     spec = gen.agents.find(name)
     entry = next(each for each in gen.agents.listing() if each.spec == spec)
     used = gen.models.resolve(spec.model, gen.model, from_file=True)
     line = agent_line(entry, gen.toolbox)
     budget = {each: value for each, value in structs.asdict(spec.budget).items() if value is not None}
-    return AgentPage(
+    return AgentDetails(
         **structs.asdict(structs.replace(line, warnings=[*line.warnings, *used.warnings])),
         used_model=used.name,
         resolved_tools=_given(spec, gen.toolbox),
@@ -152,7 +152,7 @@ def agent_page(gen: GenCode, name: str) -> AgentPage:
     )
 
 
-def linted_file(file: Read, toolbox: Toolbox) -> LintedFile:
+def linted_file(file: LoadedFile, toolbox: Toolbox) -> LintedFile:
     """One file as the linter sees it."""
     spec = file.spec
     findings: list[Any] = list(file.findings)

@@ -29,20 +29,16 @@ from gencode.core.events import (
 )
 from gencode.core.ids import stamp
 from gencode.core.messages import Image, ToolMessage, UserMessage
+from gencode.core.outcome import Outcome
 from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import Notice, ended_meanwhile, guarded, notice_of
 from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED, was_hit
-from gencode.interfaces.render.agent_tree import busy
-from gencode.interfaces.render.agent_view import AgentView, View, fold, seen
-from gencode.interfaces.render.number_format import name_of
+from gencode.interfaces.render.agent_view import AgentView, View, busy, fold, name_of, seen
 from gencode.interfaces.render.transcript import MOST_KEPT, Transcript, adopt, retold
 from gencode.journal.store import TaskQuery
-from gencode.tasks.crash_recovery import recover_folder
-from gencode.tasks.liveness import FolderLiveness
-from gencode.tasks.watch import readable_events
 
 if TYPE_CHECKING:
     from gencode.agent.models import Model
@@ -106,7 +102,6 @@ class Talk:
         self._relays = relays
         self.asked_elsewhere = AskedElsewhere()
         self._lookout = Lookout(self)
-        self._liveness = FolderLiveness(gen.store, gen.workspace.root, gen.supervisor.timing)
         self._came = False
         """Whether a background task has ended since it was last seen to that the lead hears of them all."""
 
@@ -133,7 +128,7 @@ class Talk:
     async def listen(self) -> None:
         """Take in everything that happens, until cancelled."""
         listener = self.gen.listen()
-        beside = (self._lookout.run(), recover_folder(self.gen.store, self._liveness))
+        beside = (self._lookout.run(), self.gen.recover())
         looking = [asyncio.create_task(guarded(each, self.tell)) for each in beside]
         try:
             async for event in listener:
@@ -190,42 +185,47 @@ class Talk:
             await self.say(text)
             return
         # Here, so that it stands in line with the others, and nobody who leaves leaves it behind.
-        now, woken = await self.gen.work.send(found.id, text, here=not self.gen.processes.far)
-        who = f"{visible_line(now.agent)} {now.id}"
-        if woken:
-            self._lookout.woken.add(now.id)
+        sent = await self.gen.send(found.id, text, here=not self.gen.uses_workers)
+        now = sent.outcome
+        who = f"{visible_line(now.agent)} {now.agent_id}"
+        if sent.resumed:
+            self._lookout.woken.add(now.agent_id)
             way = "what it asks is shown here" if self.woken_ask else CANNOT_ASK
-            self.tell(Notice(f"{who} had ended and goes on with it in the background; {way}.", task=now.id))
+            self.tell(
+                Notice(f"{who} had ended and goes on with it in the background; {way}.", task=now.agent_id)
+            )
         elif not now.status.ended:
-            self.tell(Notice(f"{who} hears it before its next reply.", task=now.id))
+            self.tell(Notice(f"{who} hears it before its next reply.", task=now.agent_id))
 
     @property
     def woken_ask(self) -> bool:
         """Whether an agent that is woken can ask somebody here: it may run on another machine."""
-        here = not self.gen.processes.far or self._relays
+        here = not self.gen.uses_workers or self._relays
         return self.gen.settings.background_questions and here
 
-    async def hits(self, task: str, verb: StopAction) -> Sequence[Task]:
+    async def hits(self, task: str, verb: StopAction) -> Sequence[Outcome]:
         """What a verb would hit at this moment."""
-        return await self.gen.reach.hits((await self.gen.find(task)).id, verb)
+        return await self.gen.hits(task, verb)
 
-    async def strike(self, task: str, verb: StopAction, message: str = "") -> Sequence[Task]:
+    async def strike(self, task: str, verb: StopAction, message: str = "") -> Sequence[Outcome]:
         """Do one of the verbs that cut or end, and say what it hit and what goes on."""
         found = await self.gen.find(task)
-        why = INTERRUPTED if verb == "interrupt" else STOPPED
-        stops = await self.gen.reach.strike(found.id, verb, why, message)
-        hit = {each.id for each in stops.hit}
+        if verb == "interrupt":
+            struck = await self.gen.interrupt(found.id, message, why=INTERRUPTED)
+        else:
+            struck = await self.gen.stop(found.id, keep=verb == "keep", tree=verb == "tree", why=STOPPED)
+        hit = {each.agent_id for each in struck.hit}
         behind = [
             f"{name_of(each)} ({each.id})"
             for each in busy(self.view, found.id)
             if each.background and each.id not in hit
         ]
-        self.tell(Notice(was_hit(verb, found, stops.hit, behind), task=found.id))
-        return stops.hit
+        self.tell(Notice(was_hit(verb, found, struck.hit, behind), task=found.id))
+        return struck.hit
 
     async def compact(self) -> bool:
         """Sum up the conversation, which must be at rest; False when there is too little of it."""
-        return self.session is not None and await self.gen.work.compact(self._spec(), self.session)
+        return self.session is not None and await self.gen.compact(self.session, self._agent)
 
     async def interrupt(self) -> None:
         """Cut the turn and what it waits for; what is in the background goes on, and that is said."""
@@ -238,7 +238,7 @@ class Talk:
         if not waited:
             raise UserMistake("No agent runs in the foreground, so none can go to the background.")
         for each in waited:
-            await self.gen.reach.move_to_background((await self.gen.find(each)).id)
+            await self.gen.send_to_background(each)
 
     def foreground(self) -> list[AgentView]:
         """The agents that the conversation waits for at this moment."""
@@ -250,7 +250,7 @@ class Talk:
 
     async def open(self, session: str) -> None:
         """Go on with an earlier conversation: everything of it is read, and what came back is told."""
-        found = await self.gen.records.find(session, conversation=True)
+        found = await self.gen.find(session, conversation=True)
         if not found.conversation:
             raise UserMistake(f"{found.id} is no conversation; look at it with /open {found.id}.")
         self.leave()
@@ -258,14 +258,14 @@ class Talk:
         self._agent = "" if found.agent == "main" else found.agent
         await self._read_family(found)
         await self._read_questions()
-        self.queued = {each.number: each.text for each in await self.gen.store.waiting(found.id)}
-        children = await self.gen.store.tasks(TaskQuery(parent=found.id))
+        self.queued = {each.number: each.text for each in await self.gen.history.unread(found.id)}
+        children = await self.gen.history.tasks(TaskQuery(parent=found.id))
         for notice in ended_meanwhile(found, children):
             self.tell(notice)
 
     async def last(self) -> str:
         """The conversation of this folder that was touched last."""
-        found = await self.gen.store.tasks(TaskQuery(cwd=str(self.gen.workspace.cwd), conversations=True))
+        found = await self.gen.history.tasks(TaskQuery(cwd=str(self.gen.workspace.cwd), conversations=True))
         if not found:
             raise UserMistake("There is no earlier conversation in this folder; leave --continue out.")
         return max(found, key=lambda task: task.touched_at).id
@@ -283,7 +283,7 @@ class Talk:
         """An agent's transcript up to now, with what it is just saying."""
         events = (await self.gen.journal(task)).events
         found = retold(task, events, most)
-        for child in await self.gen.store.tasks(TaskQuery(parent=task)):
+        for child in await self.gen.history.tasks(TaskQuery(parent=task)):
             if child.created.call:
                 found = adopt(found, child.id, child.created.call)
         return self._voices.added_to(found, self.known(task))
@@ -293,7 +293,7 @@ class Talk:
         while self._job is not None and self.running:
             await self._job.wait(ENDING_SECONDS)
         if self._job is not None:  # what is written down and still on its way to us
-            for event in await self.gen.store.events(self._job.id, self.known(self._job.id)):
+            for event in await self.gen.history.events(self._job.id, self.known(self._job.id)):
                 self.take(event)
 
     async def close(self) -> None:
@@ -315,16 +315,16 @@ class Talk:
 
     async def _post(self, session: str, text: str) -> None:
         """Leave a letter; a turn that ended without hearing it is followed by one that does."""
-        sending = asyncio.ensure_future(self.gen.reach.send(session, text))
+        sending = asyncio.ensure_future(self.gen.post(session, text))
         await asyncio.wait([sending], timeout=0.05)
         await self._count_letters(session)
         now = await sending
         if now.status.ended:
-            await self._begin(self.gen.work.hear(self._spec(), session))
+            await self._begin(self.gen.start_follow_up(session, self._agent))
         await self._count_letters(session)
 
     async def _count_letters(self, session: str) -> None:
-        self.queued = {each.number: each.text for each in await self.gen.store.waiting(session)}
+        self.queued = {each.number: each.text for each in await self.gen.history.unread(session)}
 
     def _hear_letters(self, event: Event) -> None:
         match event.fact:
@@ -334,7 +334,7 @@ class Talk:
                 pass
 
     def _hear_question(self, event: Event) -> None:
-        if event.seq is not None and self.gen.supervisor.find(event.task) is None:
+        if event.seq is not None and self.gen.running.find(event.task) is None:
             self.asked_elsewhere.hear(event)
 
     def tell_questions(self) -> None:
@@ -347,7 +347,7 @@ class Talk:
     async def _read_questions(self) -> None:
         """The questions that waited already when the conversation was opened."""
         for agent in list(self.view.agents.values()):
-            if not agent.status.ended and self.gen.supervisor.find(agent.id) is None:
+            if not agent.status.ended and self.gen.running.find(agent.id) is None:
                 for event in (await self.gen.journal(agent.id)).events:
                     self.asked_elsewhere.hear(event)
 
@@ -363,7 +363,7 @@ class Talk:
     async def _hear_more(self, session: str, *, only_letters: bool) -> None:
         if self._job is not None and self.lead is not None and self.lead.status.ended:
             await self._job.wait(ENDING_SECONDS)
-            if only_letters and not self._came and not await self.gen.store.waiting(session):
+            if only_letters and not self._came and not await self.gen.history.unread(session):
                 return
         if not await self._led_last():
             if not self._came:
@@ -373,7 +373,7 @@ class Talk:
             if not self.running and session == self.session and await self._rests(session):
                 self._came = False
                 try:
-                    await self._begin(self.gen.work.hear(self._spec(), session))
+                    await self._begin(self.gen.start_follow_up(session, self._agent))
                 except UserMistake:
                     if await self._rests(session):  # and nobody else has begun it at the same moment
                         raise
@@ -402,7 +402,7 @@ class Talk:
             fresh = {each.id: seen(each) for each in level}
             self.view = View({**self.view.agents, **fresh})
             self._seqs |= {each.id: each.seq for each in level}
-            found = [await self.gen.store.tasks(TaskQuery(parent=each.id)) for each in level]
+            found = [await self.gen.history.tasks(TaskQuery(parent=each.id)) for each in level]
             level = [each for several in found for each in several if each.id not in self.view.agents]
 
 
@@ -493,7 +493,7 @@ class Lookout:
 
     async def run(self) -> None:
         """Look whenever something was written, until cancelled."""
-        async for _ in self._talk.gen.store.changes.looks(LOOK_SECONDS):
+        async for _ in self._talk.gen.history.changes.looks(LOOK_SECONDS):
             await self._look_at_open()
             await self._look_at_all()
             self._talk.tell_questions()
@@ -504,10 +504,10 @@ class Lookout:
         talk = self._talk
         for agent in list(talk.view.agents.values()):
             rests = agent.status.ended and agent.id != talk.session
-            if rests or talk.gen.supervisor.find(agent.id) is not None:
+            if rests or talk.gen.running.find(agent.id) is not None:
                 continue
             try:
-                await talk.gen.watch.task(agent.id)
+                await talk.gen.history.current(agent.id)
                 await self._catch_up(agent.id)
             except GenCodeError:
                 continue
@@ -520,8 +520,8 @@ class Lookout:
         family = (talk.session, *talk.view.launched(talk.session))
         try:
             query = TaskQuery(parents=family, ended_after=stamp(self._since - SLACK))
-            for task in await talk.gen.store.tasks(query):
-                if task.seq > talk.known(task.id) and talk.gen.supervisor.find(task.id) is None:
+            for task in await talk.gen.history.tasks(query):
+                if task.seq > talk.known(task.id) and talk.gen.running.find(task.id) is None:
                     await self._catch_up(task.id)
             self._since = now
         except GenCodeError:
@@ -531,7 +531,7 @@ class Lookout:
         """Take in what was written of a task, and say so when it had ended and goes on."""
         talk = self._talk
         await asyncio.sleep(0)  # what a turn that ended here has said is still queued, and is taken in first
-        written, _ = await readable_events(talk.gen.store, task, talk.known(task))
+        written = (await talk.gen.journal(task, talk.known(task))).events
         before = talk.view.agents.get(task)
         fresh = [each for each in written if (each.seq or 0) > talk.known(task)]
         if before is not None and before.status.ended and task != talk.session and _begins(fresh):

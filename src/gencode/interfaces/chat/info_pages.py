@@ -11,11 +11,10 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome, refusals, titled
 from gencode.core.rules import Mode
-from gencode.core.visible import visible, visible_line
-from gencode.interfaces.render.agent_tree import rows, spent
-from gencode.interfaces.render.agent_view import View
-from gencode.interfaces.render.number_format import bar_text, bars, money, tokens
-from gencode.interfaces.render.plain_text import seconds, table, turns
+from gencode.core.text import visible, visible_line
+from gencode.interfaces.render.agent_view import View, rows, spent
+from gencode.interfaces.render.number_format import bar_text, bars, money, seconds, tokens, turns
+from gencode.interfaces.render.plain_text import table
 
 if TYPE_CHECKING:
     from gencode.app import GenCode
@@ -113,7 +112,7 @@ def budget_page(budget: Budget, view: View, session: str | None) -> str:
 
 def rules_page(gen: "GenCode") -> str:
     """The policy of the session: its mode and its rules, each with the place it was written at."""
-    policy = gen.root.policy
+    policy = gen.policy
     lines = [f"mode {policy.mode}: {MODES[policy.mode]}"]
     lines += [
         f"{rule.action:5} {visible_line(f'{rule.tool}({rule.pattern})')}   ({visible_line(str(rule.origin))})"
@@ -163,10 +162,10 @@ MOST_TOOLS = 40
 
 def servers_page(gen: "GenCode") -> str:
     """Every MCP server: how it is, where it was named, its tools, and what is wrong with it."""
-    found = gen.servers.status()
+    found = gen.mcp_servers.status()
     if not found:
         return "No MCP server is set; name one in settings.toml, [mcp_servers.NAME], or in .mcp.json."
-    fixes = [each.fix or "" for each in gen.servers.reports()]
+    fixes = [each.fix or "" for each in gen.mcp_servers.reports()]
     return "\n\n".join("\n".join(_server_lines(each, fix)) for each, fix in zip(found, fixes, strict=True))
 
 

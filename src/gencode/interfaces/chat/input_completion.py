@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.slash_commands import completions
 
 MOST_FILES = 20_000

@@ -23,10 +23,9 @@ from gencode.core.outcome import Outcome, title_of
 from gencode.core.rules import Action, DecidedBy
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.core.visible import visible, visible_line
+from gencode.core.text import visible, visible_line
 from gencode.interfaces.log_file import logged_fault
-from gencode.interfaces.render.agent_view import AgentView, View
-from gencode.interfaces.render.number_format import name_of
+from gencode.interfaces.render.agent_view import AgentView, View, name_of
 from gencode.interfaces.render.plain_text import command_end, ending, noted
 from gencode.tasks.delivery import as_sent, undelivered
 

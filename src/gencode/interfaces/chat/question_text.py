@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -14,9 +15,11 @@ from gencode.core.events import CallDecided, Event, MessageAdded, TaskEnded
 from gencode.core.messages import ToolMessage
 from gencode.core.questions import LEFT_EMPTY, Answer, Inquiry, Question, Reach
 from gencode.core.rules import Action, DecidedBy, Decision
-from gencode.core.visible import exact, exact_line, visible_line
-from gencode.interfaces.render.plain_text import seconds
-from gencode.journal.store import Store
+from gencode.core.text import exact, exact_line, visible_line
+from gencode.interfaces.render.number_format import seconds
+
+if TYPE_CHECKING:
+    from gencode.app import GenCode
 
 MOST_LINES = 240
 RUNS_COMMANDS = frozenset({"Bash"})
@@ -211,11 +214,11 @@ def unanswered(question: Question) -> str:
     return f"Nobody answered in time: {then}."
 
 
-async def ended_question(store: Store, question: Question) -> EndedQuestion | None:
+async def ended_question(gen: "GenCode", question: Question) -> EndedQuestion | None:
     """What became of a question; None as long as the journal does not say."""
-    task = await store.task(question.task)
-    facts = await store.events(question.task, max(task.seq - LAST_FACTS, 0)) if task else []
-    by = await store.questions.who(question.task, question.call)
+    task = await gen.history.task(question.task)
+    facts = await gen.history.events(question.task, max(task.seq - LAST_FACTS, 0)) if task else []
+    by = await gen.questions.who(question.task, question.call)
     if question.inquiries and by:
         return EndedQuestion(QuestionEnd.ANSWERED, by)
     if found := [end for event in facts if (end := _ended(event, question, by))]:
@@ -229,19 +232,19 @@ class Farewell:
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
-        self._store: Store | None = None
+        self._gen: GenCode | None = None
         self._saying: asyncio.Task[None] | None = None
 
-    def open(self, store: Store) -> None:
+    def open(self, gen: "GenCode") -> None:
         """From now on the journal can be asked."""
-        self._store = store
+        self._gen = gen
 
     async def close(self) -> None:
         """Say at once what is not said yet: the journal is about to be closed."""
         if self._saying is not None:
             self._saying.cancel()
             await self.said()
-        self._store = None
+        self._gen = None
 
     def say(self, question: Question) -> None:
         """A question went away; what became of it is said as soon as the journal knows."""
@@ -255,22 +258,22 @@ class Farewell:
     async def _say(self, question: Question) -> None:
         ended: EndedQuestion | None = None
         try:
-            if self._store is not None:
+            if self._gen is not None:
                 with suppress(GenCodeError):
-                    ended = await _soon(self._store, question)
+                    ended = await _soon(self._gen, question)
         finally:
             became = told(ended, question).rstrip(".") if ended else ""
             self._tell(f"{NOT_HERE}. {became}; {DROPPED}" if ended else WITHDRAWN)
 
 
-async def _soon(store: Store, question: Question) -> EndedQuestion | None:
+async def _soon(gen: "GenCode", question: Question) -> EndedQuestion | None:
     """What became of a question, as far as it becomes known soon: at least who answered it."""
     with suppress(TimeoutError):
         async with asyncio.timeout(FAREWELL_SECONDS):
-            async for _ in store.changes.looks():
-                if ended := await ended_question(store, question):
+            async for _ in gen.history.changes.looks():
+                if ended := await ended_question(gen, question):
                     return ended
-    by = await store.questions.who(question.task, question.call)
+    by = await gen.questions.who(question.task, question.call)
     return EndedQuestion(QuestionEnd.ANSWERED, by) if by else None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from gencode.app import GenCode
 from gencode.channels.outbox import TerminalChannel
 from gencode.journal.store import Store
-from gencode.schedule.appointments import ScheduledJob
+from gencode.schedule.scheduled_jobs import ScheduledJob
 from gencode.tasks.scheduler import Scheduler, any_folder
 
 
@@ -35,13 +35,13 @@ def scheduler_of(
     async def opening(job: ScheduledJob) -> AsyncGenerator[GenCode, None]:
         settings = {**(flags or {}), **({"model": job.model} if job.model else {})}
         async with GenCode.open(job.cwd, settings=settings, store=store) as opened:
-            outbox = opened.secretary.outbox
-            gen.secretary.outbox.lend(outbox)
+            outbox = opened.outbox
+            gen.outbox.lend(outbox)
             for name in ("cli", "terminal"):
                 outbox.register(name, TerminalChannel(shown))
             yield opened
 
-    return Scheduler(gen.store, gen.secretary.outbox, opening, tell, here)
+    return gen.scheduler(opening, tell, here)
 
 
 def _is_on_this_machine(job: ScheduledJob) -> bool:

@@ -14,7 +14,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.rules import RuleSource, parse_mode
 from gencode.core.spec import TaskRequest
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.info_pages import (
     budget_page,
@@ -28,7 +28,6 @@ from gencode.interfaces.chat.info_pages import (
 from gencode.interfaces.chat.task_controls import bounded, bounds_page, would_hit
 from gencode.interfaces.render.agent_view import View, seen
 from gencode.tasks.fork import Fork
-from gencode.tasks.task_queries import below, spent_by
 
 NEAR = 0.6
 """So much alike a name must be to be offered for another."""
@@ -275,7 +274,7 @@ async def _fork(talk: Talk, typed: Typed, here: str) -> Deed:
         raise UserMistake("Say which agent, at which fact if not the last, and what to do: /fork ID@12 TEXT.")
     request = TaskRequest("", text, background=True)
     fork = Fork(int(number) if at else None)
-    return Show("agent", (await talk.gen.work.fork_in_background(task, fork, request)).id)
+    return Show("agent", (await talk.gen.fork_in_background(task, fork, request)).agent_id)
 
 
 async def _sessions(talk: Talk, typed: Typed, here: str) -> Deed:
@@ -322,16 +321,16 @@ def _own_file(talk: Talk, name: str) -> str:
 async def _model(talk: Talk, typed: Typed, here: str) -> Deed:
     if not typed.rest:
         return Page("gen models", await printed(["models"], talk.gen.workspace.cwd))
-    talk.chosen = talk.gen.session.model.use(typed.rest)
+    talk.chosen = talk.gen.models.use(typed.rest)
     return Word(f"From the next turn on {visible_line(talk.chosen.name)} answers.")
 
 
 async def _mode(talk: Talk, typed: Typed, here: str) -> Deed:
-    root = talk.gen.root
+    gen = talk.gen
     if not typed.rest:
-        return Page("Permission modes", modes_page(root.policy.mode))
-    root.switch(parse_mode(typed.rest))
-    return Word(f"All agents of this session are in the mode {root.policy.mode} from now on.")
+        return Page("Permission modes", modes_page(gen.policy.mode))
+    gen.switch_mode(parse_mode(typed.rest))
+    return Word(f"All agents of this session are in the mode {gen.policy.mode} from now on.")
 
 
 async def _permissions(talk: Talk, typed: Typed, here: str) -> Deed:
@@ -340,10 +339,10 @@ async def _permissions(talk: Talk, typed: Typed, here: str) -> Deed:
         return Page("Permissions", rules_page(talk.gen))
     words = typed.words()[1:]
     said = ["permissions", "explain", "--tool", tool, "--input", words[0] if len(words) == 1 else rest]
-    mode = ["--mode", str(talk.gen.root.policy.mode)]
+    mode = ["--mode", str(talk.gen.policy.mode)]
     rules = [
         part
-        for rule in talk.gen.root.policy.rules
+        for rule in talk.gen.policy.rules
         if rule.origin.source is RuleSource.FLAG
         for part in (f"--{rule.action}", rule.spelled)
     ]
@@ -355,22 +354,22 @@ async def _budget(talk: Talk, typed: Typed, here: str) -> Deed:
     if words and {*words[0].lower()} <= {*hexdigits}:
         return await _budget_of(talk, words[0], words[1:])
     if words == ["none"]:
-        await talk.gen.work.set_session_budget(Budget(), talk.session)
+        await talk.gen.budgets.set_all(Budget(), talk.session)
     elif len(words) == 2 and words[0] in _KINDS:
-        now = await talk.gen.work.budget_of(talk.session)
-        await talk.gen.work.set_session_budget(bounded(now, words), talk.session)
+        now = await talk.gen.budgets.of_conversation(talk.session)
+        await talk.gen.budgets.set_all(bounded(now, words), talk.session)
     elif words:
         raise UserMistake("Say /budget tokens 200000, /budget usd 2.5, /budget spawns 8 or /budget none.")
-    budget = await talk.gen.work.budget_of(talk.session)
+    budget = await talk.gen.budgets.of_conversation(talk.session)
     return Page("Budget", budget_page(budget, await _as_written(talk), talk.session))
 
 
 async def _budget_of(talk: Talk, task: str, words: Sequence[str]) -> Deed:
     """What one agent may spend, with everything below it, or another budget for it."""
     found = await talk.gen.find(task)
-    now = await talk.gen.work.current_budget(found)
+    now = await talk.gen.budgets.of_task(found)
     now = await talk.gen.set_budget(found.id, bounded(now, words)) if words else now
-    page = bounds_page(now, await spent_by(talk.gen.store, found.id))
+    page = bounds_page(now, await talk.gen.history.spent(found.id))
     return Page(f"Budget of {visible_line(found.agent)} {found.id}", page)
 
 
@@ -385,7 +384,7 @@ async def _as_written(talk: Talk) -> View:
     if talk.session is None:
         return talk.view
     top = await talk.gen.find(talk.session)
-    return View({each.id: seen(each) for each in (top, *await below(talk.gen.store, top.id))})
+    return View({each.id: seen(each) for each in (top, *await talk.gen.history.below(top.id))})
 
 
 async def _compact(talk: Talk, typed: Typed, here: str) -> Deed:

@@ -12,13 +12,13 @@ from gencode.budgets.limits import Spent, no_budget
 from gencode.core.budget import Budget, amount_of
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
-from gencode.core.reasons import EndReason, StopCause, stop_cause
-from gencode.core.status import Status
+from gencode.core.outcome import Outcome
+from gencode.core.status import EndReason, Status, StopCause, stop_cause
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import named
-from gencode.interfaces.render.number_format import Bar, bar_text, bars
-from gencode.tasks.actions import StruckTask, TaskAction
+from gencode.interfaces.render.number_format import BudgetBar, bar_text, bars
+from gencode.tasks.handle import StruckTask, TaskAction
 
 STOPPED = stop_cause("a person stopped it")
 INTERRUPTED = StopCause(EndReason.INTERRUPTED, "a person interrupted it")
@@ -47,7 +47,7 @@ VERBS = (
 BY_VERB = {each.verb: each for each in VERBS}
 
 
-def would_hit(verb: StopAction, task: Task, hit: Sequence[Task]) -> str:
+def would_hit(verb: StopAction, task: Task, hit: Sequence[Outcome]) -> str:
     """What a verb would hit at this moment, before it does."""
     name = BY_VERB[verb].name
     if not hit:
@@ -56,7 +56,7 @@ def would_hit(verb: StopAction, task: Task, hit: Sequence[Task]) -> str:
     return f"{name} hits {'1 task' if len(hit) == 1 else f'{len(hit)} tasks'}: {named(hit)}."
 
 
-def was_hit(verb: StopAction, task: Task, hit: Sequence[Task], behind: Sequence[str] = ()) -> str:
+def was_hit(verb: StopAction, task: Task, hit: Sequence[Outcome], behind: Sequence[str] = ()) -> str:
     """What a verb did hit, and what goes on in the background."""
     if not hit:
         why = "waits for its turn" if task.status is Status.PENDING else "had ended already"
@@ -97,5 +97,5 @@ def bounds_page(budget: Budget, spent: Spent) -> str:
     """What a task may spend, and what of it is spent."""
     used = bars(budget, Usage(spent.tokens, usd=spent.usd), spent.turns, spent.spawns)
     if budget.seconds is not None:
-        used.append(Bar("seconds", spent.seconds, budget.seconds))
+        used.append(BudgetBar("seconds", spent.seconds, budget.seconds))
     return "\n".join(bar_text(bar, 20) for bar in used) or "It has no budget of its own."

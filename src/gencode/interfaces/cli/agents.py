@@ -11,7 +11,7 @@ from msgspec import structs
 from gencode.agent.toolbox import Toolbox
 from gencode.app import Registry, forgetful
 from gencode.core.errors import UserMistake
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.agent_info import (
     AgentLine,
     LintedFile,

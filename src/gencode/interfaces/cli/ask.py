@@ -8,28 +8,27 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from gencode.app import GenCode, ServerReport
-from gencode.core.answers import said_to_the_person
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
 from gencode.core.messages import Message, UserMessage
 from gencode.core.outcome import Outcome, RefusedCall, RunOutcome, StoppedWork, TreeUsage
 from gencode.core.status import Status
-from gencode.core.task import Task, whole_transcript
+from gencode.core.task import Task, said_to_the_person, whole_transcript
 from gencode.core.text import inert
 from gencode.interfaces.cli.claude_code_options import NOT_TOLD
 from gencode.interfaces.cli.command_input import piped_text
-from gencode.interfaces.cli.foreground_run import follow, painter_for, tell_ending, tell_refused
+from gencode.interfaces.cli.foreground_run import follow, renderer_for, tell_ending, tell_refused
 from gencode.interfaces.cli.open_session import check, opened
 from gencode.interfaces.cli.terminal_questions import asker_for
-from gencode.interfaces.cli.unsummarised_results import come_late, handed_back, in_words, tasks_of
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.agent_view import CUT_SHORT, AgentView, View, fold
 from gencode.interfaces.render.plain_text import answer, answer_json
+from gencode.interfaces.render.transcript import come_late, handed_back, in_words, tasks_of
 from gencode.journal.store import TaskQuery
 from gencode.tasks.running_task import RunningTask
 
 
-class Answer(Struct, frozen=True, rename="camel"):
+class PromptResult(Struct, frozen=True, rename="camel"):
     """What `gen -p --output-format json` prints."""
 
     result: str
@@ -57,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
 
 async def _ask(args: argparse.Namespace, prompt: str) -> int:
     output: str = getattr(args, "output_format", "json" if "json" in args else "text")
-    painter = painter_for(output, verbose="verbose" in args)
-    async with opened(args, asker=asker_for(output, painter)) as gen:
+    renderer = renderer_for(output, verbose="verbose" in args)
+    async with opened(args, asker=asker_for(output, renderer)) as gen:
         told = check(gen, args)
         earlier = await _earlier(gen, args)
         told = "\n".join(filter(None, (told, _not_told(gen, earlier))))
@@ -70,16 +69,16 @@ async def _ask(args: argparse.Namespace, prompt: str) -> int:
             begun.append(await gen.start_turn(prompt, session, agent, waits=True))
             return begun[0]
 
-        outcome, code = await follow(gen, begin, painter, told)
+        outcome, code = await follow(gen, begin, renderer, told)
         turn = begun[0].task
         if outcome.output is None:  # what a schema asks for is read from what fits it on
             outcome = replace(outcome, result=await _said(gen, turn) or outcome.result)
         if output == "text":
-            rest = in_words(await _handed_back(gen, painter.view, turn))
+            rest = in_words(await _handed_back(gen, renderer.view, turn))
             if said := "\n\n".join(filter(None, (outcome.result, rest))):
                 answer(said)
         else:
-            answer_json(await _answer(gen, outcome, painter.view), line=output == "stream-json")
+            answer_json(await _answer(gen, outcome, renderer.view), line=output == "stream-json")
         if output == "text":
             tell_refused(outcome.refused or ())
         tell_ending(outcome)
@@ -90,7 +89,7 @@ async def _handed_back(gen: GenCode, view: View, turn: Task) -> list[AgentView]:
     """What agents came to and nobody summed up, also what came back in the middle of a reply that was cut."""
     if turn.status not in CUT_SHORT:
         return []
-    children = await gen.store.tasks(TaskQuery(parent=turn.id))
+    children = await gen.history.tasks(TaskQuery(parent=turn.id))
     lead = view.agents.get(turn.id)
     for task in tasks_of(lead.unanswered if lead else ()):
         # Nothing was heard here of the runs in which another process has woken an agent.
@@ -144,7 +143,7 @@ def _not_told(gen: GenCode, earlier: Task | None) -> str:
 async def _earlier(gen: GenCode, args: argparse.Namespace) -> Task | None:
     """The conversation to go on with, if one was asked for."""
     if "session" in args:
-        found = await gen.records.find(args.session, conversation=True)
+        found = await gen.find(args.session, conversation=True)
         if not found.conversation:
             raise UserMistake(
                 f"{found.id} is a task of the agent {found.agent} and no conversation; "
@@ -154,13 +153,13 @@ async def _earlier(gen: GenCode, args: argparse.Namespace) -> Task | None:
     if "go_on" not in args:
         return None
     here = TaskQuery(cwd=str(gen.workspace.cwd), conversations=True, limit=1)
-    for found in await gen.store.tasks(here):
+    for found in await gen.history.tasks(here):
         return found
     raise UserMistake("There is no earlier conversation in this folder; leave --continue out to begin one.")
 
 
-async def _answer(gen: GenCode, outcome: RunOutcome, view: View) -> Answer:
-    return Answer(
+async def _answer(gen: GenCode, outcome: RunOutcome, view: View) -> PromptResult:
+    return PromptResult(
         result=outcome.result,
         status=outcome.status,
         session_id=outcome.agent_id,
@@ -168,7 +167,7 @@ async def _answer(gen: GenCode, outcome: RunOutcome, view: View) -> Answer:
         turns=outcome.turns,
         usage=outcome.usage,
         tasks=[await gen.get(task) for task in view.launched(outcome.agent_id)],
-        servers=gen.servers.reports(),
+        servers=gen.mcp_servers.reports(),
         error=outcome.error,
         output=UNSET if outcome.output is None else outcome.output,
         refused=outcome.refused or (),

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Mode
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.cli.parser import Commands, add, build_parser
 
 MOST_OFFERED = 50
@@ -93,14 +93,14 @@ Look = Callable[[str, str], Found]
 """Names or ids of a kind (agents, servers, tasks, sessions) in a folder, each with a word about it."""
 
 
-class Offers(Struct, frozen=True):
+class Completions(Struct, frozen=True):
     """What may stand in the place of the last word."""
 
     kind: Kind = "words"
     words: tuple[tuple[str, str], ...] = ()
 
 
-class Place(Struct):
+class CommandPosition(Struct):
     """Where in a command line we are, after so many whole words."""
 
     parser: argparse.ArgumentParser
@@ -150,19 +150,21 @@ def complete(words: list[str]) -> int:
     """
     if words[:1] == ["bash"] and len(words) == 3:
         typed = split_line(words[2])[1:]
-        found = _for_bash(offers(build_parser(typed), typed, _look), typed[-1] if typed else "", words[1])
+        found = _for_bash(
+            completions_for(build_parser(typed), typed, _look), typed[-1] if typed else "", words[1]
+        )
     else:
-        found = offers(build_parser(words), words[1:], _look)
+        found = completions_for(build_parser(words), words[1:], _look)
     lines = [f"{word}\t{says}" if says else word for word, says in found.words]
     print("\n".join((found.kind, *lines)))
     return 0
 
 
-def _for_bash(found: Offers, last: str, current: str) -> Offers:
+def _for_bash(found: Completions, last: str, current: str) -> Completions:
     """As bash puts words in: without what it takes for words of their own, and with marks before signs."""
     before = len(last) - len(current) if last.endswith(current) else 0
     words = tuple((re.sub(r"([^\w@%+=:,./-])", r"\\\1", word[before:]), says) for word, says in found.words)
-    return Offers(found.kind, words)
+    return Completions(found.kind, words)
 
 
 def _look(kind: str, folder: str) -> Found:
@@ -220,35 +222,35 @@ async def _tasks(kind: str, folder: Path) -> Found:
     return [(each.id, f"{each.status}: {each.agent}: {title}") for each, title in titles]
 
 
-def offers(parser: argparse.ArgumentParser, words: Sequence[str], look: Look) -> Offers:
+def completions_for(parser: argparse.ArgumentParser, words: Sequence[str], look: Look) -> Completions:
     """What may stand for the last of these words, which stand behind `gen`."""
     *whole, last = words or [""]
-    place = Place(parser)
+    place = CommandPosition(parser)
     for word in whole:
         _step(place, word)
     name, equals, _ = last.partition("=")
     if equals and last.startswith("--") and place.wanted is None:
         action = _options(place.parser).get(name)
-        values = Offers() if action is None else _values(action, place, look)
+        values = Completions() if action is None else _values(action, place, look)
         whole_words = tuple((f"{name}={word}", says) for word, says in values.words)
-        return _beginning(Offers(values.kind, whole_words), last)
+        return _beginning(Completions(values.kind, whole_words), last)
     if place.wanted is not None and not (place.more and last.startswith("-")):
         found = _values(place.wanted, place, look)
         return _beginning(found, last) if not place.more or found.words else _next(place, last, look)
     return _next(place, last, look)
 
 
-def _next(place: Place, last: str, look: Look) -> Offers:
+def _next(place: CommandPosition, last: str, look: Look) -> Completions:
     """An option, or what stands without one."""
     if last.startswith("-") and not place.only_words:
-        return _beginning(Offers(words=tuple(_named(place.parser))), last)
+        return _beginning(Completions(words=tuple(_named(place.parser))), last)
     action = _positional(place)
     if action is None:
-        return Offers() if place.only_words or last else Offers(words=tuple(_named(place.parser)))
+        return Completions() if place.only_words or last else Completions(words=tuple(_named(place.parser)))
     return _beginning(_values(action, place, look), last)
 
 
-def _step(place: Place, word: str) -> None:
+def _step(place: CommandPosition, word: str) -> None:
     """Go on behind one whole word."""
     if place.wanted is not None and not (place.more and word.startswith("-")):
         if place.wanted.dest == "cwd":
@@ -277,31 +279,31 @@ def _step(place: Place, word: str) -> None:
         place.taken += 1
 
 
-def _values(action: argparse.Action, place: Place, look: Look) -> Offers:
+def _values(action: argparse.Action, place: CommandPosition, look: Look) -> Completions:
     """What may be said for an option or in a place, by its choices or by what it is called."""
     if below := _commands(action):
         said = {each.dest: each.help or "" for each in _listed(action)}
-        return Offers(words=tuple((name, said.get(name, "")) for name in below))
+        return Completions(words=tuple((name, said.get(name, "")) for name in below))
     if action.choices is not None:
-        return Offers(words=tuple((str(each), "") for each in action.choices))
+        return Completions(words=tuple((str(each), "") for each in action.choices))
     match action.metavar:
         case "FILE" | "PATH":
-            return Offers("files")
+            return Completions("files")
         case "DIR":
-            return Offers("dirs")
+            return Completions("dirs")
         case "MODE":
-            return Offers(words=tuple((mode.value, "") for mode in Mode))
+            return Completions(words=tuple((mode.value, "") for mode in Mode))
         case "M":
-            return Offers(words=MODELS)
+            return Completions(words=MODELS)
         case "RULE" | "TOOLS" | "T":
-            return Offers(words=tuple((name, "") for name in _tools()))
+            return Completions(words=tuple((name, "") for name in _tools()))
         case _:
-            return Offers(
+            return Completions(
                 words=tuple(_shown(look(kind, place.folder)) if (kind := _kind(action, place)) else ())
             )
 
 
-def _kind(action: argparse.Action, place: Place) -> str:
+def _kind(action: argparse.Action, place: CommandPosition) -> str:
     """Which of the things that are looked up is meant, if any."""
     if action.dest in ("agent", "subagent") or (place.command == "gen agents show" and action.dest == "name"):
         return "agents"
@@ -319,13 +321,13 @@ def _shown(found: Found) -> Iterator[tuple[str, str]]:
             yield word, visible_line(says, LONGEST_SAID)
 
 
-def _beginning(found: Offers, last: str) -> Offers:
+def _beginning(found: Completions, last: str) -> Completions:
     """Of what is offered, what goes on with what was typed; case does not matter unless it is right."""
     kept = tuple(each for each in found.words if each[0].startswith(last)) or tuple(
         each for each in found.words if each[0].casefold().startswith(last.casefold())
     )
     unfinished = bool(kept) and all(word.endswith(":") for word, _ in kept)
-    return Offers("open" if unfinished else found.kind, kept)
+    return Completions("open" if unfinished else found.kind, kept)
 
 
 def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
@@ -346,7 +348,7 @@ def _named(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
             yield name, visible_line(action.help or "", LONGEST_SAID)
 
 
-def _positional(place: Place) -> argparse.Action | None:
+def _positional(place: CommandPosition) -> argparse.Action | None:
     """What comes next without an option."""
     left = [action for action in _actions(place.parser) if not action.option_strings]
     return left[place.taken] if place.taken < len(left) else None

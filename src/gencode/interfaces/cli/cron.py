@@ -7,14 +7,14 @@ from typing import Any
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
-from gencode.core.visible import visible
+from gencode.core.text import visible
 from gencode.interfaces.chat.schedule_runner import scheduler_of
 from gencode.interfaces.cli.command_input import whole_input
 from gencode.interfaces.cli.open_session import flags, opened
 from gencode.interfaces.cli.parser import Commands, add, add_group, add_policy
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note, table
-from gencode.schedule.appointments import JobRequest, ScheduledJob
+from gencode.schedule.scheduled_jobs import JobRequest, ScheduledJob
 
 EXAMPLES = (
     'gen cron add "0 9 * * 1-5" "Which tests failed last night, and why?" --to file:mornings',
@@ -69,8 +69,8 @@ def listed(args: argparse.Namespace) -> int:
 
 async def _listed(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
-        found = await gen.secretary.calendar.listed(everywhere="all" in args)
-        waiting = await gen.store.tray.outgoing()
+        found = await gen.schedule.listed(everywhere="all" in args)
+        waiting = await gen.outbox.waiting()
     if "json" in args:
         answer_json({"jobs": [_object(each) for each in found]})
         return 0
@@ -106,7 +106,7 @@ async def _added(args: argparse.Namespace, prompt: str) -> int:
         )
         if "model" in args:
             gen.models.resolve(args.model)
-        made = await gen.secretary.calendar.add(plan)
+        made = await gen.schedule.add(plan)
         workers = " or a gen worker that has this folder" if gen.settings.database_url else ""
     if "json" in args:
         answer_json(_object(made))
@@ -121,7 +121,7 @@ async def _added(args: argparse.Namespace, prompt: str) -> int:
 async def _session(gen: GenCode, args: argparse.Namespace) -> str:
     if "conversation" not in args:
         return ""
-    found = await gen.records.find(args.conversation, conversation=True)
+    found = await gen.find(args.conversation, conversation=True)
     if not found.conversation:
         raise UserMistake(f"{found.id} is a task of the agent {found.agent} and no conversation.")
     return found.id
@@ -134,7 +134,7 @@ def removed(args: argparse.Namespace) -> int:
 
 async def _removed(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
-        calendar = gen.secretary.calendar
+        calendar = gen.schedule
         found = {each.id: each for each in [await calendar.find(name) for name in args.ids]}
         for name in found:
             await calendar.remove(name)

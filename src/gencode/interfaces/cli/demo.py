@@ -8,10 +8,11 @@ from gencode.app import GenCode, forgetful
 from gencode.core.ids import moment
 from gencode.core.outcome import Outcome
 from gencode.core.task import replay
-from gencode.interfaces.cli.foreground_run import follow, painter_for, tell_ending
+from gencode.interfaces.cli.foreground_run import follow, renderer_for, tell_ending
 from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.render.plain_text import answer, answer_json, seconds, table
+from gencode.interfaces.render.number_format import seconds
+from gencode.interfaces.render.plain_text import answer, answer_json, table
 
 QUESTION = "Where are passwords checked, and where are invoices sent?"
 
@@ -94,11 +95,11 @@ async def _tour(folder: Path, *, as_json: bool, verbose: bool) -> int:
     async with GenCode.open(folder, model="offline", store=forgetful()) as gen:
         if not as_json:
             _introduce()
-        painter = painter_for("json" if as_json else "text", verbose=verbose, kept=False)
-        outcome, code = await follow(gen, lambda: gen.start_turn(QUESTION), painter)
+        renderer = renderer_for("json" if as_json else "text", verbose=verbose, kept=False)
+        outcome, code = await follow(gen, lambda: gen.start_turn(QUESTION), renderer)
         tasks = await gen.tasks(parent=outcome.agent_id)
-        journals = [await gen.store.events(each.agent_id) for each in (outcome, *tasks)]
-        states = [await gen.store.task(each.agent_id) for each in (outcome, *tasks)]
+        journals = [await gen.history.events(each.agent_id) for each in (outcome, *tasks)]
+        states = [await gen.history.task(each.agent_id) for each in (outcome, *tasks)]
         same = [replay(journal) for journal in journals] == states
         facts = sum(len(journal) for journal in journals)
         if as_json:

@@ -25,14 +25,14 @@ from gencode.core.errors import GenCodeError
 from gencode.core.extras import installing
 from gencode.core.spec import Workspace
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.cli.models import main_model
 from gencode.interfaces.cli.open_session import CONNECT, opened, servers_tried, servers_untrusted
 from gencode.interfaces.cli.parser import Commands, add
-from gencode.interfaces.cli.stdout_guard import answers
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.log_file import log_file
 from gencode.interfaces.render.plain_text import answer, answer_json
+from gencode.interfaces.render.stdout_guard import answers
 from gencode.permissions.trust import FolderTrust
 from gencode.places import database
 from gencode.sandbox.choose_sandbox import Sandbox, best_sandbox
@@ -287,7 +287,7 @@ def _agents(gen: GenCode) -> Check:
 
 def _servers(gen: GenCode) -> Iterator[Check]:
     """The MCP servers of the settings and the folder, each started once to see whether it works."""
-    for each, status in zip(gen.servers.reports(), gen.servers.status(), strict=True):
+    for each, status in zip(gen.mcp_servers.reports(), gen.mcp_servers.status(), strict=True):
         tools = "1 tool" if len(status.tools) == 1 else f"{len(status.tools)} tools"
         match each.state:
             case "ready":
@@ -300,7 +300,7 @@ def _servers(gen: GenCode) -> Iterator[Check]:
             case "down" | "failed":
                 why = f"{each.name}: it does not work: {each.error}"
                 yield Check("mcp server", "problem", why, f"mend or remove it in {status.origin}")
-    yield from (Check("mcp server", "problem", problem) for problem in gen.servers.problems)
+    yield from (Check("mcp server", "problem", problem) for problem in gen.mcp_servers.problems)
     if line := servers_untrusted(gen):
         yield Check("mcp server", "missing", line)
 

@@ -15,15 +15,14 @@ from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import Event
 from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome, RefusedCall, RunOutcome, StoppedWork
-from gencode.core.reasons import TOLD_TO_END, EndReason, StopCause, stop_cause
-from gencode.core.status import Status
+from gencode.core.status import TOLD_TO_END, EndReason, Status, StopCause, stop_cause
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import all_named, named
 from gencode.interfaces.cli.open_session import telling_of_servers
 from gencode.interfaces.render import plain_text
 from gencode.interfaces.render.agent_view import View
-from gencode.journal.store import Store, TaskQuery
+from gencode.journal.store import TaskQuery
 from gencode.tasks.running_task import RunningTask
 from gencode.tasks.supervisor import CLOSING
 
@@ -49,7 +48,7 @@ SIGNALS = {
 }
 
 
-class Painter(Protocol):
+class RunRenderer(Protocol):
     """Shows events as they come, and keeps the view they add up to."""
 
     view: View
@@ -67,32 +66,32 @@ class Painter(Protocol):
         ...
 
 
-class Signals:
+class SignalStop:
     """What came from outside while a job ran. The first signal stops softly, the second at once."""
 
-    def __init__(self, gen: GenCode, painter: Painter) -> None:
+    def __init__(self, gen: GenCode, renderer: RunRenderer) -> None:
         self._gen = gen
-        self._painter = painter
+        self._renderer = renderer
         self._settling: asyncio.Task[None] | None = None
         self.code: int | None = None
-        self.stopping: Stopping | None = None
+        self.stopped_at_exit: StoppedAtExit | None = None
         """What is stopped, once that was said."""
 
     def come(self, number: signal.Signals) -> None:
         """Stop everything softly; when that was already asked for, end the process."""
         if self.code is not None:
-            self._painter.close()
+            self._renderer.close()
             _leave(number)
         self.code = 128 + number
         self.tell()
-        self._gen.servers.hurry()
-        self._gen.supervisor.stop.stop(SIGNALS[number])
-        self._settling = asyncio.create_task(self._gen.supervisor.settle())
+        self._gen.mcp_servers.hurry()
+        self._gen.running.stop(SIGNALS[number])
+        self._settling = asyncio.create_task(self._gen.running.settle())
 
-    def tell(self, beside: str = "") -> "Stopping":
+    def tell(self, beside: str = "") -> "StoppedAtExit":
         """Say what is stopped, once."""
-        self.stopping = self.stopping or tell_stopped(self._gen, beside=beside)
-        return self.stopping
+        self.stopped_at_exit = self.stopped_at_exit or tell_stopped(self._gen, beside=beside)
+        return self.stopped_at_exit
 
     def heed_time(self, job: RunningTask) -> None:
         """Say what is stopped already when the time of a job is up: what it waits for ends before it does."""
@@ -100,17 +99,17 @@ class Signals:
         def late() -> None:
             self.tell(job.id)
 
-        job.deadline.on_passed = late
+        job.deadline.when_passed(late)
 
 
 @contextmanager
-def signals(gen: GenCode, painter: Painter) -> Generator[Signals, None, None]:
+def signals(gen: GenCode, renderer: RunRenderer) -> Generator[SignalStop, None, None]:
     """Signals become stops inside this block; one that the parent process ignores stays ignored.
 
     After a signal the next one ends the process at once, also while it is closing.
     """
     loop = asyncio.get_running_loop()
-    heard = Signals(gen, painter)
+    heard = SignalStop(gen, renderer)
     ours = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     for number in ours:
         loop.add_signal_handler(number, heard.come, number)
@@ -130,7 +129,7 @@ def _leave(number: int, _: object = None) -> None:
 async def follow(
     gen: GenCode,
     start: Callable[[], Awaitable[RunningTask]],
-    painter: Painter,
+    renderer: RunRenderer,
     told: str = "",
     leave: Callable[[RunningTask], Awaitable[Outcome]] | None = None,
 ) -> tuple[RunOutcome, int]:
@@ -141,13 +140,13 @@ async def follow(
     """
     listener = gen.listen()
     try:
-        with signals(gen, painter) as heard:
+        with signals(gen, renderer) as heard:
             with telling_of_servers(gen):
                 job = await start()
             heard.heed_time(job)
             if told:
                 plain_text.note(told)
-            for problem in gen.servers.problems:
+            for problem in gen.mcp_servers.problems:
                 plain_text.note(visible_line(f"{problem.rstrip('.')}.", LONGEST_TOLD))
             broken = _tell_servers(gen, {})
             left = job.background_signal() if leave else None
@@ -156,22 +155,22 @@ async def follow(
             ending = asyncio.create_task(_ended(gen, job))
             ending.add_done_callback(lambda _: listener.close())
             async for event in listener:
-                painter.hear(event)
+                renderer.hear(event)
             ending.cancel()
             if leave and left and left.done():
                 return RunOutcome(**asdict(await leave(job))), 0
             outcome = await _outcome(gen, job)
             _tell_servers(gen, broken)
-            stopping = heard.tell()
+            stopped_at_exit = heard.tell()
             if heard.code is None:
-                gen.supervisor.stop.stop(CLOSING)
-                await gen.supervisor.settle()
-            if stopping.looking is not None:
-                await asyncio.wait([stopping.looking], timeout=LOOK_SECONDS)
+                gen.running.stop(CLOSING)
+                await gen.running.settle()
+            if stopped_at_exit.looking is not None:
+                await asyncio.wait([stopped_at_exit.looking], timeout=LOOK_SECONDS)
     finally:
         listener.close()
-        painter.close()
-    refused, stopped = refused_in(painter.view) or UNSET, tuple(stopping.work) or UNSET
+        renderer.close()
+    refused, stopped = refused_in(renderer.view) or UNSET, tuple(stopped_at_exit.work) or UNSET
     ran = RunOutcome(**asdict(outcome), refused=refused, stopped=stopped)
     return ran, code_of(ran) if heard.code is None else heard.code
 
@@ -219,11 +218,11 @@ def tell_refused(calls: Sequence[RefusedCall]) -> None:
 
 def _tell_servers(gen: GenCode, before: Mapping[str, ServerReport]) -> dict[str, ServerReport]:
     """Say which MCP servers do not work, but what was said `before`; all of them by name."""
-    for each in gen.servers.troubles():
+    for each in gen.mcp_servers.troubles():
         known = before.get(each.name)
         if known is None or (known.state == "starting" and each.state != "starting"):
             plain_text.note(visible_line(each.told(), LONGEST_TOLD))
-    return {each.name: each for each in gen.servers.troubles()}
+    return {each.name: each for each in gen.mcp_servers.troubles()}
 
 
 async def _ended(gen: GenCode, job: RunningTask) -> None:
@@ -238,15 +237,15 @@ async def _ended(gen: GenCode, job: RunningTask) -> None:
     completed = job.task.status is Status.COMPLETED
     if not interrupted and not job.stopped_elsewhere and not completed:
         return
-    if behind := [live.task for live in gen.supervisor if not live.stop.stopped and live is not job]:
+    if behind := [live.task for live in gen.running if not live.stop.stopped and live is not job]:
         cut = "The turn was interrupted" if interrupted else f"Task {job.id} was stopped"
         cut = f"Task {job.id} has finished" if completed else cut
         plain_text.note(f"{cut}. In the background goes on: {named(behind)}. Ctrl-C stops it.")
-    while behind := [live.work for live in gen.supervisor if live.work is not None]:
+    while behind := [live.work for live in gen.running if live.work is not None]:
         await asyncio.wait(behind)
 
 
-class Stopping(Struct):
+class StoppedAtExit(Struct):
     """What is stopped because a process ends.
 
     While `looking` goes on, what is below agents in other processes is still to be added.
@@ -256,24 +255,24 @@ class Stopping(Struct):
     looking: "asyncio.Task[None] | None" = None
 
 
-def tell_stopped(gen: GenCode, *, conversations: bool = False, beside: str = "") -> Stopping:
+def tell_stopped(gen: GenCode, *, conversations: bool = False, beside: str = "") -> StoppedAtExit:
     """Say what is stopped because this process ends, if anything is: tasks, and commands in the background.
 
     What was stopped before is not told, nor the task `beside` which they are. Those below an agent in a
     process of its own are looked for in the journal, so that is told a moment later.
     """
-    working = [live for live in gen.supervisor if not live.stop.stopped and not live.task.status.ended]
+    working = [live for live in gen.running if not live.stop.stopped and not live.task.status.ended]
     running = [each.task for each in working if each.id != beside]
     running = [each for each in running if conversations or not each.conversation]
-    commands = gen.session.shells.running()
+    commands = gen.running.commands()
     apart = [each.id for each in working if each.elsewhere]
-    stopping = Stopping(_work(running, commands))
+    stopped_at_exit = StoppedAtExit(_work(running, commands))
     if apart:
-        telling = _tell_all(gen.store, running, commands, apart, stopping)
-        stopping.looking = gen.supervisor.run_aside(telling)
+        telling = _tell_all(gen, running, commands, apart, stopped_at_exit)
+        stopped_at_exit.looking = gen.running.look_after(telling)
     elif running or commands:
         plain_text.note(STOPPING.format(names=all_named(running, commands)))
-    return stopping
+    return stopped_at_exit
 
 
 def _work(tasks: Iterable[Task], commands: Sequence["BackgroundShell"]) -> list[StoppedWork]:
@@ -282,11 +281,11 @@ def _work(tasks: Iterable[Task], commands: Sequence["BackgroundShell"]) -> list[
 
 
 async def _tell_all(
-    store: Store,
+    gen: GenCode,
     running: Sequence[Task],
     commands: Sequence["BackgroundShell"],
     apart: Sequence[str],
-    stopping: Stopping,
+    stopped_at_exit: StoppedAtExit,
 ) -> None:
     """Say what is stopped, with all that is at work below the tasks that are `apart`, or was until now."""
     known, since = {each.id: each for each in running}, stamp()
@@ -294,11 +293,11 @@ async def _tell_all(
     with suppress(TimeoutError, GenCodeError):
         async with asyncio.timeout(LOOK_SECONDS):
             while above:
-                found = await store.tasks(TaskQuery(parents=above))
+                found = await gen.history.tasks(TaskQuery(parents=above))
                 at_work = [each for each in found if (each.end.at or since) >= since]
                 above = tuple(each.id for each in found)
                 known.update((each.id, each) for each in at_work if each.id not in known)
-    stopping.work = _work(known.values(), commands)
+    stopped_at_exit.work = _work(known.values(), commands)
     plain_text.note(STOPPING.format(names=all_named([*known.values()], commands)))
 
 
@@ -311,15 +310,15 @@ async def _outcome(gen: GenCode, job: RunningTask) -> Outcome:
         return replace(so_far, success=False, status=Status.INTERRUPTED, error=str(trouble))
 
 
-def painter_for(output: str, *, verbose: bool, kept: bool = True) -> Painter:
+def renderer_for(output: str, *, verbose: bool, kept: bool = True) -> RunRenderer:
     """Who shows the run: lines of events, panels on a terminal, steps when asked for, or nobody."""
     if output == "stream-json":
-        return plain_text.Lines()
+        return plain_text.JsonLineRenderer()
     if output == "text" and plain_text.has_terminal():
-        from gencode.interfaces.render.rich_panels import Panels
+        from gencode.interfaces.render.rich_panels import RichRenderer
 
-        return Panels(kept=kept)
-    return plain_text.Steps() if verbose else plain_text.Notes()
+        return RichRenderer(kept=kept)
+    return plain_text.StepRenderer() if verbose else plain_text.NoteRenderer()
 
 
 def tell_ending(outcome: Outcome) -> None:

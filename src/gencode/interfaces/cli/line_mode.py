@@ -16,7 +16,7 @@ from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
 from gencode.core.questions import Answer, Question
 from gencode.core.status import Status
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.notices import Notice, all_named, guarded
 from gencode.interfaces.chat.question_text import REACHES, WITH_NETWORK
@@ -32,13 +32,11 @@ from gencode.interfaces.chat.slash_commands import (
     parse,
 )
 from gencode.interfaces.cli.open_session import SCREEN_WAIT, check, opened
-from gencode.interfaces.cli.task_transcript import transcript_text
-from gencode.interfaces.cli.terminal_questions import Doubt, LinePerson, drop_typed
-from gencode.interfaces.cli.unsummarised_results import handed_back, in_words
+from gencode.interfaces.cli.terminal_questions import LinePrompt, StaleInput, drop_typed
 from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.render.agent_tree import rows
-from gencode.interfaces.render.number_format import figures, name_of, state
+from gencode.interfaces.render.agent_view import figures, name_of, rows, state
 from gencode.interfaces.render.plain_text import answer, note
+from gencode.interfaces.render.transcript import handed_back, in_words, transcript_text
 from gencode.questions.question_desk import Audience, QuestionDesk
 from gencode.settings import remember
 
@@ -61,16 +59,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(args: argparse.Namespace) -> int:
-    lines = Lines()
+    lines = LineModeScreen()
     audience = Audience(follows=lambda: lines.session)
     desk = QuestionDesk(lines, audience=audience, always=remember, late=lambda why: lines.tell(Notice(why)))
     async with opened(args, asker=desk) as gen:
-        gen.servers.wait_at_most(SCREEN_WAIT)
+        gen.mcp_servers.wait_at_most(SCREEN_WAIT)
         for line in check(gen, args).splitlines():
             answer(line)
         talk = Talk(gen, agent=getattr(args, "agent", ""), heard=lines.hear, told=lines.tell)
         lines.talk = talk
-        lines.farewell.open(gen.store)
+        lines.farewell.open(gen)
         lasting = [asyncio.create_task(talk.listen()), asyncio.create_task(_run_due(talk))]
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lines.interrupted)
         try:
@@ -105,17 +103,17 @@ async def _begin(talk: Talk, args: argparse.Namespace) -> None:
 
 def _name_what_stops(talk: Talk) -> None:
     """Whatever still runs here ends with this process; that is said, away from the answers."""
-    running = [live.task for live in talk.gen.supervisor if not live.over]
-    commands = talk.gen.session.shells.running()
+    running = [live.task for live in talk.gen.running if not live.over]
+    commands = talk.gen.running.commands()
     if running or commands:
         note(f"Still running, stopped now: {all_named(running, commands)}. What they have said is kept.")
 
 
-class Lines(LinePerson):
+class LineModeScreen(LinePrompt):
     """What is printed and what is typed. It is also the person that is asked."""
 
     def __init__(self) -> None:
-        super().__init__(answer, Doubt())
+        super().__init__(answer, StaleInput())
         self.talk: Talk | None = None
         self._typed: asyncio.Queue[str | None] = asyncio.Queue()
         self._asked: asyncio.Future[str] | None = None

@@ -10,11 +10,11 @@ from io import TextIOWrapper
 from typing import TextIO
 
 from gencode.core.errors import GenCodeError, StoreTrouble, UserMistake
-from gencode.core.visible import visible
+from gencode.core.text import visible
 from gencode.interfaces.cli.claude_code_options import remarks
 from gencode.interfaces.cli.parser import Body, prompt_first
 from gencode.interfaces.cli.parser import build_parser as build_parser
-from gencode.interfaces.cli.stdout_guard import answers, keep_answers_apart
+from gencode.interfaces.render.stdout_guard import answers, keep_answers_apart
 
 COMPLETE = "__complete"
 """What the scripts of `gen completions` ask; nobody types it."""

@@ -1,4 +1,4 @@
-"""`gen mcp`: our agents for other assistants, as an MCP server on stdin and stdout or behind an address."""
+"""`gen mcp`: an MCP server with GenCode's agents for other assistants, over stdio or HTTP."""
 
 import argparse
 import os
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 BY_HAND = (
-    "gen mcp waits for an MCP client on stdin; add it to one, as in: claude mcp add gencode -- gen mcp. "
+    "gen mcp waits for an MCP client on stdin. To add it to one: claude mcp add gencode -- gen mcp. "
     "Ctrl-D ends it."
 )
 OWN_SERVER = (
-    "This gen mcp was started by GenCode itself and would start the next; leave it out of the MCP servers "
-    "that GenCode uses (.mcp.json, .gen/mcp.json, settings.toml, those of your editor)."
+    "This gen mcp was started by GenCode itself. Remove it from the MCP servers that GenCode uses "
+    "(.mcp.json, .gen/mcp.json, settings.toml, your editor's)."
 )
 ONLY_HTTP = {"port": "--port", "bind": "--bind", "allow_host": "--allow-host", "token_file": "--token-file"}
 
@@ -72,7 +72,7 @@ def add_command(commands: Commands, does: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve the folder that was typed."""
+    """Serve one folder."""
     if not _is_there("mcp"):
         raise UserMistake(f"gen mcp needs the package mcp; install it with: {installing('mcp')}")
     if os.environ.get(INSIDE_MARK):
@@ -81,13 +81,13 @@ def run(args: argparse.Namespace) -> int:
         os.environ[INSIDE_MARK] = "1"
         return run_to_end(_serve(args, None, _wish(args)))
     if stray := [option for name, option in ONLY_HTTP.items() if name in args]:
-        raise UserMistake(f"{stray[0]} is for gen mcp --http; without it there is no address.")
+        raise UserMistake(f"{stray[0]} needs --http, as in: gen mcp --http {stray[0]} …")
     if sys.stdin is not None and sys.stdin.isatty():
         note(BY_HAND)
-    from gencode.interfaces.mcp_server.stdio_transport import taken_streams
+    from gencode.interfaces.json_rpc import take_stdio
 
     os.environ[INSIDE_MARK] = "1"
-    streams = taken_streams()
+    streams = take_stdio()
     try:
         return run_to_end(_serve(args, streams, None))
     finally:
@@ -96,35 +96,36 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _serve(args: argparse.Namespace, streams: tuple[int, int] | None, wish: "Wish | None") -> int:
-    from gencode.interfaces.mcp_server.elicitation import Carrier
-    from gencode.interfaces.mcp_server.requests import Reception
-    from gencode.interfaces.mcp_server.server import Ending, heeded, serve_pipes
-    from gencode.interfaces.mcp_server.workspaces import Rooms
+    from gencode.interfaces.mcp_server.elicitation import ClientAsker
+    from gencode.interfaces.mcp_server.server import RequestHandlers
+    from gencode.interfaces.mcp_server.stdio_transport import serve_stdio
+    from gencode.interfaces.mcp_server.transport import Shutdown, signal_handlers
+    from gencode.interfaces.mcp_server.workspaces import ClientWorkspaces
 
     def opening(folder: Path, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[GenCode]:
-        return GenCode.open(folder, settings=settings, asker=Carrier())
+        return GenCode.open(folder, settings=settings, asker=ClientAsker())
 
-    rooms = Rooms(workspace_at(Path(getattr(args, "cwd", "."))).root, flags(args), opening)
-    ending = Ending(rooms)
-    with heeded(ending.heed):
+    workspaces = ClientWorkspaces(workspace_at(Path(getattr(args, "cwd", "."))).root, flags(args), opening)
+    shutdown = Shutdown(workspaces)
+    with signal_handlers(shutdown.on_signal):
         try:
-            if told := check(await rooms.open(), args):
-                note(told)
-            server = Reception(rooms, alone=streams is not None).server()
+            if warning := check(await workspaces.open(), args):
+                note(warning)
+            server = RequestHandlers(workspaces, alone=streams is not None).server()
             if streams is not None:
-                await serve_pipes(server, streams, ending)
+                await serve_stdio(server, streams, shutdown)
             elif wish is not None:
-                from gencode.interfaces.mcp_server.http_transport import serve_address
+                from gencode.interfaces.mcp_server.http_transport import serve_http
 
-                await serve_address(server, wish, ending)
+                await serve_http(server, wish, shutdown)
         finally:
-            await rooms.close()
-    return ending.code
+            await workspaces.close()
+    return shutdown.code
 
 
 def _wish(args: argparse.Namespace) -> "Wish":
+    from gencode.interfaces.http.guard import Keys, kept_token
     from gencode.interfaces.http.listener import Wish
-    from gencode.interfaces.http.tokens import Keys, kept_token
 
     keys = Keys(kept_token(Path(args.token_file).expanduser()) if "token_file" in args else "")
     bind: str = getattr(args, "bind", "127.0.0.1")

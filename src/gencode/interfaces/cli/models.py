@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from gencode.agent.models import ALIASES, TIERS
 from gencode.app import GenCode, forgetful
+from gencode.core.budget import Price
 from gencode.core.errors import UserMistake
-from gencode.core.prices import Price
 from gencode.interfaces.cli.open_session import opened, why_usual
 from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.event_loop_runner import run_to_end
@@ -58,9 +58,7 @@ def main_model(gen: GenCode) -> ModelLine:
     except UserMistake as mistake:
         return ModelLine(asked, None, str(mistake))
     why = f"{asked!r} was chosen by --model, GEN_MODEL or settings.toml" if asked else why_usual(gen)
-    return ModelLine(
-        asked or gen.session.model.usual[0], resolved.name, why, gen.switchboard.price(resolved.name)
-    )
+    return ModelLine(asked or gen.models.usual[0], resolved.name, why, gen.models.price(resolved.name))
 
 
 def _line(gen: GenCode, name: str) -> ModelLine:
@@ -74,18 +72,14 @@ def _line(gen: GenCode, name: str) -> ModelLine:
         case _ if name in TIERS or name in ALIASES:
             return _tier(gen, name)
         case _:
-            return ModelLine(name, None, gen.switchboard.about(name.removesuffix("/MODEL")))
+            return ModelLine(name, None, gen.models.about(name.removesuffix("/MODEL")))
 
 
 def _tier(gen: GenCode, name: str) -> ModelLine:
     alias = f"the same as {ALIASES[name]}" if name in ALIASES else "a tier"
-    source = (
-        "set in settings.toml"
-        if ALIASES.get(name, name) in gen.settings.models
-        else gen.session.model.usual[1]
-    )
+    source = "set in settings.toml" if ALIASES.get(name, name) in gen.settings.models else gen.models.usual[1]
     try:
         model = gen.models.resolve(name).name
-        return ModelLine(name, model, f"{alias}; {source}", gen.switchboard.price(model))
+        return ModelLine(name, model, f"{alias}; {source}", gen.models.price(model))
     except UserMistake as mistake:
         return ModelLine(name, None, f"{alias}. {mistake}")

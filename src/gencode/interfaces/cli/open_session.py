@@ -12,7 +12,7 @@ from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.questions import Asker
 from gencode.core.spec import AgentSpec
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.render.plain_text import note
 from gencode.journal.store import Store
 from gencode.permissions.project_files import SERVERS
@@ -55,7 +55,7 @@ async def opened(
         if not isinstance(asker, TerminalDesk):
             yield gen
             return
-        asker.farewell.open(gen.store)
+        asker.farewell.open(gen)
         try:
             yield gen
         finally:
@@ -82,7 +82,7 @@ def telling_of_servers(gen: GenCode) -> Generator[None]:
     """Whoever waits for MCP servers in this block is told so after a moment."""
 
     def tell() -> None:
-        if names := gen.servers.awaited():
+        if names := gen.mcp_servers.awaited():
             many = "the MCP servers" if len(names) > 1 else "the MCP server"
             note(f"Waiting for {many} {visible_line(', '.join(names), 300)} to start.")
 
@@ -96,7 +96,7 @@ def telling_of_servers(gen: GenCode) -> Generator[None]:
 async def servers_tried(gen: GenCode, spec: AgentSpec | None = None) -> None:
     """Wait until every MCP server of the settings and the folder, or of an agent, was tried once."""
     with telling_of_servers(gen):
-        await gen.servers.ready(spec)
+        await gen.mcp_servers.ready(spec)
 
 
 def untraced(gen: GenCode) -> str:
@@ -125,7 +125,7 @@ def servers_untrusted(gen: GenCode) -> str:
 
 def why_usual(gen: GenCode) -> str:
     """Which model answers although none was named, why, and how to choose another."""
-    name, why = gen.session.model.usual
+    name, why = gen.models.usual
     if name == "offline":
         cause = why or "No model is configured"
         return f"{cause}, so the built-in offline search model answers; to use another, {CONNECT}."

@@ -19,7 +19,7 @@ from gencode.core.events import unicode_text
 from gencode.core.outcome import as_json
 from gencode.core.rules import Action
 from gencode.core.spec import same_name
-from gencode.core.visible import exact_line
+from gencode.core.text import exact_line
 from gencode.interfaces.cli.open_session import flags, servers_tried
 from gencode.interfaces.cli.parser import Commands, add, add_group, add_policy
 from gencode.interfaces.event_loop_runner import run_to_end
@@ -47,7 +47,7 @@ _PLAIN_TEXT = {
 """What a text that is no JSON stands for, tool by tool."""
 
 
-class Verdict(Struct, frozen=True):
+class CaseVerdict(Struct, frozen=True):
     """A line of `gen permissions check --json`; a line that is no case has the decision `error`."""
 
     id: str
@@ -181,9 +181,9 @@ def _write(waiting: list[str], *, as_lines: bool) -> None:
 
 def _verdict(judged: CaseResult) -> str:
     if judged.mistake:
-        broken = Verdict(unicode_text(judged.id), "error", f"line {judged.line}: {judged.mistake}")
+        broken = CaseVerdict(unicode_text(judged.id), "error", f"line {judged.line}: {judged.mistake}")
         return as_json(broken)
-    return as_json(Verdict(unicode_text(judged.id), str(judged.decision), unicode_text(judged.why)))
+    return as_json(CaseVerdict(unicode_text(judged.id), str(judged.decision), unicode_text(judged.why)))
 
 
 def _complaint(name: str, judged: CaseResult) -> list[str]:

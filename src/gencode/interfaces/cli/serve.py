@@ -14,7 +14,7 @@ from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import note
 
 if TYPE_CHECKING:
-    from gencode.interfaces.http.tokens import Keys
+    from gencode.interfaces.http.guard import Keys
 
 NEEDS = ("starlette", "uvicorn", "h11")
 
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve the folder that was typed."""
     if missing := [name for name in NEEDS if not _is_there(name)]:
         raise UserMistake(f"gen serve needs {' and '.join(missing)}; install it with: {installing('server')}")
-    from gencode.interfaces.http.tokens import Keys, kept_token
+    from gencode.interfaces.http.guard import Keys, kept_token
 
     token = kept_token(Path(args.token_file).expanduser()) if "token_file" in args else ""
     return run_to_end(_serve(args, Keys(token, getattr(args, "share", []))))
@@ -67,7 +67,7 @@ async def _serve(args: argparse.Namespace, keys: "Keys") -> int:
     bell = Bell()
     desk = new_desk(bell)
     async with opened(args, asker=desk) as gen:
-        gen.servers.wait_at_most(SCREEN_WAIT)
+        gen.mcp_servers.wait_at_most(SCREEN_WAIT)
         if told := check(gen, args):
             note(told)
         serving = Serving(gen, desk, bell, wish, flags=flags(args), json="json" in args)

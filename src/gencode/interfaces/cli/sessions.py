@@ -12,12 +12,13 @@ from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome, refusals
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.cli.parser import Commands, add, add_group, days
-from gencode.interfaces.cli.task_transcript import transcript_text
 from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.render.plain_text import answer, answer_json, note, table, turns
+from gencode.interfaces.render.number_format import turns
+from gencode.interfaces.render.plain_text import answer, answer_json, note, table
+from gencode.interfaces.render.transcript import transcript_text
 from gencode.journal.store import TaskQuery
 
 EXAMPLES = (
@@ -73,7 +74,7 @@ def listed(args: argparse.Namespace) -> int:
 async def _listed(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         cwd = None if "all" in args else str(gen.workspace.cwd)
-        found = await gen.store.tasks(TaskQuery(cwd=cwd, conversations=True))
+        found = await gen.history.tasks(TaskQuery(cwd=cwd, conversations=True))
         sessions = [await gen.outcome_of(task) for task in found]
         touched = [task.touched_at[:19].replace("T", " ") for task in found]
     if "json" in args:
@@ -99,7 +100,7 @@ def show(args: argparse.Namespace) -> int:
 
 async def _show(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
-        session = await gen.records.show(await gen.records.find(args.id, conversation=True))
+        session = await gen.history.with_transcript(await gen.find(args.id, conversation=True))
         tasks = await gen.tasks(parent=session.agent_id)
         if "json" in args:
             answer_json({**msgspec.to_builtins(session), "tasks": tasks})
@@ -133,7 +134,7 @@ async def _pruned(args: argparse.Namespace) -> int:
     before = stamp(datetime.now(UTC) - timedelta(days=args.older_than))
     async with opened(args) as gen:
         cwd = None if "all" in args else str(gen.workspace.cwd)
-        every = await gen.store.tasks(TaskQuery(cwd=cwd))
+        every = await gen.history.tasks(TaskQuery(cwd=cwd))
         known = {task.id for task in every}
         old = [
             task
@@ -150,7 +151,7 @@ async def _delete(gen: GenCode, tasks: Sequence[Task], args: argparse.Namespace)
         return 1
     gone: list[str] = []
     for task in tasks:
-        gone += await gen.records.delete(task)
+        gone += await gen.delete(task.id)
     if "json" in args:
         answer_json({"deleted": gone})
     else:

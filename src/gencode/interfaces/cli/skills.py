@@ -7,8 +7,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from gencode.app import forgetful
-from gencode.core.skill import Skill, SkillEntry
-from gencode.core.visible import visible_line
+from gencode.core.spec import Skill, SkillEntry
+from gencode.core.text import visible_line
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.cli.parser import Commands, add, add_group
 from gencode.interfaces.event_loop_runner import run_to_end
@@ -51,7 +51,7 @@ def show(args: argparse.Namespace) -> int:
 
 async def _show(args: argparse.Namespace) -> int:
     async with opened(args, store=forgetful()) as gen:
-        lines = [skill_line(entry) for entry in gen.library.skills.listing()]
+        lines = [skill_line(entry) for entry in gen.skills.listing()]
     if "json" in args:
         answer_json({"skills": lines})
         return 0

@@ -20,14 +20,14 @@ from gencode.core.ids import stamp
 from gencode.core.outcome import Outcome, RunOutcome, page_of, refusals, titled
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
+from gencode.core.subsession_events import wire, wire_line
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
-from gencode.core.wire import wire, wire_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import all_named
 from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED, bounded, bounds_page, with_ids
 from gencode.interfaces.cli.claude_code_options import add_agents
 from gencode.interfaces.cli.command_input import schema, whole_input
-from gencode.interfaces.cli.foreground_run import follow, painter_for, refused_of, tell_ending, tell_refused
+from gencode.interfaces.cli.foreground_run import follow, refused_of, renderer_for, tell_ending, tell_refused
 from gencode.interfaces.cli.open_session import check, not_trusted, opened
 from gencode.interfaces.cli.parser import (
     Body,
@@ -43,22 +43,20 @@ from gencode.interfaces.cli.parser import (
 from gencode.interfaces.cli.task_journal import exported, imported, replayed
 from gencode.interfaces.cli.task_merge import merge
 from gencode.interfaces.cli.task_questions import answered, asked
-from gencode.interfaces.cli.task_transcript import transcript_text
 from gencode.interfaces.cli.task_warnings import all_awaited, aloud, awaited, handing_over, ways_out
 from gencode.interfaces.cli.terminal_questions import asker_for
 from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.render.plain_text import answer, answer_json, answer_raw, note, seconds, table, turns
-from gencode.journal.dispatch import SharedJournal
-from gencode.journal.store import Store, TaskQuery
-from gencode.tasks.actions import StruckTask
+from gencode.interfaces.render.number_format import seconds, turns
+from gencode.interfaces.render.plain_text import answer, answer_json, answer_raw, note, table
+from gencode.interfaces.render.transcript import transcript_text
+from gencode.journal.store import TaskQuery
 from gencode.tasks.control import SENT_BACK, STOP_SECONDS
 from gencode.tasks.fork import Fork
-from gencode.tasks.resume_messages import is_here
+from gencode.tasks.handle import StruckTask
+from gencode.tasks.resume import is_here
 from gencode.tasks.running_task import RunningTask
 from gencode.tasks.service import MessageKept
 from gencode.tasks.supervisor import REPORT_SECONDS
-from gencode.tasks.task_folders import current_result
-from gencode.tasks.task_queries import spent_by
 
 RECENT = timedelta(hours=24)
 USUAL_MS = 30_000
@@ -343,18 +341,18 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
     if request.resume:
         return await go_on(args, request)
     output = "json" if "json" in args else "text"
-    painter = painter_for(output, verbose="verbose" in args)
-    async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
+    renderer = renderer_for(output, verbose="verbose" in args)
+    async with opened(args, without=("max_turns",), asker=asker_for(output, renderer)) as gen:
         apart = request.background or request.isolation == "process"
-        with elsewhere(far=apart and gen.processes.far):
+        with elsewhere(far=apart and gen.uses_workers):
             told = check(gen, args)
         if request.background:  # it has a process of its own in any case
             outcome = await handing_over(gen, gen.detach(request))
             awaits = "" if output == "json" else await awaited(gen, outcome)
             return tell_begun(outcome, told, awaits, as_json=output == "json")
         start = partial(gen.start_task, request)
-        outcome, code = await follow(gen, start, painter, told, leaving(gen))
-        servers = gen.servers.reports()
+        outcome, code = await follow(gen, start, renderer, told, leaving(gen))
+        servers = gen.mcp_servers.reports()
     return tell_outcome(outcome, code, servers, as_json=output == "json")
 
 
@@ -386,7 +384,7 @@ async def _wanted(gen: GenCode, *, everything: bool, conversations: bool) -> lis
         query = TaskQuery(
             cwd=str(gen.workspace.cwd), ended_after=since, conversations=None if conversations else False
         )
-    return await gen.records.outcomes(await gen.store.tasks(query))
+    return await gen.history.outcomes(await gen.history.tasks(query))
 
 
 def _row(task: Outcome, depth: int = 0) -> list[str]:
@@ -481,11 +479,11 @@ async def _output(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         found = await gen.find(args.id)
         async with aloud(gen, found) as tell:
-            found = await gen.watch.ended(found.id, seconds, tell)
-        outcome = await gen.records.get(found)
+            found = await gen.history.ended(found.id, seconds, tell)
+        outcome = await gen.history.outcome(found)
         waits = found.status is Status.PENDING
         if found.created.worktree and not waits:
-            outcome = msgspec.structs.replace(outcome, result=await current_result(found, gen.store))
+            outcome = msgspec.structs.replace(outcome, result=await gen.history.result(found))
         awaits = await awaited(gen, outcome, 0.0)
     if "page" in args:
         outcome = msgspec.structs.replace(outcome, result=page_of(outcome.result, args.page))
@@ -521,7 +519,7 @@ async def _stop(args: argparse.Namespace) -> int:
         if "keep" in args and not found.status.ended:
             most = REPORT_SECONDS + STOP_SECONDS
             note(f"Waiting for the last report of task {found.id}, at most {most:.0f} s.")
-        struck = await gen.verbs.stop(found.id, keep="keep" in args, tree="tree" in args, why=STOPPED)
+        struck = await gen.stop(found.id, keep="keep" in args, tree="tree" in args, why=STOPPED)
     if "json" in args:
         answer_json(with_ids(struck, "stopped"))
     else:
@@ -556,8 +554,7 @@ def background(args: argparse.Namespace) -> int:
 
 async def _background(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
-        task = await gen.reach.move_to_background((await gen.find(args.id)).id)
-        outcome = await gen.records.get(task)
+        outcome = await gen.send_to_background(args.id)
     if "json" in args:
         answer_json(outcome)
     else:
@@ -586,11 +583,11 @@ def resume(args: argparse.Namespace) -> int:
 async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
     """Go on with the task that a request names, in its own folder; outcome and exit code as for a new one."""
     output = "json" if "json" in args else "text"
-    painter = painter_for(output, verbose="verbose" in args)
+    renderer = renderer_for(output, verbose="verbose" in args)
     task = await move(args, request.resume)
     if request.agent and request.agent.casefold() != task.agent.casefold():
         raise UserMistake(f"Task {task.id} belongs to the agent {task.agent}, not to {request.agent}.")
-    async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
+    async with opened(args, without=("max_turns",), asker=asker_for(output, renderer)) as gen:
         told = check(gen, args) if "no_offline" in args else not_trusted(gen)
         if request.background:
             outcome = await handing_over(gen, gen.detach(request))
@@ -598,8 +595,8 @@ async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
             return tell_begun(outcome, told, awaits, as_json="json" in args)
         told = "\n".join(filter(None, (told, in_clone(gen, task))))
         start = partial(with_news, partial(gen.start_resume, request.resume, request))
-        outcome, code = await follow(gen, start, painter, told, leaving(gen))
-        servers = gen.servers.reports()
+        outcome, code = await follow(gen, start, renderer, told, leaving(gen))
+        servers = gen.mcp_servers.reports()
     return tell_outcome(outcome, code, servers, as_json=output == "json")
 
 
@@ -655,7 +652,7 @@ async def _events(args: argparse.Namespace) -> int:
         task = await gen.find(args.id)
         if "follow" in args:
             async with aloud(gen, task) as tell:
-                async for event in gen.watch.events(task.id, after, tell):
+                async for event in gen.history.follow(task.id, after, tell):
                     _print_event(event, task.parent, as_json="json" in args)
             return 0
         journal = await gen.journal(task.id, after)
@@ -740,11 +737,11 @@ def send(args: argparse.Namespace) -> int:
 
 async def _send(args: argparse.Namespace, text: str) -> int:
     async with opened(args) as gen:
-        found = await gen.watch.task((await gen.find(args.id)).id)
+        found = await gen.history.current((await gen.find(args.id)).id)
         ended = found.status.ended and not found.conversation
         does = f"has ended as {found.status}" if ended else f"is {found.status}"
         note(f"This is for task {found.id} of {visible_line(found.agent)}, which {does}.")
-        kept, behind = "", await _behind(gen.store, found)
+        kept, behind = "", await gen.workers.behind(found) if gen.workers else ""
         try:
             sent = await handing_over(gen, gen.send(found.id, text))
             outcome, woken = sent.outcome, sent.resumed
@@ -768,15 +765,6 @@ async def _send(args: argparse.Namespace, text: str) -> int:
     return 0
 
 
-async def _behind(store: Store, task: Task) -> str:
-    """What a person should know of how a task would begin when it is woken here."""
-    if not isinstance(store, SharedJournal):
-        return ""
-    from gencode.workspaces.transfer.apply_changes import missing_changes_notice
-
-    return await missing_changes_notice(store.parcels, task)
-
-
 def interrupt(args: argparse.Namespace) -> int:
     """Cut what a task does at this moment, and say what that hit."""
     return run_to_end(_interrupt(args))
@@ -787,8 +775,8 @@ async def _interrupt(args: argparse.Namespace) -> int:
         found = await gen.find(args.id)
         await announce(gen, found.id, "interrupt", "interrupts")
         message: str = getattr(args, "message", "")
-        struck = await gen.verbs.interrupt(found.id, message, why=INTERRUPTED)
-        waits = message in [letter.text for letter in await gen.store.waiting(found.id)]
+        struck = await gen.interrupt(found.id, message, why=INTERRUPTED)
+        waits = message in [letter.text for letter in await gen.history.unread(found.id)]
     if "json" in args:
         answer_json(with_ids(struck, "interrupted"))
     elif not struck.hit:
@@ -818,7 +806,7 @@ def fork(args: argparse.Namespace) -> int:
 
 async def _fork(args: argparse.Namespace, prompt: str) -> int:
     output = "json" if "json" in args else "text"
-    painter = painter_for(output, verbose="verbose" in args)
+    renderer = renderer_for(output, verbose="verbose" in args)
     request = TaskRequest(
         agent="",
         prompt=prompt,
@@ -832,19 +820,19 @@ async def _fork(args: argparse.Namespace, prompt: str) -> int:
     source = await move(args, args.id)
     amounts: list[list[str]] = getattr(args, "budget", [])
     budget = bounded(source.terms.budget, [*chain.from_iterable(amounts)])
-    async with opened(args, without=("max_turns",), asker=asker_for(output, painter)) as gen:
+    async with opened(args, without=("max_turns",), asker=asker_for(output, renderer)) as gen:
         told = check(gen, args) if "no_offline" in args else ""
         point = Fork(getattr(args, "at", None), budget)
         if "background" in args:
-            task, begins = await handing_over(gen, gen.work.fork_detached(args.id, point, request))
+            task, begins = await handing_over(gen, gen.detach_fork(args.id, point, request))
             outcome = await gen.get(task)
             awaits = "" if output == "json" else await awaited(gen, outcome)
             told = "\n".join(filter(None, (told, begins)))
             return tell_begun(outcome, told, awaits, as_json=output == "json")
         told = "\n".join(filter(None, (told, in_clone(gen, source))))
-        start = partial(with_news, partial(gen.work.fork, args.id, point, request))
-        outcome, code = await follow(gen, start, painter, told, leaving(gen))
-        servers = gen.servers.reports()
+        start = partial(with_news, partial(gen.start_fork, args.id, point, request))
+        outcome, code = await follow(gen, start, renderer, told, leaving(gen))
+        servers = gen.mcp_servers.reports()
     return tell_outcome(outcome, code, servers, as_json=output == "json")
 
 
@@ -856,10 +844,10 @@ def budget(args: argparse.Namespace) -> int:
 async def _budget(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         found = await gen.find(args.id)
-        now, words = await gen.work.current_budget(found), getattr(args, "amounts", [])
+        now, words = await gen.budgets.of_task(found), getattr(args, "amounts", [])
         if words:
             now = await gen.set_budget(found.id, bounded(now, words))
-        spent = await spent_by(gen.store, found.id)
+        spent = await gen.history.spent(found.id)
     if "json" in args:
         values = {"budget": now, "spent": spent}
         answer_json({"agentId": found.id, "agent": found.agent, **msgspec.to_builtins(values)})

@@ -10,14 +10,21 @@ from msgspec import to_builtins
 from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import Event, TaskCreated
 from gencode.core.outcome import Outcome
-from gencode.core.visible import exact_line
-from gencode.core.wire import wire
+from gencode.core.subsession_events import wire
+from gencode.core.text import exact_line
 from gencode.interfaces.cli.command_input import whole_input
 from gencode.interfaces.cli.foreground_run import tell_ending
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.render.plain_text import Steps, answer, answer_json, answer_raw, has_terminal, note
-from gencode.tasks.compare_runs import Comparison, Pair
+from gencode.interfaces.render.plain_text import (
+    StepRenderer,
+    answer,
+    answer_json,
+    answer_raw,
+    has_terminal,
+    note,
+)
+from gencode.tasks.history import Comparison, Pair
 
 LARGEST_FILE = 200_000_000
 
@@ -85,14 +92,14 @@ async def _replayed(args: argparse.Namespace) -> int:
 def _play(events: Sequence[Event], outcome: Outcome) -> None:
     """Show the events as they were shown when they happened."""
     if has_terminal():
-        from gencode.interfaces.render.rich_panels import Panels
+        from gencode.interfaces.render.rich_panels import RichRenderer
 
-        painter = Panels(live=False)
+        renderer = RichRenderer(live=False)
     else:
-        painter = Steps()
+        renderer = StepRenderer()
     for event in events:
-        painter.hear(event)
-    painter.close()
+        renderer.hear(event)
+    renderer.close()
     answer(outcome.result)
     tell_ending(outcome)
 

@@ -11,17 +11,10 @@ from gencode.fleet.worker_workspace import told_copies
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note
-from gencode.journal.dispatch import SharedJournal
 from gencode.journal.folder_snapshot import ReturnedChanges, SnapshotStore, repository_around
-from gencode.tasks.leave_worktree import at_work, named_tasks
-from gencode.tasks.resume_messages import is_here
-from gencode.workspaces.transfer.apply_changes import (
-    TAKEN,
-    ApplyResult,
-    ChangeApplier,
-    describe_result,
-    record_result,
-)
+from gencode.tasks.leave_worktree import named_tasks
+from gencode.tasks.resume import is_here
+from gencode.workspaces.transfer.apply_changes import TAKEN, ApplyResult, ChangeApplier, describe_result
 from gencode.workspaces.transfer.checkout import NotAClone, checkout_at, require_same_repository
 from gencode.workspaces.worktrees.leftovers import inspect_worktree
 from gencode.workspaces.worktrees.worktree import read_record
@@ -43,7 +36,7 @@ async def _merge(args: argparse.Namespace) -> int:
         else:
             arrived = await homecoming.apply(work, body)
             if arrived.state in TAKEN and homecoming.is_news:
-                await record_result(gen.store, work.task, arrived)
+                await gen.history.note_merged(work.task, arrived)
         behind = await _left_behind(gen, work)
     if "json" in args:
         answer_json(arrived)
@@ -54,7 +47,7 @@ async def _merge(args: argparse.Namespace) -> int:
 
 async def _returned(gen: GenCode, name: str) -> tuple[SnapshotStore, tuple[ReturnedChanges, bytes]]:
     """What a task changed elsewhere, also when the task itself was deleted since."""
-    parcels, found = gen.store.parcels if isinstance(gen.store, SharedJournal) else None, None
+    parcels, found = gen.workers.returned if gen.workers else None, None
     if parcels is not None and (found := await parcels.returned(name)) and not found[0].nothing:
         return parcels, found
     task = await gen.find(name)
@@ -62,16 +55,14 @@ async def _returned(gen: GenCode, name: str) -> tuple[SnapshotStore, tuple[Retur
         return parcels, found
     tree = read_record(Path(task.created.worktree)) if task.created.worktree else None
     left = await inspect_worktree(tree.path) if tree is not None else None
-    if left is not None and (busy := await at_work(gen.store, Path(left.path))):
+    if left is not None and (busy := await gen.history.at_work_in(Path(left.path))):
         later = f"when nobody is any more, gen task output {task.id} tells how to take it over"
         raise UserMistake(f"{named(named_tasks(busy))} at work in {left.path}; {later}.")
     if left is not None:
         here = f"Task {task.id} worked in a worktree on this machine"
         how = f"take it over with: {left.merge_command}"
         if left.settled:
-            how = (
-                f"all of it is in {left.repository}, but {left.unmergeable}. To see it: {left.merge_command}"
-            )
+            how = f"all is in {left.repository}, but {left.unmergeable}. To see it: {left.merge_command}"
         raise UserMistake(f"{here}; {f'all of it is in {left.repository}.' if left.merged else how}")
     raise UserMistake(await _nothing(gen, task, found[0] if found else None))
 
@@ -83,7 +74,7 @@ async def _nothing(gen: GenCode, task: Task, told: ReturnedChanges | None) -> st
             f"What task {task.id} changed could not be handed in, because {told.why}. It is on the worker "
             f"{told.worker}, in {told.kept}."
         )
-    copies = told_copies(whole_transcript(await gen.store.events(task.id))) if told is None else []
+    copies = told_copies(whole_transcript(await gen.history.events(task.id))) if told is None else []
     if copies:
         when = "has not been handed in yet" if not task.status.ended else "was not handed in"
         return (
@@ -97,7 +88,7 @@ async def _left_behind(gen: GenCode, work: ReturnedChanges) -> list[str]:
     """What of the work is only on the worker, and where, as a line for a person; mostly none."""
     if not work.left:
         return []
-    copies = told_copies(whole_transcript(await gen.store.events(work.task)))
+    copies = told_copies(whole_transcript(await gen.history.events(work.task)))
     where = f"the copy {copies[-1]}" if copies else f"its copy on {work.worker}"
     return [f"Too large to travel, and only in {where}: {work.left}."]
 

@@ -9,19 +9,20 @@ from msgspec.structs import replace
 from gencode.core.errors import UserMistake
 from gencode.core.questions import ALL, Answer, QuestionRow, check_answer, reaches_of
 from gencode.interfaces.chat.question_text import allows
-from gencode.interfaces.cli.foreground_run import painter_for
+from gencode.interfaces.cli.foreground_run import renderer_for
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.cli.terminal_questions import (
     Keyboard,
     TerminalDesk,
-    TerminalPerson,
+    TerminalPrompt,
     chosen,
     inquiry_text,
     shown,
     somebody_is_there,
 )
 from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.render.plain_text import answer, answer_json, note, seconds
+from gencode.interfaces.render.number_format import seconds
+from gencode.interfaces.render.plain_text import answer, answer_json, note
 from gencode.questions.question_desk import Audience, shown_from, who_answers
 
 WAITING = (
@@ -44,7 +45,7 @@ async def _asked(args: argparse.Namespace) -> int:
         await _asked_here(args, everywhere="all" in args)
         return 0
     async with opened(args) as gen:
-        found = await gen.store.questions.waiting("" if "all" in args else str(gen.workspace.cwd))
+        found = await gen.questions.waiting("" if "all" in args else str(gen.workspace.cwd))
         if "json" in args:
             answer_json({"questions": [_told(each) for each in found]})
         elif not found:
@@ -57,7 +58,7 @@ async def _asked(args: argparse.Namespace) -> int:
 async def _asked_here(args: argparse.Namespace, *, everywhere: bool) -> None:
     """Ask the person at the terminal until they leave; leaving answers nothing."""
     keyboard = Keyboard(unasked=lambda _line: note(NONE_WAITS))
-    person = TerminalPerson(painter_for("text", verbose=False), keyboard)
+    person = TerminalPrompt(renderer_for("text", verbose=False), keyboard)
     audience = Audience(follows=lambda: ALL, background=True, everywhere=everywhere)
     async with opened(args, asker=TerminalDesk(person, audience=audience)):
         note(WAITING.format(where="every folder" if everywhere else "this folder"))
@@ -77,7 +78,7 @@ async def _answered(args: argparse.Namespace) -> int:
     why = getattr(args, "why", "")
     said = Answer(allow, getattr(args, "reach", "call"), why, network="network" in args, words=words)
     async with opened(args) as gen:
-        rows = gen.store.questions
+        rows = gen.questions
         waiting = next((each for each in await rows.waiting("") if each.number == args.number), None)
         if waiting is not None:
             check_answer(waiting.question, said)

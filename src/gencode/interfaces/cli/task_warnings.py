@@ -15,12 +15,12 @@ from gencode.core.events import PassingFact, ProgressMade
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.core.visible import visible_line
-from gencode.interfaces.render.plain_text import Notes, note, seconds
-from gencode.journal.dispatch import MissingWorker, NoWorkerReason, SharedJournal
+from gencode.core.text import visible_line
+from gencode.interfaces.render.number_format import seconds
+from gencode.interfaces.render.plain_text import NoteRenderer, note
+from gencode.journal.dispatch import MissingWorker, NoWorkerReason
 from gencode.journal.owner import process_of, suspended
-from gencode.tasks.crash_recovery import close_unclaimed
-from gencode.tasks.one_task_process import runs_one_task
+from gencode.tasks.process_engine import runs_one_task
 from gencode.tasks.watch import Tell, WorkerWait, tell_nobody
 
 T = TypeVar("T")
@@ -40,17 +40,17 @@ async def awaited(gen: GenCode, task: Outcome, patience: float = PATIENCE) -> st
 
 
 async def _outlook(gen: GenCode, task: Outcome, patience: float) -> MissingWorker | None:
-    store = gen.store
-    if task.status is not Status.PENDING or not isinstance(store, SharedJournal):
+    workers, changes = gen.workers, gen.history.changes
+    if task.status is not Status.PENDING or workers is None:
         return None
     until = time.monotonic() + patience
-    changed = store.changes.count
-    seen = await store.outlook(task.agent_id)
+    changed = changes.count
+    seen = await workers.outlook(task.agent_id)
     while (
         seen == MissingWorker() and time.monotonic() < until
     ):  # a worker begins with it or says what it lacks
-        changed = await store.changes.after(changed, LOOK_SECONDS)
-        seen = await store.outlook(task.agent_id)
+        changed = await changes.after(changed, LOOK_SECONDS)
+        seen = await workers.outlook(task.agent_id)
     return seen
 
 
@@ -60,11 +60,11 @@ async def aloud(gen: GenCode, task: Task) -> AsyncGenerator[Tell, None]:
 
     What else the person should hear of the wait is told with what this gives.
     """
-    store = gen.store
-    if not isinstance(store, SharedJournal):
+    workers = gen.workers
+    if workers is None:
         yield tell_nobody
         return
-    find_outlook = partial(store.outlook, task.id)
+    find_outlook = partial(workers.outlook, task.id)
 
     def tell(fact: PassingFact) -> None:
         if isinstance(fact, ProgressMade):
@@ -75,7 +75,7 @@ async def aloud(gen: GenCode, task: Task) -> AsyncGenerator[Tell, None]:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if why := await waits.look(find_outlook, quiet=True):
-                await close_unclaimed(store, task.id, why)
+                await workers.close_unclaimed(task.id, why)
 
     looking = asyncio.get_running_loop().create_task(look())
     try:
@@ -87,7 +87,7 @@ async def aloud(gen: GenCode, task: Task) -> AsyncGenerator[Tell, None]:
 
 async def handing_over(gen: GenCode, doing: Awaitable[T]) -> T:
     """Have a task handed over that nobody follows here; what the person should know meanwhile is said."""
-    listener, notes = gen.listen(), Notes()
+    listener, notes = gen.listen(), NoteRenderer()
 
     async def tell() -> None:
         async for event in listener:
@@ -116,7 +116,7 @@ async def ways_out(gen: GenCode, tasks: Sequence[Outcome]) -> list[str]:
     stalled = [task for task in tasks if task.stalled_seconds is not UNSET]
     if not stalled:
         return []
-    silent = await gen.records.silent()
+    silent = await gen.history.unresponsive()
     owners = {task.agent_id: silent[task.agent_id].owner for task in stalled if task.agent_id in silent}
     return [
         *(_of_process(each, list(_top(stalled, owners, each))) for each in dict.fromkeys(owners.values())),

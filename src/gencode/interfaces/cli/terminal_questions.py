@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from gencode.core.questions import NOBODY, Answer, Asker, Inquiry, Question
-from gencode.core.visible import exact, exact_line, visible, visible_line
+from gencode.core.text import exact, exact_line, visible, visible_line
 from gencode.interfaces.chat.question_text import (
     REACHES,
     RUNS_COMMANDS,
@@ -22,7 +22,7 @@ from gencode.interfaces.chat.question_text import (
     where,
     who,
 )
-from gencode.interfaces.cli.foreground_run import Painter
+from gencode.interfaces.cli.foreground_run import RunRenderer
 from gencode.interfaces.render.plain_text import note
 from gencode.questions.question_desk import EVERYBODY, Audience, QuestionDesk
 from gencode.settings import remember
@@ -58,7 +58,7 @@ class Keyboard:
     def __init__(self, unasked: Callable[[str], None] | None = None) -> None:
         self.left = asyncio.Event()
         """Set once nothing more can be typed here."""
-        self.doubt = Doubt()
+        self.doubt = StaleInput()
         self._unasked = unasked
         self._waits: asyncio.Future[str] | None = None
 
@@ -100,20 +100,20 @@ class Keyboard:
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
 
 
-def asker_for(output: str, painter: Painter) -> Asker | None:
+def asker_for(output: str, renderer: RunRenderer) -> Asker | None:
     """Who answers questions here: the person at the terminal, or nobody."""
     if output != "text" or not somebody_is_there():
         return None
-    return TerminalDesk(TerminalPerson(painter), seconds=PATIENCE)
+    return TerminalDesk(TerminalPrompt(renderer), seconds=PATIENCE)
 
 
-class LinePerson:
+class LinePrompt:
     """A person who answers with lines, and is shown questions by `say`.
 
     Who leaves (the end of the input, a closed window) answers nothing.
     """
 
-    def __init__(self, say: Callable[[str], None], doubt: "Doubt") -> None:
+    def __init__(self, say: Callable[[str], None], doubt: "StaleInput") -> None:
         self._say = say
         self._doubt = doubt
         self.farewell = Farewell(say)
@@ -157,35 +157,35 @@ class LinePerson:
         return answered(words)
 
 
-class TerminalPerson(LinePerson):
+class TerminalPrompt(LinePrompt):
     """Asks on stderr and reads from stdin. The painter keeps still meanwhile."""
 
-    def __init__(self, painter: Painter, keyboard: "Keyboard | None" = None) -> None:
-        self._painter = painter
+    def __init__(self, renderer: RunRenderer, keyboard: "Keyboard | None" = None) -> None:
+        self._renderer = renderer
         self._keyboard = keyboard or Keyboard()
         self.line = self._keyboard.line
         super().__init__(note, self._keyboard.doubt)
 
     async def answer(self, question: Question) -> Answer:
         """Show a question, and nothing else until it is answered or gone."""
-        self._painter.hold(True)
+        self._renderer.hold(True)
         try:
             return await super().answer(question)
         finally:
-            self._painter.hold(False)
+            self._renderer.hold(False)
 
 
 class TerminalDesk(QuestionDesk):
     """Asks the person at a plain terminal, who is told what became of a question that went away."""
 
     def __init__(
-        self, person: TerminalPerson, *, seconds: float | None = None, audience: Audience = EVERYBODY
+        self, person: TerminalPrompt, *, seconds: float | None = None, audience: Audience = EVERYBODY
     ) -> None:
         super().__init__(person, audience=audience, seconds=seconds, always=remember, late=note)
         self.farewell = person.farewell
 
 
-class Doubt:
+class StaleInput:
     """Whether a line may have been meant for a question that went away, not for the one that came then."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ import argparse
 
 from gencode.agent.toolbox import Tool
 from gencode.app import forgetful
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.cli.open_session import opened, servers_tried, servers_untrusted
 from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.event_loop_runner import run_to_end
@@ -24,13 +24,13 @@ def show(args: argparse.Namespace) -> int:
 async def _show(args: argparse.Namespace) -> int:
     async with opened(args, store=forgetful()) as gen:
         tools = list(gen.toolbox.values())
-        for warning in gen.plugins.warnings:
+        for warning in gen.plugin_warnings:
             note(warning)
         await servers_tried(gen)
-        servers = gen.servers.reports()
+        servers = gen.mcp_servers.reports()
         unapproved = {each.name for each in servers if each.state == "unapproved"}
-        tools += [tool for tool in gen.servers.tools() if tool.server not in unapproved]
-        for line in (*(each.told() for each in servers), *gen.servers.problems, servers_untrusted(gen)):
+        tools += [tool for tool in gen.mcp_servers.tools() if tool.server not in unapproved]
+        for line in (*(each.told() for each in servers), *gen.mcp_servers.problems, servers_untrusted(gen)):
             if line:
                 note(visible_line(line, 1_000))
     if "json" in args:

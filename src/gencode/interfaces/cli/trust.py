@@ -17,7 +17,7 @@ from gencode.app import Change as ToolChange
 from gencode.app import ServerState, agents_if_trusted, describe_servers, forgetful, started_if_trusted
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, same_name
-from gencode.core.visible import exact, exact_line
+from gencode.core.text import exact, exact_line
 from gencode.interfaces.cli.open_session import opened, servers_tried
 from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.cli.terminal_questions import somebody_is_there
@@ -73,7 +73,7 @@ def add_command(commands: Commands, does: str) -> None:
     )
 
 
-class AgentOffer(Struct, frozen=True, rename="camel"):
+class AgentReview(Struct, frozen=True, rename="camel"):
     """One agent as it would be; `hides` are the files whose agents it would take the place of."""
 
     name: str
@@ -89,14 +89,14 @@ class AgentOffer(Struct, frozen=True, rename="camel"):
     problem: str | None = None
 
 
-class Offer(Struct, frozen=True):
+class FolderReview(Struct, frozen=True):
     """A folder with everything it brings, as `gen trust --json` prints it."""
 
     folder: str
     state: str
     changes: list[TrustChange]
     settings: dict[str, Any]
-    agents: list[AgentOffer]
+    agents: list[AgentReview]
     servers: list[str]
     skills: list[str]
     others: list[str]
@@ -107,14 +107,14 @@ class Offer(Struct, frozen=True):
     """Command lines that do not tell which files they start, with why."""
 
 
-class ToolOffer(Struct, frozen=True):
+class ToolReview(Struct, frozen=True):
     """A tool of an MCP server, and what it is to the last approval."""
 
     name: str
     change: ToolChange
 
 
-class ServerOffer(Struct, frozen=True):
+class ServerReview(Struct, frozen=True):
     """An MCP server as `gen trust --server NAME --json` prints it; `approved` is for all that it is now."""
 
     name: str
@@ -122,13 +122,13 @@ class ServerOffer(Struct, frozen=True):
     state: ServerState
     approved: bool
     error: str | None
-    tools: list[ToolOffer]
+    tools: list[ToolReview]
 
 
-class ServerOffers(Struct, frozen=True):
+class ServerReviews(Struct, frozen=True):
     """Every MCP server of one name: the one of the settings or the folder, and those of agents' files."""
 
-    servers: list[ServerOffer]
+    servers: list[ServerReview]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -168,7 +168,7 @@ def _folder(args: argparse.Namespace) -> Path:
 
 
 def _decide(
-    project: FolderTrust, offer: Offer, started: Mapping[str, str], *, sure: bool, as_json: bool
+    project: FolderTrust, offer: FolderReview, started: Mapping[str, str], *, sure: bool, as_json: bool
 ) -> int:
     """Trust what was shown, if a person says so."""
     if not as_json:
@@ -230,12 +230,12 @@ async def _approve_server(args: argparse.Namespace) -> int:
     as_json = "json" in args
     looks = "show" in args or (as_json and "yes" not in args)
     async with opened(args, store=forgetful()) as gen:
-        found = gen.servers.candidates(name, gen.agents.spawnable())
+        found = gen.mcp_servers.candidates(name, gen.agents.spawnable())
         await servers_tried(gen)
         codes = [0 if looks else await _decide_server(each, name, args) for each in found]
         offers = [_server_offer(name, each) for each in found]
     if as_json:
-        answer_json(ServerOffers(offers))
+        answer_json(ServerReviews(offers))
     elif looks:
         answer("\n".join(line for each in offers for line in _server_lines(each)))
     return max(codes)
@@ -277,12 +277,12 @@ def _first_line(text: str) -> str:
     return line if len(line) <= LONGEST_DESCRIPTION else f"{line[: LONGEST_DESCRIPTION - 1]}…"
 
 
-def _server_offer(name: str, server: "ServerCandidate") -> ServerOffer:
-    tools = [ToolOffer(tool, change) for tool, change, _ in server.tools()]
-    return ServerOffer(name, server.how, server.state, server.approved, server.why or None, tools)
+def _server_offer(name: str, server: "ServerCandidate") -> ServerReview:
+    tools = [ToolReview(tool, change) for tool, change, _ in server.tools()]
+    return ServerReview(name, server.how, server.state, server.approved, server.why or None, tools)
 
 
-def _server_lines(offer: ServerOffer) -> Iterator[str]:
+def _server_lines(offer: ServerReview) -> Iterator[str]:
     yield exact(offer.how)
     state = "approved as it is now" if offer.approved else offer.state
     yield f"  state       {state}{f': {exact_line(offer.error)}' if offer.error else ''}"
@@ -317,14 +317,14 @@ def _revoke(folder: Path, *, as_json: bool) -> int:
     return 0
 
 
-def _offer(project: FolderTrust) -> Offer:
+def _offer(project: FolderTrust) -> FolderReview:
     problems, texts = list(project.brought.problems), project.brought.texts
     settings: dict[str, Any] = {}
     try:
         settings = project_values(project)
     except UserMistake as mistake:
         problems.append(str(mistake))
-    return Offer(
+    return FolderReview(
         folder=str(project.folder),
         state=project.state,
         changes=list(project.changes),
@@ -337,16 +337,16 @@ def _offer(project: FolderTrust) -> Offer:
     )
 
 
-def _agents(project: FolderTrust) -> Iterator[AgentOffer]:
+def _agents(project: FolderTrust) -> Iterator[AgentReview]:
     entries = agents_if_trusted(project).listing()
     called = {each.path: _called(each.spec) for each in entries if each.spec}
     for entry in entries:
         path = os.path.relpath(entry.path, project.folder)
         if entry.project and entry.spec is None:
-            yield AgentOffer(Path(path).stem, path, problem=entry.problem)
+            yield AgentReview(Path(path).stem, path, problem=entry.problem)
         elif entry.project and entry.spec is not None:
             spec = entry.spec
-            yield AgentOffer(
+            yield AgentReview(
                 name=spec.name,
                 path=path,
                 mode=spec.mode,
@@ -374,18 +374,18 @@ def _called(spec: AgentSpec) -> str:
     return f"the built-in {spec.name}" if spec.builtin else spec.source
 
 
-def _show(offer: Offer, *, as_json: bool) -> None:
+def _show(offer: FolderReview, *, as_json: bool) -> None:
     if as_json:
         answer_json(offer)
     else:
         answer("\n".join(_lines(offer)))
 
 
-def _headline(offer: Offer, end: str) -> str:
+def _headline(offer: FolderReview, end: str) -> str:
     return f"{exact_line(offer.folder)} {_STATES[offer.state]}{end}"
 
 
-def _lines(offer: Offer) -> Iterator[str]:
+def _lines(offer: FolderReview) -> Iterator[str]:
     brings = bool(offer.settings or offer.agents or offer.servers or offer.skills or offer.others)
     yield _headline(offer, ". It brings:" if brings else ".")
     if offer.settings:
@@ -453,7 +453,7 @@ def _remark(key: str, value: object) -> str:
     return "  (without asking)" if key == "allow" else ""
 
 
-def _words(agent: AgentOffer) -> str:
+def _words(agent: AgentReview) -> str:
     """One agent in a line: what it may do and whose place it takes."""
     if agent.problem:
         return f"cannot be used: {agent.problem}"

@@ -21,7 +21,7 @@ from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer_json, note
 from gencode.journal.store import Store
 from gencode.places import workspace_at
-from gencode.schedule.appointments import ScheduledJob
+from gencode.schedule.scheduled_jobs import ScheduledJob
 from gencode.settings import Settings, gen_home, load
 from gencode.tasks.scheduler import Scheduler
 
@@ -108,11 +108,11 @@ async def _work(args: argparse.Namespace, told: Settings, workspace: Path) -> in
     store = await open_postgres(told.database_url, shape.lease_seconds)
     try:
         worker = Worker(store, shape, say_ended)
-        health = Health(lambda: _state(worker))
+        health = HealthEndpoint(lambda: _state(worker))
         address = await health.start(getattr(args, "health_port", 0))
         try:
             _tell(args, worker, store.link.address, address)
-            async with appointments(store, workspace, lambda: worker.leases.well) as planned:
+            async with worker_schedule(store, workspace, lambda: worker.leases.well) as planned:
                 return await _until_told(worker, planned, getattr(args, "drain_seconds", DRAIN_SECONDS))
         finally:
             health.close()
@@ -182,7 +182,7 @@ async def _watched(worker: "Worker") -> None:
             before = well
 
 
-async def _until_told(worker: "Worker", planned: "Appointments", drain_seconds: float) -> int:
+async def _until_told(worker: "Worker", planned: "WorkerSchedule", drain_seconds: float) -> int:
     """Work; the first signal drains, the second one or the end of the time hands back what still runs."""
     loop = asyncio.get_running_loop()
     told, again = asyncio.Event(), asyncio.Event()
@@ -217,7 +217,7 @@ Look = Callable[[], tuple[bool, dict[str, Any]]]
 """Whether all is well, and what is to be told."""
 
 
-class Health:
+class HealthEndpoint:
     """Listens from `start` to `close`."""
 
     def __init__(self, look: Look) -> None:
@@ -263,7 +263,7 @@ def _response(status: str, told: dict[str, Any]) -> bytes:
     return f"{head}Connection: close\r\n\r\n".encode() + body
 
 
-class Appointments:
+class WorkerSchedule:
     """Runs a scheduler for as long as all is `well`; what runs is stopped when it is not."""
 
     def __init__(self, scheduler: Scheduler, well: Callable[[], bool]) -> None:
@@ -300,9 +300,9 @@ class Appointments:
 
 
 @asynccontextmanager
-async def appointments(
+async def worker_schedule(
     store: Store, workspace: Path, well: Callable[[], bool]
-) -> AsyncGenerator[Appointments, None]:
+) -> AsyncGenerator[WorkerSchedule, None]:
     """What is planned for folders inside `workspace`, which many workers may share: each time once."""
 
     def mine(job: ScheduledJob) -> bool:
@@ -310,7 +310,7 @@ async def appointments(
         return folder.is_dir() and folder.is_relative_to(workspace.resolve())
 
     async with GenCode.open(workspace, store=store) as gen:
-        kept = Appointments(scheduler_of(gen, note, store=store, mine=mine), well)
+        kept = WorkerSchedule(scheduler_of(gen, note, store=store, mine=mine), well)
         try:
             yield kept
         finally:

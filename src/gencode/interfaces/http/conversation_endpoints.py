@@ -2,11 +2,10 @@
 
 from msgspec import Struct
 
-from gencode.core.address import address
+from gencode.channels.address import address
 from gencode.core.outcome import Outcome
-from gencode.interfaces.http.endpoints import Asked, Name, Nothing, Text, endpoint
-from gencode.interfaces.http.server_state import Site
-from gencode.interfaces.http.task_lookup import page_of
+from gencode.interfaces.http.endpoints import Asked, Name, Nothing, Site, Text, endpoint
+from gencode.interfaces.http.task_endpoints import page_of
 from gencode.interfaces.http.task_schemas import Limit
 from gencode.journal.store import TaskQuery
 

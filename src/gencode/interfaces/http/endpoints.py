@@ -8,27 +8,44 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, get_origin, get_type_hints
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from gencode.core.errors import Conflict, CorruptFact, GenCodeError, StoreTrouble, UnknownName, UserMistake
-from gencode.interfaces.http.guard import LARGEST_BODY, Refused
-from gencode.interfaces.http.tokens import Right
-from gencode.interfaces.http.validation_messages import body_mistake, query_mistake
+from gencode.app import GenCode
+from gencode.core.errors import GenCodeError
+from gencode.interfaces.http.conversations import Chats, Inbox
+from gencode.interfaces.http.guard import LARGEST_BODY, Refused, Right, refusal
+from gencode.interfaces.http.hub import Hub
+from gencode.interfaces.http.task_states import TimesReader
+from gencode.interfaces.http.validation import body_mistake, query_mistake
 from gencode.interfaces.log_file import logged_fault
-
-if TYPE_CHECKING:
-    from gencode.interfaces.http.server_state import Site
+from gencode.questions.question_desk import QuestionDesk
 
 BODY_SECONDS = 10.0
 CALL_SECONDS = 90.0
 """Longer than any stop takes; nothing is waited for without an end."""
 MOST_VALUES = 100
 LARGEST_EXACT = 2**53
+
+
+Text = Annotated[str, msgspec.Meta(max_length=LARGEST_BODY)]
+Name = Annotated[str, msgspec.Meta(max_length=200)]
+
+
+@dataclass(frozen=True)
+class Site:
+    """One server at work."""
+
+    gen: GenCode
+    desk: QuestionDesk
+    hub: Hub
+    chats: Chats
+    inbox: Inbox
+    times: TimesReader
 
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
@@ -120,25 +137,6 @@ def _check_right(rights: frozenset[Right], right: Right) -> None:
         raise Refused(403, f"This token does not carry the right to {right}.")
 
 
-def refusal(trouble: GenCodeError) -> Refused:
-    """An error of ours as an answer: what is not there, what cannot be done, what is broken."""
-    match trouble:
-        case Refused():
-            return trouble
-        case UnknownName():
-            return Refused(404, str(trouble))
-        case StoreTrouble():
-            return Refused(503, str(trouble))
-        case Conflict():
-            return Refused(409, str(trouble))
-        case UserMistake():
-            return Refused(400, str(trouble))
-        case CorruptFact():
-            return Refused(409, str(trouble))
-        case _:
-            return Refused(409, str(trouble) or "This could not be done.")
-
-
 def read_query(request: Request, kind: type[Q]) -> Q:
     """What stands behind the question mark, as a checked record."""
     several = many_valued(kind)
@@ -195,7 +193,3 @@ def _number(text: str) -> float | int:
 
 
 _WITH_WHOLE_NUMBERS = msgspec.json.Decoder(float_hook=_number)
-
-
-Text = Annotated[str, msgspec.Meta(max_length=LARGEST_BODY)]
-Name = Annotated[str, msgspec.Meta(max_length=200)]

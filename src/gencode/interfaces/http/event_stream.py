@@ -9,11 +9,19 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gencode.core.errors import GenCodeError
-from gencode.interfaces.http.endpoints import refusal
-from gencode.interfaces.http.event_frames import FIRST, Cursor, frame, notice
-from gencode.interfaces.http.guard import Refused
-from gencode.interfaces.http.hub import MOST_CLIENTS, Client, Hub, cursor_of, state_frame
-from gencode.interfaces.http.protocol import MOST_AT_ONCE, WIRE, Wire
+from gencode.interfaces.http.guard import Refused, refusal
+from gencode.interfaces.http.hub import (
+    FIRST,
+    MOST_CLIENTS,
+    Client,
+    Cursor,
+    Hub,
+    cursor_of,
+    frame,
+    notice,
+    state_frame,
+)
+from gencode.interfaces.http.listener import MOST_AT_ONCE, WIRE, Wire
 from gencode.journal.global_log import GlobalLog, LogEntry, LogPosition
 
 log = logging.getLogger(__name__)

@@ -11,20 +11,113 @@ import asyncio
 import logging
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any, cast
 
-from gencode.core.errors import GenCodeError, StoreTrouble
-from gencode.core.events import CommandEnded, Event, MessageAdded, TaskEnded
+import msgspec
+from msgspec import Struct
+
+from gencode.app import GenCode
+from gencode.core.errors import CorruptFact, GenCodeError, StoreTrouble
+from gencode.core.events import CommandEnded, Event, MessageAdded, TaskCreated, TaskEnded
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
-from gencode.interfaces.http.event_frames import ALIVE, Cursor, Framed, frame, framed, notice
-from gencode.interfaces.http.protocol import Wire
-from gencode.interfaces.http.task_parents import Parents
+from gencode.core.subsession_events import wire
+from gencode.interfaces.http.listener import Framed, Wire, framed
 from gencode.interfaces.http.task_states import TaskState, TaskStates
-from gencode.journal.event_bus import EventBus
 from gencode.journal.global_log import LogPosition
-from gencode.journal.store import Store
+
+SHORT = 240
+"""So many characters of a text are told to who only wants to know what happens."""
+ALIVE = b":\n"
+"""A comment, without the empty line that ends an event: some readers take that for an event without data."""
+FIRST = b"retry: 1000\n"
+"""How soon to come back: a line of the first event, for the same reason."""
+ORIGIN = "0"
+"""The place before the first fact of all."""
+_encode = msgspec.json.Encoder().encode
+
+
+class Cursor(Struct, frozen=True):
+    """A place in a stream: after fact `seq` of `task`; before all facts when there is no task."""
+
+    task: str = ""
+    seq: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.task}:{self.seq}" if self.task else ORIGIN
+
+
+def read_cursor(text: str) -> Cursor | None:
+    """The place that an id speaks of; None when it is no id of ours."""
+    if text == ORIGIN:
+        return Cursor()
+    task, _, seq = text.partition(":")
+    if len(task) != 8 or not seq.isdecimal() or len(seq) > 15:
+        return None
+    return Cursor(task, int(seq))
+
+
+def frame(event: Event, parent: str | None, *, brief: bool) -> bytes:
+    """One event; a durable one has an id, so that a reader who comes back can say where it was."""
+    told = wire(event, parent)
+    if brief:
+        told = cast("dict[str, Any]", shortened(told))
+    kind = str(told["type"]).encode()
+    head = b"" if event.seq is None else b"id: " + f"{event.task}:{event.seq}".encode() + b"\n"
+    return b"".join((head, b"event: ", kind, b"\ndata: ", _encode(told), b"\n\n"))
+
+
+def notice(kind: str, told: Mapping[str, object], cursor: Cursor | None = None) -> bytes:
+    """A frame about the stream itself or the server, which is no fact of a task."""
+    head = b"" if cursor is None else f"id: {cursor}\n".encode()
+    return b"".join((head, b"event: ", kind.encode(), b"\ndata: ", _encode({"type": kind, **told}), b"\n\n"))
+
+
+def shortened(value: object) -> object:
+    """The same with long texts cut, and without pictures."""
+    match value:
+        case str() if len(value) > SHORT:
+            return f"{value[:SHORT]}…"
+        case dict():
+            entries = cast("dict[str, object]", value)
+            return {name: shortened(each) for name, each in entries.items() if name != "images"}
+        case list() | tuple():
+            return [shortened(each) for each in cast("list[object]", value)]
+        case _:
+            return value
+
+
+MOST_PARENTS = 20_000
+
+
+class Parents:
+    """Remembers what the first fact of a task said; what it has not heard it looks up once."""
+
+    def __init__(self, gen: GenCode) -> None:
+        self._gen = gen
+        self._known: dict[str, str | None] = {}
+
+    async def of(self, event: Event) -> str | None:
+        """The task that asked for the one of an event."""
+        task = event.task
+        if task in self._known:
+            return self._known[task]
+        if len(self._known) > MOST_PARENTS:
+            self._known.clear()
+        if isinstance(event.fact, TaskCreated):
+            self._known[task] = event.fact.parent
+            return event.fact.parent
+        try:
+            found = await self._gen.history.task(task)
+        except CorruptFact:
+            return None
+        if found is None:
+            return None
+        self._known[task] = found.parent
+        return found.parent
+
 
 log = logging.getLogger(__name__)
 
@@ -137,17 +230,15 @@ class Client:
 class Hub:
     """Follows the journal and tells everybody. `run` does so until it is cancelled."""
 
-    def __init__(self, bus: EventBus, store: Store, is_here: Callable[[str], bool]) -> None:
-        """`is_here` tells whether this process runs a task."""
-        self._bus = bus
-        self._is_here = is_here
+    def __init__(self, gen: GenCode) -> None:
+        self._gen = gen
         self._held = 0
         self._cost = 0.0
         self._greeted = time.monotonic()
-        self._chronicle = store.chronicle
-        self._changes = store.changes
-        self.parents = Parents(store)
-        self.states = TaskStates(store)
+        self._chronicle = gen.history.log
+        self._changes = gen.history.changes
+        self.parents = Parents(gen)
+        self.states = TaskStates(gen)
         self._clients: set[Client] = set()
         self._pending: list[Piece] = []
         self._recent: deque[LogPosition] = deque(maxlen=REMEMBERED)
@@ -239,7 +330,7 @@ class Hub:
 
     async def _hear(self) -> None:
         """Take in what happens in this process."""
-        listener = self._bus.listen()
+        listener = self._gen.listen()
         try:
             async for event in listener:
                 if event.seq is not None:
@@ -303,7 +394,7 @@ class Hub:
                 if self._is_early(event):
                     return False
                 await self._take(event)
-                if self._is_here(event.task):
+                if self._gen.running.is_local(event.task):
                     self._told[event.task] = mark.seq
                 self._note(event)
             self._recent.append(mark)
@@ -330,7 +421,7 @@ class Hub:
 
     def _is_early(self, event: Event) -> bool:
         """Whether a fact of a task here was read before the bus told of it, and of what came before it."""
-        here = self._is_here(event.task)
+        here = self._gen.running.is_local(event.task)
         if not here or self._announced.get(event.task, 0) >= (event.seq or 0) or self._held >= MOST_HELD:
             self._held = 0
             return False
@@ -339,8 +430,9 @@ class Hub:
 
     def _forget(self) -> None:
         if len(self._announced) + len(self._told) > MOST_KNOWN:
-            self._announced = {task: seq for task, seq in self._announced.items() if self._is_here(task)}
-            self._told = {task: seq for task, seq in self._told.items() if self._is_here(task)}
+            here = self._gen.running.is_local
+            self._announced = {task: seq for task, seq in self._announced.items() if here(task)}
+            self._told = {task: seq for task, seq in self._told.items() if here(task)}
 
     def _note(self, event: Event) -> None:
         match event.fact:
@@ -380,7 +472,7 @@ class Hub:
             if kind not in made:
                 own = [*by_task.get(client.task, ()), *for_all] if client.task else pieces
                 wanted = own if client.states else [each for each in own if not each.is_state]
-                made[kind] = _framed(wanted, client.brief)
+                made[kind] = _together(wanted, client.brief)
             if (news := made[kind]) is not None:
                 client.offer(news)
         self._cost += time.thread_time() - began
@@ -396,5 +488,5 @@ def cursor_of(mark: LogPosition | None) -> Cursor:
     return Cursor() if mark is None else Cursor(mark.task, mark.seq)
 
 
-def _framed(pieces: Sequence[Piece], brief: bool) -> Framed | None:
+def _together(pieces: Sequence[Piece], brief: bool) -> Framed | None:
     return framed(b"".join([piece.frame(brief) for piece in pieces])) if pieces else None

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from gencode import __version__
+from gencode.channels.address import LONGEST_CHAT
 from gencode.core import events
-from gencode.core.address import LONGEST_CHAT
 from gencode.core.events import AnyFact
 from gencode.interfaces.http.endpoints import Endpoint, Nothing, many_valued
 from gencode.interfaces.http.event_stream import EventStream

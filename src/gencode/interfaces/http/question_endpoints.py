@@ -9,9 +9,8 @@ from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.core.questions import RUNS_COMMANDS, Answer, Inquiry, Reach, check_answer, reaches_of
 from gencode.core.rules import Decision
-from gencode.interfaces.http.endpoints import Asked, Name, Nothing, Text, endpoint
+from gencode.interfaces.http.endpoints import Asked, Name, Nothing, Site, Text, endpoint
 from gencode.interfaces.http.guard import Refused
-from gencode.interfaces.http.server_state import Site
 from gencode.questions.question_desk import PendingQuestion
 
 GONE = (

@@ -9,25 +9,20 @@ from typing import Any
 
 from gencode.app import GenCode
 from gencode.core.questions import ALL
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.schedule_runner import scheduler_of
 from gencode.interfaces.cli.foreground_run import tell_stopped
 from gencode.interfaces.http.application import web_app
-from gencode.interfaces.http.chat_addresses import Chats
-from gencode.interfaces.http.chat_inbox import Inbox
+from gencode.interfaces.http.conversations import WEB, Chats, Inbox, WebChannel, unreachable
+from gencode.interfaces.http.endpoints import Site
 from gencode.interfaces.http.guard import Guard
 from gencode.interfaces.http.hub import Hub
-from gencode.interfaces.http.leader_lock import lock_of
 from gencode.interfaces.http.listener import Wish, listening, server_of
-from gencode.interfaces.http.resume_after_restart import go_on, shut_down
-from gencode.interfaces.http.server_state import Site
-from gencode.interfaces.http.task_times import TimesReader
-from gencode.interfaces.http.web_channel import WEB, WebChannel, unreachable
+from gencode.interfaces.http.restart import go_on, lock_of, shut_down
+from gencode.interfaces.http.task_states import TimesReader
 from gencode.interfaces.render.plain_text import answer, answer_json, note
 from gencode.questions.question_desk import Audience, PendingQuestion, QuestionDesk
 from gencode.settings import gen_home, remember
-from gencode.tasks.crash_recovery import recover_folder
-from gencode.tasks.liveness import FolderLiveness
 
 PATIENCE = 3600.0
 """Seconds after which a question that nobody answers is a no."""
@@ -71,15 +66,13 @@ class Serving:
         self._wish = wish
         self._flags = {**(flags or {})}
         self._json = json
-        self._hub = bell.hub = Hub(gen.bus, gen.store, self._is_here)
+        self._hub = bell.hub = Hub(gen)
         chats = Chats(gen_home() / "chats.jsonl", gen.workspace.cwd)
-        outbox = gen.secretary.outbox
+        outbox = gen.outbox
         outbox.register(WEB, WebChannel(self._hub))
         self._inbox = Inbox(gen, self._hub, chats, outbox)
-        times = TimesReader(gen.store.chronicle)
+        times = TimesReader(gen.history.log)
         self.site = Site(gen, desk, self._hub, chats, self._inbox, times)
-        timing = gen.supervisor.timing
-        self._liveness = FolderLiveness(gen.store, gen.workspace.root, timing, self._hub.pass_on)
         self._ended = asyncio.Event()
         self._signal = 0
         self.ready = asyncio.Event()
@@ -97,7 +90,7 @@ class Serving:
                 asyncio.create_task(self._hub.run()),
                 asyncio.create_task(self._inbox.run(lock_of("inbox", self._gen.workspace.cwd))),
                 asyncio.create_task(scheduler_of(self._gen, note, self._flags).run()),
-                asyncio.create_task(recover_folder(self._gen.store, self._liveness)),
+                asyncio.create_task(self._gen.recover(self._hub.pass_on)),
             ]
             serving = asyncio.create_task(server.serve(sockets=[sock]))
             ended = asyncio.create_task(self._ended.wait())
@@ -117,9 +110,6 @@ class Serving:
                 if isinstance(end, Exception):
                     raise end
         return 128 + self._signal if self._signal else 0
-
-    def _is_here(self, task: str) -> bool:
-        return self._gen.supervisor.local(task) is not None
 
     def end(self) -> None:
         """Let it end in an orderly way."""
@@ -156,7 +146,7 @@ class Serving:
         """Say what is stopped, stop it, let everybody hear of it, and say goodbye."""
         tell_stopped(self._gen, conversations=True)
         shut_down(self._gen)
-        await self._gen.supervisor.settle()
+        await self._gen.running.settle()
         await self._hub.settle()
         self._hub.close()
 

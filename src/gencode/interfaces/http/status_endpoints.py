@@ -17,11 +17,9 @@ from gencode.core.ids import stamp
 from gencode.core.messages import Usage
 from gencode.core.status import Status
 from gencode.interfaces.cli.models import ModelLine, main_model
-from gencode.interfaces.http.endpoints import Asked, Name, Nothing, endpoint
-from gencode.interfaces.http.server_state import Site
+from gencode.interfaces.http.endpoints import Asked, Name, Nothing, Site, endpoint
+from gencode.interfaces.http.guard import RIGHTS, Right
 from gencode.interfaces.http.task_schemas import Bounds
-from gencode.interfaces.http.tokens import RIGHTS, Right
-from gencode.tasks.task_queries import spent_by
 
 
 class Health(Struct, frozen=True, rename="camel"):
@@ -113,7 +111,7 @@ async def get_health(site: Site, asked: Asked[Nothing, Nothing]) -> Health:
         trusted=gen.project.state,
         model=gen.model.name,
         rights=[right for right in RIGHTS if right in asked.rights],
-        running=len(gen.supervisor),
+        running=len(gen.running),
         streams=len(site.hub),
         questions=len(site.desk.waiting()),
         cursor=str(site.hub.cursor),
@@ -148,15 +146,15 @@ async def get_usage(site: Site, asked: Asked[UsageWish, Nothing]) -> Spending:
     wish = asked.query
     cwd = None if wish.all else str(site.gen.workspace.cwd)
     since = stamp(datetime.now(UTC) - timedelta(hours=wish.hours))
-    pieces = _pieces(await site.gen.store.chronicle.spent(since, cwd), wish.minutes * 60)
-    counts = await site.gen.store.chronicle.counts(cwd)
+    pieces = _pieces(await site.gen.history.log.spent(since, cwd), wish.minutes * 60)
+    counts = await site.gen.history.log.counts(cwd)
     task = None if wish.task is None else await site.gen.find(wish.task)
     return Spending(
-        budget=site.gen.work.budget,
+        budget=site.gen.budgets.default,
         total=sum((piece.usage for piece in pieces), start=Usage()),
         pieces=pieces,
         tasks={status: counts.get(status, 0) for status in Status},
-        spent=None if task is None else await spent_by(site.gen.store, task.id),
+        spent=None if task is None else await site.gen.history.spent(task.id),
     )
 
 
@@ -171,7 +169,7 @@ async def set_budget(site: Site, asked: Asked[Nothing, Bounds]) -> Allowed:
     asked.needs("answer")
     budget = asked.body.budget()
     check_budget(budget)
-    await site.gen.work.set_session_budget(budget)
+    await site.gen.budgets.set_all(budget)
     return Allowed(budget)
 
 
@@ -187,14 +185,14 @@ def _pieces(minutes: Iterable[tuple[str, Usage]], seconds: int) -> list[Piece]:
 
 def _model(gen: GenCode, name: str) -> ModelLine:
     """What a name stands for, if it stands for anything by itself."""
-    about = gen.switchboard.about(name.removesuffix("/MODEL")) if name.endswith("/MODEL") else ""
+    about = gen.models.about(name.removesuffix("/MODEL")) if name.endswith("/MODEL") else ""
     if about or name in ("inherit", "scripted:FILE"):
         return ModelLine(name, None, about or "stands for no model by itself")
     try:
         model = gen.models.resolve(name).name
     except UserMistake as mistake:
         return ModelLine(name, None, str(mistake))
-    return ModelLine(name, model, "", gen.switchboard.price(model))
+    return ModelLine(name, model, "", gen.models.price(model))
 
 
 ENDPOINTS = (get_health, list_models, list_tools, get_usage, set_budget)

@@ -1,8 +1,9 @@
 """Endpoints of the server: tasks as they are and were."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from functools import wraps
 from typing import Any
 
 from msgspec.structs import replace
@@ -10,30 +11,39 @@ from msgspec.structs import replace
 from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.core.outcome import PAGE, Outcome
+from gencode.core.subsession_events import wire
 from gencode.core.task import Task, replay
-from gencode.core.wire import wire
-from gencode.interfaces.http.endpoints import Asked, Nothing, endpoint
-from gencode.interfaces.http.event_frames import Cursor, read_cursor
+from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED
+from gencode.interfaces.http.endpoints import Asked, B, Endpoint, Nothing, Q, Site, endpoint
 from gencode.interfaces.http.event_stream import EventStream
-from gencode.interfaces.http.guard import Refused
-from gencode.interfaces.http.hub import cursor_of
-from gencode.interfaces.http.server_state import Site
-from gencode.interfaces.http.task_lookup import about_task, below, page_of, tasks_on
+from gencode.interfaces.http.guard import Refused, Right
+from gencode.interfaces.http.hub import Cursor, cursor_of, read_cursor
 from gencode.interfaces.http.task_schemas import (
     AllFacts,
     AllWindow,
     AsOf,
+    Bounds,
+    Budgeted,
     Compared,
+    Copy,
+    Cut,
+    End,
     Excerpt,
     Facts,
     Family,
     Hits,
+    InterruptedTask,
+    More,
+    NewTask,
     OutputWish,
     Replay,
     Replaying,
+    Said,
     StateFilter,
     StatePage,
+    SteeredTask,
     StopAction,
+    StoppedTask,
     StreamWish,
     TaskFilter,
     TaskOutput,
@@ -47,6 +57,63 @@ from gencode.interfaces.http.task_schemas import (
 from gencode.interfaces.http.task_states import as_others_see
 from gencode.journal.global_log import LogEntry
 from gencode.journal.store import TaskQuery
+from gencode.tasks.fork import Fork
+
+MOST_IN_TREE = 1000
+
+
+def about_task(
+    what: str,
+    right: Right,
+    says: str,
+    *,
+    answer: Any,
+    query: type[Q] = Nothing,
+    body: type[B] | None = None,
+    status: int = 200,
+) -> Callable[[Callable[[Site, Task, Asked[Q, B]], Awaitable[object]]], Endpoint]:
+    """Make an endpoint of a function that takes the task of its path; `what` is its method and last word."""
+    method, _, verb = what.partition(" ")
+    path = f"{method} /api/tasks/{{id}}{f'/{verb}' if verb else ''}"
+
+    def made(call: Callable[[Site, Task, Asked[Q, B]], Awaitable[object]]) -> Endpoint:
+        @wraps(call)
+        async def called(site: Site, asked: Asked[Q, B]) -> object:
+            return await call(site, await site.gen.find(asked.path["id"]), asked)
+
+        return endpoint(path, right, says, answer=answer, query=query, body=body, status=status)(called)
+
+    return made
+
+
+async def page_of(site: Site, query: TaskQuery, limit: int) -> tuple[list[Outcome], str | None]:
+    """The newest tasks that match, newest first, and the one before which the next page begins."""
+    page, following = await tasks_on(site, query, limit)
+    return await site.gen.history.outcomes(page), following
+
+
+async def tasks_on(site: Site, query: TaskQuery, limit: int) -> tuple[list[Task], str | None]:
+    """The same as they were folded."""
+    tasks = await site.gen.history.tasks(replace(query, limit=limit + 1))
+    page = tasks[::-1][:limit]
+    return page, page[-1].id if len(tasks) > limit else None
+
+
+async def below(site: Site, root: Task) -> tuple[list[Task], int]:
+    """A task and everything below it, up to so many, and how many more there are at least."""
+    family = {root.id: root}
+    waiting = [root.id]
+    more = 0
+    while waiting:
+        for child in await site.gen.history.tasks(TaskQuery(parent=waiting.pop(0))):
+            if child.id in family:
+                continue
+            if len(family) >= MOST_IN_TREE:
+                more += 1
+                continue
+            family[child.id] = child
+            waiting.append(child.id)
+    return list(family.values()), more
 
 
 @endpoint(
@@ -83,7 +150,7 @@ async def list_states(site: Site, asked: Asked[StateFilter, Nothing]) -> StatePa
     else:
         cwd = None if wish.all else str(site.gen.workspace.cwd)
         tasks, following = await tasks_on(site, TaskQuery(cwd=cwd, before=wish.before), wish.limit)
-    seen = zip(tasks, await site.gen.records.outcomes(tasks), strict=True)
+    seen = zip(tasks, await site.gen.history.outcomes(tasks), strict=True)
     states = [as_others_see(site.hub.states.of(task), outcome) for task, outcome in seen]
     return StatePage(states, following, cursor)
 
@@ -99,7 +166,7 @@ async def list_times(site: Site, asked: Asked[TimesFilter, Nothing]) -> TimesPag
     tasks = [await site.gen.find(each) for each in asked.query.id]
     sent: defaultdict[str, set[str]] = defaultdict(set)
     if tasks:
-        for child in await site.gen.store.tasks(TaskQuery(parents=tuple(task.id for task in tasks))):
+        for child in await site.gen.history.tasks(TaskQuery(parents=tuple(task.id for task in tasks))):
             sent[child.parent or ""].add(child.created.call or "")
     open_since: defaultdict[str, list[str]] = defaultdict(list)
     for each in site.desk.waiting():
@@ -116,18 +183,18 @@ async def list_times(site: Site, asked: Asked[TimesFilter, Nothing]) -> TimesPag
 )
 async def get_task(site: Site, task: Task, asked: Asked[AsOf, Nothing]) -> Outcome:
     if asked.query.at is None:
-        return await site.gen.records.get(task)
-    found = await site.gen.store.events(task.id)
+        return await site.gen.history.outcome(task)
+    found = await site.gen.history.events(task.id)
     then = replay(event for event in found if (event.seq or 0) <= asked.query.at)
     if then is None or then.seq != asked.query.at:
         raise Refused(404, f"Task {task.id} has no fact {asked.query.at}; its last one is {task.seq}.")
-    return site.gen.watch.outcome(then)
+    return await site.gen.history.past_outcome(then)
 
 
 @about_task("GET tree", "view", "A task and everything below it", answer=Family)
 async def get_tree(site: Site, task: Task, asked: Asked[Nothing, Nothing]) -> Family:
     family, more = await below(site, task)
-    return Family(await site.gen.records.outcomes(family), more)
+    return Family(await site.gen.history.outcomes(family), more)
 
 
 @about_task(
@@ -139,8 +206,8 @@ async def get_tree(site: Site, task: Task, asked: Asked[Nothing, Nothing]) -> Fa
 )
 async def get_output(site: Site, task: Task, asked: Asked[OutputWish, Nothing]) -> TaskOutput:
     wish = asked.query
-    task = await site.gen.watch.ended(task.id, wish.timeout / 1000 if wish.block else 0)
-    outcome = await site.gen.records.get(task)
+    task = await site.gen.history.ended(task.id, wish.timeout / 1000 if wish.block else 0)
+    outcome = await site.gen.history.outcome(task)
     pages = max(1, -(-len(outcome.result) // PAGE))
     if wish.page is None:
         return widened(TaskOutput, outcome)
@@ -159,7 +226,7 @@ async def get_output(site: Site, task: Task, asked: Asked[OutputWish, Nothing]) 
 )
 async def get_transcript(site: Site, task: Task, asked: Asked[Excerpt, Nothing]) -> TaskTranscript:
     wish = asked.query
-    shown = await site.gen.records.show(task)
+    shown = await site.gen.history.with_transcript(task)
     said: list[dict[str, Any]] = shown.transcript or []
     start = max(len(said) - wish.limit, 0) if wish.start is None else wish.start
     part = said[start : start + wish.limit]
@@ -175,9 +242,9 @@ async def get_events(site: Site, task: Task, asked: Asked[Window, Nothing]) -> F
     if wish.after is not None and wish.before is not None:
         raise UserMistake("Say either after or before, not both.")
     if wish.before is not None:
-        facts = await site.gen.store.chronicle.before(task.id, wish.before, wish.limit)
+        facts = await site.gen.history.log.before(task.id, wish.before, wish.limit)
     else:
-        facts = await site.gen.store.chronicle.of_task(task.id, wish.after or 0, most=wish.limit)
+        facts = await site.gen.history.log.of_task(task.id, wish.after or 0, most=wish.limit)
     return Facts(await _told(site, facts), task.seq)
 
 
@@ -195,7 +262,7 @@ async def replay_task(site: Site, task: Task, asked: Asked[Replaying, Nothing]) 
     parents = {each.id: each.parent for each in family}
     part = played.events[wish.start : wish.start + wish.limit]
     return Replay(
-        task=await site.gen.records.get(task),
+        task=await site.gen.history.outcome(task),
         events=[wire(event, parents[event.task]) for event in part],
         total=len(played.events),
         same=played.same,
@@ -250,7 +317,7 @@ async def list_events(site: Site, asked: Asked[AllWindow, Nothing]) -> AllFacts:
     if wish.after is None:
         return AllFacts([], str(site.hub.cursor), False)
     cursor = _cursor(wish.after)
-    chronicle = site.gen.store.chronicle
+    chronicle = site.gen.history.log
     mark = await chronicle.mark(cursor.task, cursor.seq) if cursor.task else None
     facts = await chronicle.after(mark, most=wish.limit) if mark or not cursor.task else None
     if facts is None:
@@ -266,7 +333,7 @@ async def _told(site: Site, facts: Sequence[LogEntry]) -> list[dict[str, Any]]:
 
 def _stream(site: Site, asked: Asked[StreamWish, Nothing], after: Cursor | None, task: str) -> EventStream:
     wish = asked.query
-    chronicle = site.gen.store.chronicle
+    chronicle = site.gen.history.log
     return EventStream(site.hub, chronicle, after, task, brief=wish.brief, states=wish.states)
 
 
@@ -282,8 +349,123 @@ def _cursor(text: str) -> Cursor:
     return cursor
 
 
+@endpoint("POST /api/tasks", "act", "Send one agent", body=NewTask, answer=Outcome, status=201)
+async def start_task(site: Site, asked: Asked[Nothing, NewTask]) -> Outcome:
+    request = asked.body.request()
+    if asked.body.detached:
+        return await site.gen.detach(request)
+    return await site.gen.outcome_of((await site.gen.start_task(request)).task)
+
+
+@about_task(
+    "POST stop",
+    "act",
+    "Stop a task and the work it waits for; what it said is kept",
+    body=End,
+    answer=StoppedTask,
+)
+async def stop_task(site: Site, task: Task, asked: Asked[Nothing, End]) -> StoppedTask:
+    how = asked.body.how
+    struck = await site.gen.stop(task.id, keep=how == "keep", tree=how == "tree", why=STOPPED)
+    return widened(StoppedTask, struck, stopped=tuple(each.agent_id for each in struck.hit))
+
+
+@about_task(
+    "POST interrupt",
+    "act",
+    "Cut what a task does at this moment; it goes on from there, a conversation with what was said to it",
+    body=Cut,
+    answer=InterruptedTask,
+)
+async def interrupt_task(site: Site, task: Task, asked: Asked[Nothing, Cut]) -> InterruptedTask:
+    by = site.inbox if task.conversation else site.gen
+    struck = await by.interrupt(task.id, asked.body.message, why=INTERRUPTED)
+    return widened(InterruptedTask, struck, interrupted=tuple(each.agent_id for each in struck.hit))
+
+
+@about_task(
+    "POST send",
+    "act",
+    "Say something to a task: a running one hears it before its next reply, another is woken by it",
+    body=Said,
+    answer=SteeredTask,
+)
+async def send_to_task(site: Site, task: Task, asked: Asked[Nothing, Said]) -> SteeredTask:
+    if task.conversation:
+        woken = await site.inbox.say(task.id, asked.body.message)
+        return widened(SteeredTask, await site.gen.get(task.id), woken=woken)
+    sent = await site.gen.send(task.id, asked.body.message, here=True)
+    return widened(SteeredTask, sent.outcome, woken=sent.resumed)
+
+
+@about_task(
+    "POST resume",
+    "act",
+    "Go on with a task: the same agent, folder, transcript and permissions",
+    body=More,
+    answer=Outcome,
+)
+async def resume_task(site: Site, task: Task, asked: Asked[Nothing, More]) -> Outcome:
+    job = await site.gen.start_resume(task.id, asked.body.request(resume=task.id))
+    return await site.gen.outcome_of(job.task)
+
+
+@about_task(
+    "POST fork",
+    "act",
+    "Begin a new task with what another one knew at some point",
+    body=Copy,
+    answer=Outcome,
+    status=201,
+)
+async def fork_task(site: Site, task: Task, asked: Asked[Nothing, Copy]) -> Outcome:
+    return await site.gen.fork_in_background(task.id, Fork(asked.body.at), asked.body.request())
+
+
+@about_task(
+    "POST background",
+    "act",
+    "Let the agent that waits for a task go on without it",
+    body=Nothing,
+    answer=Outcome,
+)
+async def send_to_background(site: Site, task: Task, asked: Asked[Nothing, Any]) -> Outcome:
+    return await site.gen.send_to_background(task.id)
+
+
+@about_task(
+    "PUT budget",
+    "act",
+    "Let a task spend another budget from now on, never more than is left above it",
+    body=Bounds,
+    answer=Budgeted,
+)
+async def set_task_budget(site: Site, task: Task, asked: Asked[Nothing, Bounds]) -> Budgeted:
+    asked.needs("answer")
+    now = await site.gen.set_budget(task.id, asked.body.budget())
+    return Budgeted(task.id, now, await site.gen.history.spent(task.id))
+
+
 ENDPOINTS = (
-    *(list_states, list_times),
-    *(list_tasks, get_task, get_tree, get_output, get_transcript, get_events, replay_task, get_hits),
-    *(stream_task, stream_all, list_events),
+    list_tasks,
+    list_states,
+    list_times,
+    get_task,
+    get_tree,
+    get_output,
+    get_transcript,
+    get_events,
+    replay_task,
+    get_hits,
+    stream_task,
+    stream_all,
+    list_events,
+    start_task,
+    stop_task,
+    interrupt_task,
+    send_to_task,
+    resume_task,
+    fork_task,
+    send_to_background,
+    set_task_budget,
 )

@@ -11,9 +11,8 @@ from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.interfaces.http.endpoints import Name, Text
-from gencode.interfaces.http.task_states import TaskState
-from gencode.interfaces.http.task_times import TaskTimes
-from gencode.tasks.compare_runs import Comparison
+from gencode.interfaces.http.task_states import TaskState, TaskTimes
+from gencode.tasks.history import Comparison
 
 Number = Annotated[int, Meta(ge=0, le=2**53)]
 Limit = Annotated[int, Meta(ge=1, le=500)]

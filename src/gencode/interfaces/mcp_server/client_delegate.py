@@ -1,4 +1,4 @@
-"""What an MCP client delegates with: the tasks of its folder as the delegation tools see them."""
+"""The tasks that an MCP client may see and control, as a delegate for the delegation tools."""
 
 from collections.abc import Sequence
 
@@ -8,65 +8,73 @@ from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Hearing, Inquiry, InquiryResult
-from gencode.core.reasons import EndReason, StopCause, stop_cause
 from gencode.core.spec import TaskRequest
+from gencode.core.status import EndReason, StopCause, stop_cause
 from gencode.core.task import Task
 from gencode.journal.store import TaskQuery
 
 INTERRUPTED = StopCause(EndReason.INTERRUPTED, "the client interrupted it")
 STOPPED = stop_cause("the client stopped it")
 MOST_LISTED = 1000
-NOT_OFFERED = "This tool is not offered to clients."
+NOT_FOR_CLIENTS = "This tool is not available to clients."
 FILES = ("scripted:", "local/")
+"""Models that are files of this machine."""
 
 
 class ClientDelegate:
-    """What the delegation tools hold for a client, whose tasks are below no agent.
+    """Gives the delegation tools the tasks of a client, which have no parent.
 
-    `ended` is the outcome of the work that was asked for, which has been waited for already.
+    `outcome` is that of the task which the call has started and waited for.
     """
 
-    def __init__(self, gen: GenCode, ended: Outcome | None = None) -> None:
+    def __init__(self, gen: GenCode, outcome: Outcome | None = None) -> None:
         self._gen = gen
-        self._ended = ended
+        self._outcome = outcome
 
     async def run(self, request: TaskRequest, call: ToolCall) -> Outcome:
-        """The outcome of the work that was asked for."""
-        if self._ended is None:
-            raise UserMistake("Nothing was asked for.")
-        return self._ended
+        """The outcome of the task that the call has started."""
+        if self._outcome is None:
+            raise UserMistake("This call has started no task.")
+        return self._outcome
 
     async def look(self, task: str, seconds: float) -> Outcome:
-        """The outcome of a task of this folder; whoever wants its end has waited for that already."""
-        found = await reached(self._gen, task)
-        return await self._gen.records.get(await self._gen.watch.task(found.id))
+        """The outcome of a task of this folder as it is now; the handler has waited for it already."""
+        found = await visible_task(self._gen, task)
+        return await self._gen.history.outcome(await self._gen.history.current(found.id))
 
     async def hits(self, task: str, verb: StopAction) -> Sequence[StartedTask]:
-        """What a verb would affect at this moment, the task itself first."""
-        return await self._gen.delegation.hits((await reached(self._gen, task)).id, verb)
+        """The tasks that an action would affect now, the task itself first."""
+        found = await visible_task(self._gen, task)
+        return [_started(each) for each in await self._gen.hits(found.id, verb)]
 
     async def strike(self, task: str, verb: StopAction) -> ControlResult:
-        """Interrupt or stop a task that runs here, and the work it waits for."""
-        found = await steerable(self._gen, task)
+        """Interrupt or stop a task that runs here, and the subagents it waits for."""
+        found = await controllable_task(self._gen, task)
         if verb == "tree":
             await self._check_all_here(found)
-        why = INTERRUPTED if verb == "interrupt" else STOPPED
-        return await self._gen.delegation.strike(found.id, verb, why)
+        if verb == "interrupt":
+            struck = await self._gen.interrupt(found.id, why=INTERRUPTED)
+        else:
+            struck = await self._gen.stop(found.id, keep=verb == "keep", tree=verb == "tree", why=STOPPED)
+        over = {found.id, *(each.agent_id for each in struck.hit)}
+        left = [each for each in await self._gen.hits(found.id, "tree") if each.agent_id not in over]
+        return ControlResult(struck, tuple(map(_started, struck.hit)), tuple(map(_started, left)))
 
     async def _check_all_here(self, task: Task) -> None:
-        """UserMistake where another process runs something below a task, and for nobody who runs here."""
+        """UserMistake if another process runs a subagent of a task that was not started from here."""
         here: set[str | None] = set()
-        for each in await self._gen.reach.hits(task.id, "tree"):
-            if self._gen.supervisor.find(each.id) is None and each.parent not in here:
-                raise elsewhere(each)
-            here.add(each.id)
+        for each in await self._gen.hits(task.id, "tree"):
+            if each.agent_id not in self._gen.running and each.parent_id not in here:
+                raise runs_elsewhere(each.agent_id)
+            here.add(each.agent_id)
 
     async def own(self) -> Sequence[Outcome]:
-        """The last tasks of this folder that no other task asked for, oldest first."""
-        return [self._gen.watch.outcome(each) for each in await own_tasks(self._gen, MOST_LISTED)]
+        """The last tasks of this folder without a parent, oldest first."""
+        tasks = await own_tasks(self._gen, MOST_LISTED)
+        return [await self._gen.history.past_outcome(each) for each in tasks]
 
     def sent(self) -> Sequence[StartedTask]:
-        """Nothing: a client has no run of an agent."""
+        """None: a client is not an agent."""
         return ()
 
     def agents(self) -> Sequence[tuple[str, str]]:
@@ -74,36 +82,41 @@ class ClientDelegate:
         return [(each.name, each.description) for each in self._gen.agents.spawnable()]
 
     def result_cap(self, agent: str) -> int:
-        """How much of its result an agent hands over at once."""
+        """The limit of the result of an agent."""
         return self._gen.agents.find(agent).result_cap
 
     async def author(self, path: str, sha256: str) -> str:
-        """Nobody: a client changes no files."""
+        """Unknown: a client changes no files."""
         return ""
 
     async def replay(self, task: str) -> Outcome:
         """Refused: a client reads results, not transcripts."""
-        raise UserMistake(NOT_OFFERED)
+        raise UserMistake(NOT_FOR_CLIENTS)
 
     async def send(self, task: str, message: str) -> tuple[Outcome, Hearing]:
-        """Refused: messages of a client come by its own tool."""
-        raise UserMistake(NOT_OFFERED)
+        """Refused: the handler sends the messages of a client."""
+        raise UserMistake(NOT_FOR_CLIENTS)
 
     async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
         """Refused: a client asks its own user."""
-        raise UserMistake(NOT_OFFERED)
+        raise UserMistake(NOT_FOR_CLIENTS)
+
+
+def _started(task: Outcome) -> StartedTask:
+    """A task as the delegation tools see it."""
+    return StartedTask(task.agent_id, task.agent, task.status, task.error, task.background)
 
 
 async def own_tasks(gen: GenCode, most: int, before: str | None = None) -> list[Task]:
-    """What was last asked for in this folder without a conversation, before one of them; oldest first."""
+    """The last tasks of this folder without a parent or a conversation, before one of them; oldest first."""
     here = str(gen.workspace.cwd)
     query = TaskQuery(cwd=here, conversations=False, limit=most, roots=True, before=before)
-    return await gen.store.tasks(query)
+    return await gen.history.tasks(query)
 
 
-async def reached(gen: GenCode, name: str) -> Task:
-    """A task that a client may look at: one of this folder, or below one, and of no conversation."""
-    missing = UserMistake(f"There is no task {name[:40]!r} of this folder; task_list shows those there are.")
+async def visible_task(gen: GenCode, name: str) -> Task:
+    """A task that a client may see: of this folder, and not of a conversation. Subagents included."""
+    missing = UserMistake(f"There is no task {name[:40]!r} in this folder. To list the tasks: task_list")
     try:
         found = await gen.find(name)
     except UnknownName:
@@ -111,7 +124,7 @@ async def reached(gen: GenCode, name: str) -> Task:
     top, passed = found, {found.id}
     while top.parent is not None and top.parent not in passed:
         passed.add(top.parent)
-        above = await gen.store.task(top.parent)
+        above = await gen.history.task(top.parent)
         if above is None:
             break
         top = above
@@ -120,26 +133,24 @@ async def reached(gen: GenCode, name: str) -> Task:
     return found
 
 
-async def steerable(gen: GenCode, name: str) -> Task:
-    """A task that a client may speak to or stop: one that nobody runs, or that runs here.
+async def controllable_task(gen: GenCode, name: str) -> Task:
+    """A task that a client may message or stop: one that has ended, or runs in this process.
 
-    Another process may have let its agents do more than this server does.
+    Another process may have given its agents more permissions than this server.
     """
-    found = await gen.watch.task((await reached(gen, name)).id)
-    if not found.status.ended and gen.supervisor.find(found.id) is None:
-        raise elsewhere(found)
+    found = await gen.history.current((await visible_task(gen, name)).id)
+    if not found.status.ended and gen.running.find(found.id) is None:
+        raise runs_elsewhere(found.id)
     return found
 
 
-def elsewhere(task: Task) -> UserMistake:
-    """Why a client may only look at a task."""
-    return UserMistake(
-        f"Task {task.id} is run by another process; it can be looked at here, and steered there."
-    )
+def runs_elsewhere(task: str) -> UserMistake:
+    """The error for a task that another process runs."""
+    return UserMistake(f"Task {task} runs in another process; from here it can only be read.")
 
 
-def checked(request: TaskRequest) -> TaskRequest:
-    """A request of a client; none may name a model that is a file of this machine."""
+def checked_request(request: TaskRequest) -> TaskRequest:
+    """A request of a client; UserMistake for a model that is a file of this machine."""
     if request.model.strip().casefold().startswith(FILES):
-        raise UserMistake("A model that is a file cannot be named by a client; start gen mcp with it.")
+        raise UserMistake("Clients cannot use a model that is a file. Start gen mcp with --model instead.")
     return request

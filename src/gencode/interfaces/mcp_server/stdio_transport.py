@@ -1,61 +1,40 @@
-"""MCP on stdin and stdout, which belong to the protocol alone (MCP server).
-
-At the start both are moved away: whatever anybody prints afterwards goes to stderr, and children read
-nothing. A line is one message; one that is none, or is too long, is answered with an error.
-"""
+"""The stdio transport of MCP: a line is a message; an invalid or too long one is answered with an error."""
 
 import asyncio
 import os
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 import anyio
 import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.server.lowlevel.server import Server
 from mcp.shared.message import SessionMessage
 from msgspec import Struct
 
 from gencode.interfaces.json_rpc import HEAD, id_at_an_end
-from gencode.interfaces.mcp_server.json_rpc_messages import Wrong, understood
+from gencode.interfaces.mcp_server.transport import InvalidMessage, Shutdown, parse_message
 
-LONGEST = 4_000_000
-"""Bytes of one message."""
+LONGEST_MESSAGE = 4_000_000
+"""In bytes."""
 CHUNK = 65_536
+GOODBYE_SECONDS = 3.0
 
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 Outgoing = MemoryObjectSendStream[SessionMessage]
 
 
-def taken_streams() -> tuple[int, int]:
-    """Own handles of stdin and stdout; from now on 0 is empty, and 1 is stderr."""
-    incoming, outgoing = _copied(0), _copied(1)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
-    try:
-        os.dup2(2, 1)
-    except OSError:  # there is no stderr
-        os.dup2(nothing, 1)
-    os.close(nothing)
-    return incoming, outgoing
-
-
-def _copied(handle: int) -> int:
-    try:
-        return os.dup(handle)
-    except OSError:  # it was closed when we began
-        return os.open(os.devnull, os.O_RDWR)
-
-
-class Overlong(Struct, frozen=True):
-    """The ends of a line that is too long."""
+class OverlongLine(Struct, frozen=True):
+    """The beginning and the end of a line that is too long."""
 
     head: bytes
     tail: bytes
 
 
-class Lines:
-    """Whole lines out of chunks; of one that is too long only its ends."""
+class LineSplitter:
+    """Splits chunks into lines; of a line that is too long only both ends are kept."""
 
     def __init__(self, longest: int) -> None:
         self._longest = longest
@@ -63,21 +42,21 @@ class Lines:
         self._tail = b""
         self._skips = False
 
-    def take(self, chunk: bytes) -> list[bytes | Overlong]:
-        """The lines that this chunk completes, in order."""
-        found: list[bytes | Overlong] = []
+    def take(self, chunk: bytes) -> list[bytes | OverlongLine]:
+        """The lines that a chunk completes, in order."""
+        found: list[bytes | OverlongLine] = []
         *whole, rest = chunk.split(b"\n")
         for part in whole:
             self._grow(part)
             kept = bytes(self._kept)
-            found.append(Overlong(kept, self._tail) if self._skips else kept)
+            found.append(OverlongLine(kept, self._tail) if self._skips else kept)
             self._kept.clear()
             self._skips = False
         self._grow(rest)
         return found
 
-    def rest(self) -> list[bytes | Overlong]:
-        """What came after the last line end."""
+    def rest(self) -> list[bytes | OverlongLine]:
+        """The text after the last line end."""
         return self.take(b"\n") if self._kept or self._skips else []
 
     def _grow(self, part: bytes) -> None:
@@ -91,73 +70,73 @@ class Lines:
         del self._kept[HEAD:]
 
 
-class Pipes:
-    """One client at the other end of two handles. `gone` is told when it has closed its end."""
+class StdioConnection:
+    """Messages of one client over two handles. `closed` is called when the client closes its end."""
 
     def __init__(
-        self, incoming: int, outgoing: int, gone: Callable[[], None], longest: int = LONGEST
+        self, incoming: int, outgoing: int, closed: Callable[[], None], longest: int = LONGEST_MESSAGE
     ) -> None:
         self._incoming = incoming
         self._outgoing = outgoing
-        self._gone = gone
+        self._closed = closed
         self._longest = longest
-        self._left = False
+        self._input_ended = False
 
-    async def read(self, into: Incoming, complaints: Outgoing) -> None:
-        """Hand on messages until the client closes its end; answer what is no message."""
-        lines = Lines(self._longest)
-        async with into, complaints:
-            with suppress(anyio.BrokenResourceError):  # nobody listens any more
+    async def read(self, into: Incoming, errors: Outgoing) -> None:
+        """Pass messages on until the client closes its end; answer invalid ones."""
+        lines = LineSplitter(self._longest)
+        async with into, errors:
+            with suppress(anyio.BrokenResourceError):  # the server has ended
                 while chunk := await self._chunk():
                     for line in lines.take(chunk):
-                        await self._hand_on(line, into, complaints)
+                        await self._pass_on(line, into, errors)
                 for line in lines.rest():
-                    await self._hand_on(line, into, complaints)
-            self._left = True
-            self._gone()
+                    await self._pass_on(line, into, errors)
+            self._input_ended = True
+            self._closed()
 
     async def write(self, source: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        """Write messages until there are no more, or nobody reads them."""
+        """Write messages until there are no more, or the client has closed its end."""
         async with source:
             try:
                 async for each in source:
-                    if self._left and _says_closed(each.message):
-                        continue  # the client closed it itself, and some take an answer after that amiss
+                    if self._input_ended and _says_closed(each.message):
+                        continue  # the client has closed the connection; some fail on a response after that
                     text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
                     await self._write(f"{text}\n".encode("utf-8", "replace"))
             except OSError:
-                self._gone()
+                self._closed()
 
-    async def _hand_on(self, line: bytes | Overlong, into: Incoming, complaints: Outgoing) -> None:
-        """Hand a message on, or answer whoever sent what is none.
+    async def _pass_on(self, line: bytes | OverlongLine, into: Incoming, errors: Outgoing) -> None:
+        """Pass a message on, or answer an invalid one.
 
-        A broken answer to a question of ours becomes one that failed, so that nobody waits for it.
+        An invalid response to a request of ours becomes an error, so that the request does not wait.
         """
         if isinstance(line, bytes) and not line.strip():
             return
-        message = self._understood(line)
-        if isinstance(message, Wrong):
-            await (into if message.is_answer else complaints).send(SessionMessage(message.answer()))
+        message = self._parsed(line)
+        if isinstance(message, InvalidMessage):
+            await (into if message.is_response else errors).send(SessionMessage(message.error_response()))
         else:
             await into.send(SessionMessage(message))
 
-    def _understood(self, line: bytes | Overlong) -> types.JSONRPCMessage | Wrong:
-        if isinstance(line, Overlong):
+    def _parsed(self, line: bytes | OverlongLine) -> types.JSONRPCMessage | InvalidMessage:
+        if isinstance(line, OverlongLine):
             found = id_at_an_end(line.head, line.tail)
-            answers = found is not None and b'"method"' not in line.head + line.tail
-            why = f"A message has at most {self._longest:,} bytes."
-            return Wrong(types.INVALID_REQUEST, why, found, answers)
-        return understood(line, "line")
+            is_response = found is not None and b'"method"' not in line.head + line.tail
+            why = f"The message is longer than the limit of {self._longest:,} bytes."
+            return InvalidMessage(types.INVALID_REQUEST, why, found, is_response)
+        return parse_message(line, "line")
 
     async def _chunk(self) -> bytes:
         try:
             await _ready(self._incoming, reading=True)
             return os.read(self._incoming, CHUNK)
-        except OSError:  # a terminal that is gone
+        except OSError:  # the terminal was closed
             return b""
 
     async def _write(self, content: bytes) -> None:
-        """As much at a time as the other end surely takes: the handle may block, and must not be changed."""
+        """Write in pieces that never block: the handle may be blocking, and others may share it."""
         rest = memoryview(content)
         while rest:
             await _ready(self._outgoing, reading=False)
@@ -165,22 +144,22 @@ class Pipes:
 
 
 def _says_closed(message: types.JSONRPCMessage) -> bool:
-    """Whether this is what the SDK answers to calls that are open when a connection ends."""
+    """Whether this is the SDK's response to a call that was open when the connection ended."""
     return isinstance(message, types.JSONRPCError) and message.error.code == types.CONNECTION_CLOSED
 
 
 async def _ready(handle: int, *, reading: bool) -> None:
-    """Wait until a handle can be read from or written to; a plain file always can."""
+    """Wait until a handle can be read or written without blocking; a plain file always can."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
 
-    def come() -> None:
+    def set_ready() -> None:
         if not ready.done():
             ready.set_result(None)
 
     add, remove = (loop.add_reader, loop.remove_reader) if reading else (loop.add_writer, loop.remove_writer)
     try:
-        add(handle, come)
+        add(handle, set_ready)
     except PermissionError:
         await asyncio.sleep(0)
         return
@@ -188,3 +167,36 @@ async def _ready(handle: int, *, reading: bool) -> None:
         await ready
     finally:
         remove(handle)
+
+
+async def serve_stdio(server: Server[object], streams: tuple[int, int], shutdown: Shutdown) -> None:
+    """Serve the client at the other end of these handles until it disconnects, or the shutdown begins."""
+    incoming_handle, outgoing_handle = streams
+    connection = StdioConnection(incoming_handle, outgoing_handle, shutdown.begin)
+    to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, to_client = anyio.create_memory_object_stream[SessionMessage](0)
+    reading = asyncio.create_task(connection.read(to_us, outgoing.clone()))
+    writing = asyncio.create_task(connection.write(to_client))
+    serving = asyncio.create_task(server.run(incoming, outgoing, server.create_initialization_options()))
+    begun = asyncio.create_task(shutdown.begun.wait())
+    try:
+        await asyncio.wait([reading, writing, serving, begun], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        shutdown.begin()
+        for each in (reading, begun):
+            each.cancel()
+        await _end([reading, begun])
+        await _end([serving])  # its stream of messages has ended, so it answers what is open and ends
+        await _end([writing])
+    for each in (reading, writing, serving):
+        if not each.cancelled() and (trouble := each.exception()):
+            raise trouble
+
+
+async def _end(tasks: Sequence["asyncio.Task[Any]"]) -> None:
+    """Wait for tasks to end, and cancel those that are late."""
+    _, late = await asyncio.wait(tasks, timeout=GOODBYE_SECONDS)
+    for task in late:
+        task.cancel()
+    if late:
+        await asyncio.wait(late)

@@ -1,81 +1,84 @@
-"""Rooms: one open GenCode for each folder that a client works in, kept until the server ends (MCP server)."""
+"""The workspaces of MCP clients: the folder that a client's roots select, and an open GenCode for each."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
-from gencode.core.reasons import EndReason, StopCause
 from gencode.core.rules import Action, Mode, Policy, Rule, parse_mode
+from gencode.core.status import EndReason, StopCause
+from gencode.core.text import exact_line
 from gencode.permissions.paths import PATH_TOOLS
 from gencode.settings import load
 
-MOST_ROOMS = 32
-GONE = StopCause(EndReason.CALLER_GONE, "the client it worked for has gone; it can be resumed")
+MOST_OPEN = 32
+CLIENT_GONE = StopCause(EndReason.CALLER_GONE, "the MCP client has disconnected; the task can be resumed")
 STRICTNESS = (Mode.DONT_ASK, Mode.ACCEPT_EDITS, Mode.DEFAULT, Mode.UNATTENDED, Mode.PLAN)
 
 Opening = Callable[[Path, Mapping[str, Any]], AbstractAsyncContextManager[GenCode]]
 """Opens GenCode in a folder with these settings."""
 
 
-class Rooms:
-    """Opens rooms when they are wanted. `base` is the folder of the server; no room lies outside of it."""
+class ClientWorkspaces:
+    """Opens workspaces on demand, in the folder of the server (`base`), and keeps them until it ends."""
 
     def __init__(self, base: Path, flags: Mapping[str, Any], opening: Opening) -> None:
         self.base = base
         self._flags = flags
         self._opening = opening
-        self._rooms: dict[Path, _Room] = {}
+        self._open: dict[Path, _OpenWorkspace] = {}
         self._policy: Policy | None = None
 
     async def open(self) -> GenCode:
-        """The room of the base, so that mistakes of the settings are told before anything else."""
+        """Open the folder of the server: mistakes in the settings are reported at once."""
         gen = await self.at(self.base)
-        self._policy = gen.root.policy
+        self._policy = gen.policy
         return gen
 
     async def at(self, folder: Path) -> GenCode:
-        """The GenCode that works in a folder."""
-        if folder not in self._rooms:
-            await self._make_place()
-        room = self._rooms.get(folder)  # somebody else may have come meanwhile
-        if room is None:
-            room = self._rooms[folder] = _Room(self._opening(folder, self._settings(folder)))
-        await asyncio.wait([room.gen, room.life], return_when=asyncio.FIRST_COMPLETED)
-        if not room.gen.done():
-            self._rooms.pop(folder, None)
-            await room.life  # which says why it could not be opened
-        return room.gen.result()
+        """The GenCode of a folder, opened if it is not."""
+        if folder not in self._open:
+            await self._close_idle()
+        workspace = self._open.get(folder)  # another call may have opened it meanwhile
+        if workspace is None:
+            opening = self._opening(folder, self._settings(folder))
+            workspace = self._open[folder] = _OpenWorkspace(opening)
+        await asyncio.wait([workspace.gen, workspace.running], return_when=asyncio.FIRST_COMPLETED)
+        if not workspace.gen.done():
+            self._open.pop(folder, None)
+            await workspace.running  # raises why it could not be opened
+        return workspace.gen.result()
 
-    async def _make_place(self) -> None:
-        """Close a room in which nobody works, where there are too many."""
-        while len(self._rooms) >= MOST_ROOMS:
-            idle = (at for at, room in self._rooms.items() if at != self.base and room.idle)
+    async def _close_idle(self) -> None:
+        """Close workspaces without running tasks while too many are open."""
+        while len(self._open) >= MOST_OPEN:
+            idle = (at for at, each in self._open.items() if at != self.base and each.idle)
             if (folder := next(idle, None)) is None:
-                raise UserMistake(f"Agents work in {MOST_ROOMS} folders already; wait until one has ended.")
-            await self._rooms.pop(folder).close()
+                raise UserMistake(f"Agents are running in {MOST_OPEN} folders; wait until one has finished.")
+            await self._open.pop(folder).close()
 
-    def open_ones(self) -> Iterator[GenCode]:
-        """Everything that is open."""
-        for room in tuple(self._rooms.values()):
-            if room.gen.done():
-                yield room.gen.result()
+    def all_open(self) -> Iterator[GenCode]:
+        """Every open GenCode."""
+        for each in tuple(self._open.values()):
+            if each.gen.done():
+                yield each.gen.result()
 
     async def close(self) -> None:
-        """Stop what still runs, and close every room."""
-        for gen in self.open_ones():
-            gen.supervisor.stop.stop(GONE)
-        rooms = list(self._rooms.values())
-        self._rooms.clear()
-        await asyncio.gather(*(room.close() for room in rooms))
+        """Stop all running tasks, and close every workspace."""
+        for gen in self.all_open():
+            gen.running.stop(CLIENT_GONE)
+        closing = list(self._open.values())
+        self._open.clear()
+        await asyncio.gather(*(each.close() for each in closing))
 
     def _settings(self, folder: Path) -> dict[str, Any]:
-        """The flags of the server. The mode is always named, so that tasks go on under it and no other.
+        """The options of the server, always with a mode, so that resumed tasks run in this one.
 
-        In a folder below the base, what is asked about or refused there is so here, too.
+        In a folder below the base, the ask and deny rules of the base apply too, and the stricter mode.
         """
         mode = parse_mode(load(folder, self._flags).permission_mode)
         if self._policy is None or folder == self.base:
@@ -88,33 +91,69 @@ class Rooms:
         return settings
 
 
-class _Room:
-    """One GenCode, opened and closed by a task of its own, whoever asked for it first."""
+class _OpenWorkspace:
+    """One GenCode, opened and closed in a task of its own, since several calls may share it."""
 
     def __init__(self, opening: AbstractAsyncContextManager[GenCode]) -> None:
         self.gen: asyncio.Future[GenCode] = asyncio.get_running_loop().create_future()
         self._closing = asyncio.Event()
-        self.life = asyncio.create_task(self._live(opening))
+        self.running = asyncio.create_task(self._run(opening))
 
-    async def _live(self, opening: AbstractAsyncContextManager[GenCode]) -> None:
+    async def _run(self, opening: AbstractAsyncContextManager[GenCode]) -> None:
         async with opening as gen:
             self.gen.set_result(gen)
             await self._closing.wait()
 
     @property
     def idle(self) -> bool:
-        """Whether nobody works there."""
+        """Whether no task is running there."""
         return self.gen.done() and not len(self.gen.result().supervisor)
 
     async def close(self) -> None:
-        """Let it close, and wait for that."""
+        """Close it, and wait until it is closed."""
         self._closing.set()
-        await self.life
+        await self.running
 
 
 def _anchored(rule: Rule, base: Path) -> str:
-    """A rule of the base as it is written elsewhere: what it anchors there is meant there."""
+    """A rule of the base for use in another folder: its relative paths become absolute."""
     relative = "/" in rule.pattern and not rule.pattern.startswith(("/", "~"))
     if relative and any(rule.names(tool) for tool in PATH_TOOLS):
         return f"{rule.tool}({base.as_posix()}/{rule.pattern.removeprefix('./')})"
     return f"{rule.tool}({rule.pattern})"
+
+
+HERE = ("", "localhost")
+MOST_SHOWN = 5
+
+
+def folder_of(uri: str) -> Path | None:
+    """The folder of a `file://` URI, with links resolved; None for anything else."""
+    try:
+        parts = urlsplit(uri)
+        path = Path(unquote(parts.path, errors="surrogateescape"))
+        if parts.scheme.casefold() != "file" or parts.netloc not in HERE or not path.is_absolute():
+            return None
+        return path.resolve()
+    except (ValueError, OSError, RuntimeError):  # not a URI, a null byte, a loop of links
+        return None
+
+
+def working_folder(base: Path, roots: Sequence[str]) -> Path:
+    """The folder to work in: what `base` and the client's roots have in common.
+
+    A root that contains `base` changes nothing; the first root inside it is used; others are refused.
+    """
+    folders = [folder for uri in roots if (folder := folder_of(uri)) is not None]
+    if not roots or any(base.is_relative_to(folder) for folder in folders):
+        return base
+    inside = [folder for folder in folders if folder.is_relative_to(base) and folder.is_dir()]
+    if inside:
+        return inside[0]
+    named = ", ".join(exact_line(uri)[:200] for uri in roots[:MOST_SHOWN])
+    if any(folder.is_relative_to(base) for folder in folders):
+        raise UserMistake(f"None of the client's roots ({named}) is an existing folder in {base}.")
+    raise UserMistake(
+        f"The client's roots ({named}) are outside of {base}, the folder of gen mcp. "
+        "Start gen mcp with --cwd and a folder that contains them."
+    )

@@ -1,1 +1,1 @@
-"""TODO: say what render is."""
+"""Renders events, agents and transcripts as text, for every interface."""

@@ -1,4 +1,6 @@
-"""One folded state of all agents for every screen: pure, no colours, no clock of its own."""
+"""Agents as every screen shows them: a pure fold of their events, their tree, and short texts about one."""
+
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,9 +30,10 @@ from gencode.core.events import (
 from gencode.core.ids import SHELL, moment
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from gencode.core.outcome import title_of, titled
-from gencode.core.receipts import handed_over
 from gencode.core.status import Status
-from gencode.core.task import RefusedToolCall, Task, with_refusal
+from gencode.core.task import RefusedToolCall, Task, handed_over, with_refusal
+from gencode.core.text import visible_line
+from gencode.interfaces.render.number_format import BudgetBar, bars, money, seconds, tokens
 
 STEP_ROOM = 200
 MOST_ENDS = 8
@@ -39,7 +42,7 @@ CUT_SHORT = frozenset({Status.LIMIT_REACHED, Status.TIMED_OUT, Status.FAILED})
 """How an agent ends that had no turn left for what it was told last."""
 
 
-class End(Struct, frozen=True):
+class RunEnd(Struct, frozen=True):
     """How one run of an agent ended, and what it came to."""
 
     at: str
@@ -79,7 +82,7 @@ class AgentView(Struct, frozen=True):
     stalled: float = 0.0
     resting: bool = False
     unanswered: tuple[str, ...] = ()
-    ends: tuple[End, ...] = ()
+    ends: tuple[RunEnd, ...] = ()
     since: str | None = None
     worked: float = 0.0
     refused: tuple[RefusedToolCall, ...] = ()
@@ -91,7 +94,7 @@ class AgentView(Struct, frozen=True):
             return self.worked
         return self.worked + max((moment(now) - moment(self.since)).total_seconds(), 0.0)
 
-    def as_of(self, end: End) -> "AgentView":
+    def as_of(self, end: RunEnd) -> "AgentView":
         """The same as it was at one of its ends."""
         return replace(self, status=end.status, result=end.result, error=end.error, ended_at=end.at)
 
@@ -122,9 +125,9 @@ class View(Struct, frozen=True):
 
 def seen(task: Task) -> AgentView:
     """An agent as its folded task tells it, for those whose events nobody heard."""
-    ends = [End(each.end.at or "", each.status, each.report.text, each.end.error) for each in task.past]
+    ends = [RunEnd(each.end.at or "", each.status, each.report.text, each.end.error) for each in task.past]
     if task.end.at:
-        ends.append(End(task.end.at, task.status, task.result, task.end.error))
+        ends.append(RunEnd(task.end.at, task.status, task.result, task.end.error))
     return AgentView(
         id=task.id,
         agent=task.agent,
@@ -186,7 +189,7 @@ def _after(agent: AgentView, event: Event) -> AgentView:
             end = replace(agent, status=fact.status, result=fact.told, error=fact.error)
             end = replace(end, warnings=fact.warnings)
             end = replace(end, ended_at=event.at, since=None, worked=agent.elapsed(event.at))
-            last = End(event.at, fact.status, fact.told, fact.error)
+            last = RunEnd(event.at, fact.status, fact.told, fact.error)
             return replace(end, step="", place=0, resting=False, ends=(*agent.ends, last)[-MOST_ENDS:])
         case TranscriptCompacted() | CostEstimated() as fact:
             return replace(agent, usage=agent.usage + (fact.usage or Usage()))
@@ -254,3 +257,150 @@ def _step(event: Event) -> str | None:
             return "thinking"
         case _:
             return None
+
+
+SIGNS = {
+    Status.PENDING: "◌",
+    Status.RUNNING: "●",
+    Status.COMPLETED: "✓",
+    Status.EMPTY: "∅",
+    Status.LIMIT_REACHED: "▲",
+    Status.TIMED_OUT: "⧗",
+    Status.FAILED: "✗",
+    Status.CANCELLED: "■",
+    Status.INTERRUPTED: "‖",
+}
+
+
+def state(agent: AgentView) -> str:
+    """How an agent stands, in a word or two."""
+    if agent.stalled:
+        return f"silent {agent.stalled:.0f} s"
+    if agent.status is Status.PENDING and agent.place:
+        return f"{agent.place}. in line"
+    if agent.resting:
+        return "waiting"
+    return str(agent.status)
+
+
+def figures(agent: AgentView, now: str) -> str:
+    """Turns, tokens, cost and time of one agent."""
+    cost = money(agent.usage.usd)
+    counted = (f"{agent.turns}t", tokens(agent.usage), *((cost,) if cost else ()))
+    return " · ".join((*counted, seconds(agent.elapsed(now))))
+
+
+def progress_line(agent: AgentView, most: int = 100) -> str:
+    """The last step of an agent below the call that sent it."""
+    return f"↳ {visible_line(agent.agent, 40)}: {visible_line(agent.step or state(agent), most)}"
+
+
+def name_of(agent: AgentView, most: int = 60) -> str:
+    """An agent by its type and what it was sent for."""
+    title = visible_line(agent.title, most)
+    return f"{visible_line(agent.agent, 40)}: {title}" if title else visible_line(agent.agent, 40)
+
+
+class AgentRow(Struct, frozen=True):
+    """One agent in its tree: `lead` draws its branch, `below` counts everything that hangs from it."""
+
+    agent: AgentView
+    depth: int
+    lead: str
+    below: int
+    spent: Usage
+    turns: int
+
+    @property
+    def bars(self) -> list[BudgetBar]:
+        """Its budget, which everything below it is paid from as well."""
+        return bars(self.agent.budget, self.spent, self.turns, self.below)
+
+
+class _Sum(Struct):
+    usage: Usage
+    turns: int
+    below: int
+
+
+def rows(view: View, root: str | None = None) -> list[AgentRow]:
+    """Every agent below its sender, the root first; without a root everything there is."""
+    children = _children(view.agents)
+    tops = [root] if root in view.agents else [] if root else children.get(None, [])
+    found: list[AgentRow] = []
+    sums: dict[str, _Sum] = {}
+    for top in tops:
+        order = _walk(top, children)
+        _add_up(view.agents, order, sums)
+        for task, depth, lead in order:
+            total = sums[task]
+            found.append(AgentRow(view.agents[task], depth, lead, total.below, total.usage, total.turns))
+    return found
+
+
+def spent(view: View, root: str) -> Usage:
+    """What a task and everything below it cost."""
+    agents = [view.agents[task] for task in (root, *view.launched(root)) if task in view.agents]
+    total = Usage()
+    for agent in agents:
+        total = total + agent.usage
+    return total
+
+
+def path(view: View, task: str) -> tuple[str, ...]:
+    """The agents from the root down to one, by their types."""
+    names: list[str] = []
+    at: str | None = task
+    seen: set[str] = set()
+    while at is not None and at in view.agents and at not in seen:
+        seen.add(at)
+        names.append(view.agents[at].agent or at)
+        at = view.agents[at].parent
+    return tuple(reversed(names))
+
+
+def busy(view: View, root: str) -> list[AgentView]:
+    """The agents below a task that have not ended, in the order of launch."""
+    return [view.agents[task] for task in view.launched(root) if not view.agents[task].status.ended]
+
+
+def _children(agents: Mapping[str, AgentView]) -> dict[str | None, list[str]]:
+    found: dict[str | None, list[str]] = {}
+    for task, agent in agents.items():
+        above = agent.parent if agent.parent in agents else None
+        found.setdefault(above, []).append(task)
+    return found
+
+
+def _walk(top: str, children: Mapping[str | None, list[str]]) -> list[tuple[str, int, str]]:
+    """A subtree, parents before children, with the line that leads to each; circles are left out."""
+    order: list[tuple[str, int, str]] = []
+    seen: set[str] = set()
+    waiting: list[tuple[str, int, str, str]] = [(top, 0, "", "")]
+    while waiting:
+        task, depth, lead, trunk = waiting.pop()
+        if task in seen:
+            continue
+        seen.add(task)
+        order.append((task, depth, lead))
+        below = children.get(task, [])
+        for number, child in reversed(list(enumerate(below, start=1))):
+            last = number == len(below)
+            waiting.append(
+                (child, depth + 1, f"{trunk}{'└─' if last else '├─'}", trunk + ("  " if last else "│ "))
+            )
+    return order
+
+
+def _add_up(
+    agents: Mapping[str, AgentView], order: Iterable[tuple[str, int, str]], sums: dict[str, _Sum]
+) -> None:
+    tasks = [task for task, _, _ in order]
+    for task in tasks:
+        sums[task] = _Sum(agents[task].usage, agents[task].turns, 0)
+    for task in reversed(tasks):
+        above = sums.get(agents[task].parent or "")
+        if above is not None and task != tasks[0]:
+            own = sums[task]
+            above.usage, above.turns = above.usage + own.usage, above.turns + own.turns
+            above.below += own.below + 1

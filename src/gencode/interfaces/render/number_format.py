@@ -1,29 +1,14 @@
-"""Numbers of agents as a person reads them: tokens, money, bars of budgets, and the line about one agent."""
+"""Formats numbers: tokens, money, durations, turns and bars of budgets."""
 
 from msgspec import Struct
 
 from gencode.core.budget import Budget
 from gencode.core.messages import Usage
-from gencode.core.status import Status
-from gencode.core.visible import visible_line
-from gencode.interfaces.render.agent_view import AgentView
-from gencode.interfaces.render.plain_text import seconds
 
 FULL, EMPTY = "█", "░"
-SIGNS = {
-    Status.PENDING: "◌",
-    Status.RUNNING: "●",
-    Status.COMPLETED: "✓",
-    Status.EMPTY: "∅",
-    Status.LIMIT_REACHED: "▲",
-    Status.TIMED_OUT: "⧗",
-    Status.FAILED: "✗",
-    Status.CANCELLED: "■",
-    Status.INTERRUPTED: "‖",
-}
 
 
-class Bar(Struct, frozen=True):
+class BudgetBar(Struct, frozen=True):
     """How much of one budget is spent, in its own unit."""
 
     kind: str
@@ -61,7 +46,7 @@ def money(usd: float | None) -> str:
     return f"${usd:.2f}" if usd < 1_000_000 else f"${number(usd)}"
 
 
-def bars(budget: Budget, spent: Usage, turns: int, spawns: int) -> list[Bar]:
+def bars(budget: Budget, spent: Usage, turns: int, spawns: int) -> list[BudgetBar]:
     """One bar for every bound that a budget has."""
     used = {
         "turns": float(turns),
@@ -70,17 +55,17 @@ def bars(budget: Budget, spent: Usage, turns: int, spawns: int) -> list[Bar]:
         "spawns": float(spawns),
     }
     limits = {"turns": budget.turns, "tokens": budget.tokens, "usd": budget.usd, "spawns": budget.spawns}
-    return [Bar(kind, used[kind], float(limit)) for kind, limit in limits.items() if limit is not None]
+    return [BudgetBar(kind, used[kind], float(limit)) for kind, limit in limits.items() if limit is not None]
 
 
-def bar_text(bar: Bar, width: int = 8) -> str:
+def bar_text(bar: BudgetBar, width: int = 8) -> str:
     """A bar in characters, with its numbers."""
     full = round(bar.share * width)
     amount = f"{money(bar.used)}/{money(bar.limit)}" if bar.kind == "usd" else _counted(bar)
     return f"{FULL * full}{EMPTY * (width - full)} {amount}"
 
 
-def _counted(bar: Bar) -> str:
+def _counted(bar: BudgetBar) -> str:
     if bar.kind == "seconds":
         return f"{_time(bar.used)}/{_time(bar.limit)} seconds"
     unit = "agents" if bar.kind == "spawns" else bar.kind
@@ -92,30 +77,13 @@ def _time(amount: float) -> str:
     return f"{amount:.3g}" if amount < 10 else f"{amount:,.1f}".removesuffix(".0")
 
 
-def state(agent: AgentView) -> str:
-    """How an agent stands, in a word or two."""
-    if agent.stalled:
-        return f"silent {agent.stalled:.0f} s"
-    if agent.status is Status.PENDING and agent.place:
-        return f"{agent.place}. in line"
-    if agent.resting:
-        return "waiting"
-    return str(agent.status)
+def seconds(elapsed: float) -> str:
+    """A duration as a person reads it."""
+    if elapsed < 60:
+        return f"{elapsed:.1f} s"
+    return f"{int(elapsed) // 60} min {int(elapsed) % 60} s"
 
 
-def figures(agent: AgentView, now: str) -> str:
-    """Turns, tokens, cost and time of one agent."""
-    cost = money(agent.usage.usd)
-    counted = (f"{agent.turns}t", tokens(agent.usage), *((cost,) if cost else ()))
-    return " · ".join((*counted, seconds(agent.elapsed(now))))
-
-
-def progress_line(agent: AgentView, most: int = 100) -> str:
-    """The last step of an agent below the call that sent it."""
-    return f"↳ {visible_line(agent.agent, 40)}: {visible_line(agent.step or state(agent), most)}"
-
-
-def name_of(agent: AgentView, most: int = 60) -> str:
-    """An agent by its type and what it was sent for."""
-    title = visible_line(agent.title, most)
-    return f"{visible_line(agent.agent, 40)}: {title}" if title else visible_line(agent.agent, 40)
+def turns(number: int) -> str:
+    """So many turns, as a person says it."""
+    return f"{number} turn{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Plain output: answers and records to stdout, notes and steps to stderr, nothing but text."""
+"""Plain output: answers and records to stdout, notes and progress to stderr."""
 
 import os
 import shutil
@@ -9,10 +9,11 @@ from typing import TextIO
 
 from gencode.core.events import CommandEnded, Event, ProgressMade, TaskCreated, TaskEnded, TaskStalled
 from gencode.core.outcome import as_json
-from gencode.core.visible import safe_json, visible, visible_line
-from gencode.core.wire import wire_line
-from gencode.interfaces.cli.stdout_guard import answers
+from gencode.core.subsession_events import wire_line
+from gencode.core.text import safe_json, visible, visible_line
 from gencode.interfaces.render.agent_view import AgentView, View, fold
+from gencode.interfaces.render.number_format import seconds, turns
+from gencode.interfaces.render.stdout_guard import answers
 
 MOST_REFUSED = 3
 MOST_WARNINGS = 3
@@ -67,18 +68,6 @@ def _cell(text: str) -> str:
     return " " * (len(text) - len(text.lstrip(" "))) + visible_line(text)
 
 
-def seconds(elapsed: float) -> str:
-    """A duration as a person reads it."""
-    if elapsed < 60:
-        return f"{elapsed:.1f} s"
-    return f"{int(elapsed) // 60} min {int(elapsed) % 60} s"
-
-
-def turns(number: int) -> str:
-    """So many turns, as a person says it."""
-    return f"{number} turn{'' if number == 1 else 's'}"
-
-
 def ending(agent: AgentView, now: str) -> str:
     """How an agent stands: status, turns, time."""
     parts = (str(agent.status), turns(agent.turns), seconds(agent.elapsed(now)), refused_count(agent))
@@ -117,7 +106,7 @@ def bare_terminal() -> bool:
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "dumb") in ("dumb", "unknown")
 
 
-class Silent:
+class ViewOnly:
     """Paints nothing, and remembers the view."""
 
     def __init__(self) -> None:
@@ -134,7 +123,7 @@ class Silent:
         """Leave the screen as a shell expects it."""
 
 
-class Notes(Silent):
+class NoteRenderer(ViewOnly):
     """Paints nothing but what an agent wants the person to see at once, and that it is silent."""
 
     def hear(self, event: Event) -> None:
@@ -163,7 +152,7 @@ def noted(view: View, task: str, text: str) -> str:
     return f"[{visible_line(agent.agent if agent and agent.agent else task)}] {visible_line(text, 500)}"
 
 
-class Steps(Silent):
+class StepRenderer(ViewOnly):
     """One line on stderr for every launch, step and end."""
 
     def hear(self, event: Event) -> None:
@@ -187,7 +176,7 @@ class Steps(Silent):
                 pass
 
 
-class Lines(Silent):
+class JsonLineRenderer(ViewOnly):
     """Every event as one line of JSON on stdout, as it happens."""
 
     def hear(self, event: Event) -> None:

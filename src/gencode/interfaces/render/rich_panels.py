@@ -1,4 +1,4 @@
-"""Rich painters: a panel for every launch and every result, and a live line for every agent at work."""
+"""Shows a run with Rich: a panel for every launch and result, and a live line for every running agent."""
 
 import sys
 import time
@@ -16,16 +16,10 @@ from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
 from gencode.core.spec import same_name
 from gencode.core.status import Status
-from gencode.core.visible import visible, visible_line
+from gencode.core.text import visible, visible_line
 from gencode.interfaces.render.agent_view import AgentView, View, fold
-from gencode.interfaces.render.plain_text import (
-    bare_terminal,
-    command_end,
-    ending,
-    noted,
-    receipt_lines,
-    seconds,
-)
+from gencode.interfaces.render.number_format import seconds
+from gencode.interfaces.render.plain_text import bare_terminal, command_end, ending, noted, receipt_lines
 
 WIDEST = 100
 RESULT_LINES = 12
@@ -34,7 +28,7 @@ ECHO_ROOM = 4
 """Columns left free behind a moving line: the terminal echoes ^C there, and must not start a new line."""
 
 
-class Panels:
+class RichRenderer:
     """Paints a run on the terminal: stderr when it is one, else stdout, so that pipes stay clean."""
 
     def __init__(self, *, live: bool | None = None, kept: bool = True) -> None:

@@ -1,11 +1,15 @@
 """The transcript of one agent as screens show it: a pure fold of its events, with what is just arriving.
 
-Only the last entries are kept; what came before them is in the journal and can be folded again.
+Only the last entries are kept; what came before them is in the journal and can be folded again. Also here:
+the diff of a call, the transcript as plain text, and the results of subagents that their parent could not
+summarise any more because it was cut short.
 """
 
-from collections.abc import Iterable
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import unified_diff
+from typing import TYPE_CHECKING, Any, Literal, cast
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -30,7 +34,13 @@ from gencode.core.events import (
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
 from gencode.core.rules import Action
 from gencode.core.status import Status
-from gencode.interfaces.render.agent_view import CUT_SHORT, unanswered_after
+from gencode.core.task import Task, receipt
+from gencode.core.text import visible, visible_line
+from gencode.interfaces.render.agent_view import CUT_SHORT, AgentView, View, name_of, seen, unanswered_after
+from gencode.tasks.delivery import as_sent, undelivered
+
+if TYPE_CHECKING:
+    from gencode.app import GenCode
 
 MOST_KEPT = 500
 LONGEST_LIVE = 200_000
@@ -38,7 +48,7 @@ SENDS = frozenset({"Task", "spawn", "spawn_subagent"})
 """The tools whose calls are agents."""
 
 
-class Said(Struct, frozen=True):
+class SentMessage(Struct, frozen=True):
     """Something that was said to the agent; `mail` is the number of the letter it came as."""
 
     text: str
@@ -100,7 +110,7 @@ class HandedBack(Struct, frozen=True):
     receipts: tuple[str, ...]
 
 
-Entry = Said | Thought | Reply | Call | Remark | HandedBack
+Entry = SentMessage | Thought | Reply | Call | Remark | HandedBack
 
 
 class Transcript(Struct, frozen=True):
@@ -165,7 +175,7 @@ def _heard(now: Transcript, event: Event) -> Transcript:
             return _grown(now, Remark(f"From here on a copy of {fact.source} at fact {fact.upto}."))
         case TranscriptCompacted() as fact:
             what = f"What was said before was summed up ({fact.why})." if fact.why else "Summed up."
-            return _grown(now, Remark(what), Said(fact.summary.text, "summary"))
+            return _grown(now, Remark(what), SentMessage(fact.summary.text, "summary"))
         case CallDecided() as fact:
             return _decided(now, fact)
         case CallStarted() as fact:
@@ -211,7 +221,7 @@ def _told(now: Transcript, message: Message) -> Transcript:
     now = replace(now, unanswered=unanswered_after(now.unanswered, message))
     match message:
         case UserMessage():
-            return _grown(now, Said(message.text, message.sender, message.mail))
+            return _grown(now, SentMessage(message.text, message.sender, message.mail))
         case AssistantMessage():
             return _replied(now, message)
         case ToolMessage():
@@ -276,3 +286,154 @@ def _changed(now: Transcript, call: str, **fields: Any) -> Transcript:
         return now
     after = replace(entry, **fields)
     return replace(now, entries=(*now.entries[:place], after, *now.entries[place + 1 :]))
+
+
+MOST_LINES = 400
+MOST_COMPARED = 2_000
+
+
+def diff_of(tool: str, arguments: dict[str, Any]) -> list[str]:
+    """The lines that an Edit takes away and puts in, or that a Write writes; none for other tools."""
+    match tool:
+        case "Edit" | "edit_file" | "MultiEdit":
+            lines = [line for edit in _edits(arguments) for line in _compared(*edit)]
+        case "Write" | "write_file":
+            content = arguments.get("content", "")
+            lines = [f"+{line}" for line in content.splitlines()] if isinstance(content, str) else []
+        case _:
+            return []
+    if len(lines) > MOST_LINES:
+        lines[MOST_LINES:] = [f"… {len(lines) - MOST_LINES} more lines"]
+    return lines
+
+
+def _edits(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Pairs of what goes and what comes."""
+    several = arguments.get("edits")
+    listed = cast("list[Any]", several) if isinstance(several, list) else [arguments]
+    for each in listed:
+        if isinstance(each, dict):
+            edit = cast("dict[str, Any]", each)
+            old = edit.get("old_string", edit.get("old_text", ""))
+            new = edit.get("new_string", edit.get("new_text", ""))
+            if isinstance(old, str) and isinstance(new, str):
+                yield old, new
+
+
+def _compared(old: str, new: str) -> list[str]:
+    before, after = old.splitlines(), new.splitlines()
+    if len(before) + len(after) > MOST_COMPARED:
+        return [*(f"-{line}" for line in before), *(f"+{line}" for line in after)]
+    return list(unified_diff(before, after, lineterm="", n=2))[2:]
+
+
+def kind_of(line: str) -> str:
+    """What a line of a diff does: `added`, `removed`, `place` or `kept`."""
+    if line.startswith("+"):
+        return "added"
+    if line.startswith("-"):
+        return "removed"
+    return "place" if line.startswith("@@") else "kept"
+
+
+RESULT_LINES = 8
+
+
+async def transcript_text(gen: "GenCode", task: str) -> str:
+    """What was said and decided in a task, as far as its journal can be read."""
+    events = (await gen.journal(task)).events
+    return "\n".join(told(events))
+
+
+def told(events: Iterable[Event]) -> Iterator[str]:
+    """The lines of a task's messages and decisions, in the order in which they came."""
+    for event in events:
+        match event.fact:
+            case MessageAdded(message):
+                yield from said(message)
+            case TranscriptCompacted() as fact:
+                yield f"= summed up, since it had become long: {visible_line(fact.why)}"
+            case CallDecided() as fact:
+                chain = visible_line(" > ".join(fact.chain))
+                why = visible_line(fact.decision.why)
+                yield f"= {fact.decision.action}: {why}" + (f" ({chain})" if chain else "")
+            case _:
+                pass
+
+
+def said(message: Message) -> Iterator[str]:
+    """The lines of one message: text whole, calls as one line, results by their first lines."""
+    match message:
+        case UserMessage():
+            yield f"── {visible_line(message.sender)} ──"
+            yield from _indented(message.text)
+        case AssistantMessage():
+            mark = f" (answered from the journal: task {message.again})" if message.again else ""
+            yield "── assistant ──" + (" (cut)" if message.partial else visible_line(mark))
+            if message.text:
+                yield from _indented(message.text)
+            for call in message.calls:
+                yield f"→ {visible_line(call.name)} {msgspec.json.encode(call.input).decode()}"
+        case ToolMessage():
+            for result in message.results:
+                lines = _indented(result.text) if result.text else []
+                yield f"← {visible_line(result.name)}{' (error)' if result.error else ''}"
+                yield from lines[:RESULT_LINES]
+                if len(lines) > RESULT_LINES:
+                    yield f"… {len(lines) - RESULT_LINES} more lines"
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in visible(text).removesuffix("\n").split("\n")]
+
+
+NOT_SUMMED_UP = "This was not summed up any more. What agents handed back:"
+STOPPED = frozenset({Status.CANCELLED, Status.TIMED_OUT, Status.INTERRUPTED})
+
+
+def handed_back(view: View, task: str) -> list[AgentView]:
+    """The agents whose results a task that was cut short has not answered, if they said anything."""
+    lead = view.agents.get(task)
+    if lead is None or lead.status not in CUT_SHORT:
+        return []
+    return results_of(lead.unanswered, view.agents)
+
+
+def come_late(session: Task, children: Sequence[Task]) -> list[AgentView]:
+    """What came back to a conversation when it heard nothing any more; not who was stopped with it.
+
+    Each is an agent as it was at one of its ends, and may be at work again.
+    """
+    came = [end for each in as_sent(session, children) for end in undelivered(session, each)]
+    return with_results([seen(end) for end in came if end.status not in STOPPED])
+
+
+def results_of(receipts: Sequence[str], agents: Mapping[str, AgentView]) -> list[AgentView]:
+    """The agents that some receipts or bare ids tell of, each as it was at the end that is meant."""
+    return with_results([_meant(each, receipts, agents) for each in receipts])
+
+
+def tasks_of(receipts: Sequence[str]) -> list[str]:
+    """The tasks that some receipts tell of, each once."""
+    return [*dict.fromkeys(each.partition("@")[0] for each in receipts)]
+
+
+def _meant(what: str, receipts: Sequence[str], agents: Mapping[str, AgentView]) -> AgentView | None:
+    """Who was sent is meant as it is now, unless that was handed over by itself."""
+    task, _, at = what.partition("@")
+    agent = agents.get(task)
+    if agent is None or not agent.ends or (not at and not agent.status.ended):
+        return agent
+    ends = [end for end in agent.ends if end.at == at or (not at and receipt(task, end.at) not in receipts)]
+    return agent.as_of(ends[-1]) if ends else None
+
+
+def with_results(agents: Sequence[AgentView | None]) -> list[AgentView]:
+    """Those of some agents that have ended and said something."""
+    return [each for each in agents if each is not None and each.status.ended and each.result.strip()]
+
+
+def in_words(agents: Sequence[AgentView]) -> str:
+    """What agents came to, for a person who reads; nothing where there are none."""
+    told = [f"{name_of(each)} ({each.id}), {each.status}:\n{each.result.strip()}" for each in agents]
+    return "\n\n".join((NOT_SUMMED_UP, *told)) if told else ""

@@ -14,9 +14,8 @@ from rich.text import Text
 
 from gencode.core.spec import same_name
 from gencode.core.status import Status
-from gencode.core.visible import visible, visible_line
-from gencode.interfaces.render.agent_view import AgentView
-from gencode.interfaces.render.number_format import SIGNS, figures, name_of, progress_line, state
+from gencode.core.text import visible, visible_line
+from gencode.interfaces.render.agent_view import SIGNS, AgentView, figures, name_of, progress_line, state
 from gencode.interfaces.render.plain_text import receipt_lines, refused_count
 from gencode.interfaces.render.transcript import Call
 

@@ -26,7 +26,7 @@ from gencode.agent.ports import StopAction
 from gencode.core.events import Event
 from gencode.core.questions import Asker
 from gencode.core.rules import Mode
-from gencode.core.visible import visible, visible_line
+from gencode.core.text import visible, visible_line
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.info_pages import MODES, next_mode
 from gencode.interfaces.chat.input_completion import Offer, Words, files_below, offers
@@ -283,7 +283,7 @@ class TerminalApp(AttentiveApp):
     @property
     def mode(self) -> Mode:
         """The permission mode of the session."""
-        return self.talk.gen.root.policy.mode if self.talk else Mode.DEFAULT
+        return self.talk.gen.policy.mode if self.talk else Mode.DEFAULT
 
     @property
     def model_name(self) -> str:
@@ -389,8 +389,8 @@ class TerminalApp(AttentiveApp):
     async def leave(self) -> None:
         """End the app; what would be stopped by that is named first."""
         gen = self.talk.gen if self.talk else None
-        running = [live.task for live in gen.supervisor] if gen else []
-        commands = gen.session.shells.running() if gen else ()
+        running = [live.task for live in gen.running] if gen else []
+        commands = gen.running.commands() if gen else ()
         if running or commands:
             text = f"Still running here: {named(running, commands)}. What they have said is kept."
             again = isinstance(self.screen, ConfirmScreen)
@@ -447,9 +447,9 @@ class TerminalApp(AttentiveApp):
     def action_next_mode(self) -> None:
         """The next permission mode, for all agents at once."""
         if self.talk is not None:
-            root = self.talk.gen.root
-            root.switch(next_mode(root.policy.mode))
-            self.tell(Notice(f"Mode {root.policy.mode}: {MODES[root.policy.mode]}."))
+            gen = self.talk.gen
+            gen.switch_mode(next_mode(gen.policy.mode))
+            self.tell(Notice(f"Mode {gen.policy.mode}: {MODES[gen.policy.mode]}."))
 
 
 def shortened(folder: Path, most: int = 28) -> str:
@@ -507,7 +507,7 @@ async def _opened(args: argparse.Namespace, asker: Asker) -> "AsyncGenerator[Gen
     """GenCode, loaded only when the first frame is on the screen."""
     opening = await asyncio.to_thread(import_module, "gencode.interfaces.cli.open_session")
     async with opening.opened(args, asker=asker) as gen:
-        gen.servers.wait_at_most(opening.SCREEN_WAIT)
+        gen.mcp_servers.wait_at_most(opening.SCREEN_WAIT)
         yield gen
 
 

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widgets import OptionList, TextArea
 from textual.widgets.option_list import Option
 
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.input_completion import Offer
 from gencode.interfaces.chat.prompt_history import History
 from gencode.interfaces.tui.error_boundary import ActionBorder

@@ -14,8 +14,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from gencode.core.visible import visible, visible_line
-from gencode.interfaces.render.wrap_columns import folded
+from gencode.core.text import visible, visible_line
+from gencode.interfaces.render.text_layout import folded
 from gencode.interfaces.tui.error_boundary import ActionBorder
 from gencode.interfaces.tui.rich_renderer import Paper
 

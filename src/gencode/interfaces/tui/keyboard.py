@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Input
 
-from gencode.core.visible import UNFINISHED
+from gencode.core.text import UNFINISHED
 from gencode.interfaces.tui.composer import Editor
 from gencode.interfaces.tui.dialogs import Dialog, PageScreen
 from gencode.interfaces.tui.error_boundary import BorderedApp

@@ -18,7 +18,7 @@ from textual.widgets.option_list import Option
 
 from gencode.core.errors import GenCodeError
 from gencode.core.questions import NOBODY, Answer, Inquiry, Question
-from gencode.core.visible import visible
+from gencode.core.text import visible
 from gencode.interfaces.chat import question_text
 from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.chat.question_text import ended_question, told, unanswered
@@ -394,8 +394,8 @@ class ScreenPerson:
     async def _tell_end(self, screen: AskScreen | InquiryScreen) -> None:
         if (talk := self._app.talk) is None:
             return
-        async for _ in talk.gen.store.changes.looks():
+        async for _ in talk.gen.history.changes.looks():
             with suppress(GenCodeError):  # then it is not known yet
-                if ended := await ended_question(talk.gen.store, screen.question):
+                if ended := await ended_question(talk.gen, screen.question):
                     screen.tell(told(ended, screen.question))
                     return

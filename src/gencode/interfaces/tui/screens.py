@@ -15,12 +15,11 @@ from textual.widget import Widget
 
 from gencode.core.events import Event
 from gencode.core.ids import stamp
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.chat_session import ANSWER_THERE
 from gencode.interfaces.chat.info_pages import MODES
-from gencode.interfaces.render.agent_tree import busy, path, spent
-from gencode.interfaces.render.agent_view import AgentView, View
-from gencode.interfaces.render.number_format import figures, money, state, tokens
+from gencode.interfaces.render.agent_view import AgentView, View, busy, figures, path, spent, state
+from gencode.interfaces.render.number_format import money, tokens
 from gencode.interfaces.render.transcript import Transcript, hear
 from gencode.interfaces.tui.agent_panels import line
 from gencode.interfaces.tui.composer import Composer

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from textual.app import SuspendNotSupported
 
 from gencode.core.errors import UserMistake
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.chat.slash_commands import Confirm, Deed, Page, Show, Word
-from gencode.interfaces.render.number_format import name_of
-from gencode.interfaces.render.plain_text import turns
+from gencode.interfaces.render.agent_view import name_of
+from gencode.interfaces.render.number_format import turns
 from gencode.interfaces.tui.dialogs import ConfirmScreen, PageScreen, PickScreen
 from gencode.journal.store import TaskQuery
 from gencode.permissions.started_files import digests
@@ -81,7 +81,7 @@ async def _shown(app: "TerminalApp", talk: Talk, deed: Show) -> None:
 
 async def _pick_session(app: "TerminalApp", talk: Talk) -> None:
     query = TaskQuery(cwd=str(talk.gen.workspace.cwd), conversations=True)
-    found = sorted(await talk.gen.store.tasks(query), key=lambda task: task.touched_at, reverse=True)
+    found = sorted(await talk.gen.history.tasks(query), key=lambda task: task.touched_at, reverse=True)
     if not found:
         raise UserMistake("There is no earlier conversation in this folder.")
     lines = [

@@ -16,18 +16,20 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from gencode.interfaces.cli.unsummarised_results import NOT_SUMMED_UP, results_of, tasks_of
 from gencode.interfaces.render.agent_view import AgentView
-from gencode.interfaces.render.markdown_chunks import code_parts, cut
+from gencode.interfaces.render.text_layout import code_parts, cut
 from gencode.interfaces.render.transcript import (
+    NOT_SUMMED_UP,
     Call,
     Entry,
     HandedBack,
     Remark,
     Reply,
-    Said,
+    SentMessage,
     Thought,
     Transcript,
+    results_of,
+    tasks_of,
 )
 from gencode.interfaces.tui import agent_panels, entry_renderers
 from gencode.interfaces.tui.error_boundary import ActionBorder
@@ -58,7 +60,7 @@ class Block(Struct, eq=False):
     def opens(self) -> bool:
         """Whether there is more to see of it."""
         match self.entries:
-            case (Said(sender=sender),):
+            case (SentMessage(sender=sender),):
                 return sender != "user"
             case (Thought() | Call(), *_):
                 return True
@@ -132,9 +134,9 @@ class Drawing:
     def _drawn(self, block: Block, width: int, agents: Agents, now: str, *, opened: bool) -> RenderableType:
         names = {task: agent.agent for task, agent in agents.items()} if _from_agent(block) else {}
         match block.entries[0]:
-            case Said() as entry if entry.sender == "user" or not opened:
+            case SentMessage() as entry if entry.sender == "user" or not opened:
                 return Group(Text(""), entry_renderers.said(entry, names))
-            case Said() as entry:
+            case SentMessage() as entry:
                 return entry_renderers.said_open(entry, names)
             case Thought() as entry:
                 return entry_renderers.thought(entry, opened=opened)
@@ -218,7 +220,7 @@ def _trimmed(lines: Sequence[Strip]) -> Sequence[Strip]:
 
 def _from_agent(block: Block) -> bool:
     first = block.entries[0]
-    return isinstance(first, Said) and first.sender not in ("user", "system")
+    return isinstance(first, SentMessage) and first.sender not in ("user", "system")
 
 
 class Sight(Struct, frozen=True):

@@ -8,16 +8,14 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from gencode.core.status import Status
-from gencode.core.visible import visible_line
+from gencode.core.text import visible_line
 from gencode.interfaces.chat.task_controls import VERBS
-from gencode.interfaces.render.agent_tree import Row, rows
-from gencode.interfaces.render.agent_view import View
-from gencode.interfaces.render.number_format import SIGNS, bar_text, money, state, tokens
-from gencode.interfaces.render.plain_text import seconds
+from gencode.interfaces.render.agent_view import SIGNS, AgentRow, View, rows, state
+from gencode.interfaces.render.number_format import bar_text, money, seconds, tokens
 from gencode.interfaces.tui.agent_panels import terse
 from gencode.interfaces.tui.error_boundary import ActionBorder
 from gencode.interfaces.tui.rich_renderer import Paper
-from gencode.tasks.actions import TaskAction
+from gencode.tasks.handle import TaskAction
 
 BACKGROUND = "b"
 _MOVES = {"up": -1, "down": 1, "home": -1_000_000, "end": 1_000_000}
@@ -55,7 +53,7 @@ class TreePanel(ActionBorder, ScrollView, can_focus=True):
     def __init__(self) -> None:
         super().__init__()
         self._paper = Paper(dark=True)
-        self._rows: list[Row] = []
+        self._rows: list[AgentRow] = []
         self._now = ""
         self._chosen = ""
 
@@ -106,7 +104,7 @@ class TreePanel(ActionBorder, ScrollView, can_focus=True):
         head.append(f"Enter open · Esc back · {BACKGROUND} background · {verbs}", "faint")
         return head
 
-    def _line(self, row: Row, width: int) -> Text:
+    def _line(self, row: AgentRow, width: int) -> Text:
         agent = row.agent
         chosen = agent.id == self._chosen
         colour = _colour(row)
@@ -124,7 +122,7 @@ class TreePanel(ActionBorder, ScrollView, can_focus=True):
         line.append(f" ↳ {visible_line(step, 80)}" if step else "", "busy")
         return line
 
-    def _standing(self, row: Row, room: int) -> Text:
+    def _standing(self, row: AgentRow, room: int) -> Text:
         """How an agent stands, and what it and all below it have used."""
         agent = row.agent
         stands = Text(f" {state(agent)}{' · background' if agent.background else ''}", _colour(row))
@@ -186,7 +184,7 @@ class TreePanel(ActionBorder, ScrollView, can_focus=True):
         self.post_message(self.Opened(self._chosen))
 
 
-def _colour(row: Row) -> str:
+def _colour(row: AgentRow) -> str:
     agent = row.agent
     if not agent.status.ended:
         return "warn" if agent.stalled or agent.status is Status.PENDING else "busy"

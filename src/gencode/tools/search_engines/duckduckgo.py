@@ -15,8 +15,8 @@ from gencode.tools.search_engines.engine import (
     request_engine,
     web_result,
 )
-from gencode.web.client import INTERNET, WebRequest, WebResolver
 from gencode.web.html import EndTag, StartTag, tokens
+from gencode.web.http_fetch import INTERNET, WebRequest, WebResolver
 
 URL = "https://html.duckduckgo.com/html/"
 OTHERS = "set TAVILY_API_KEY, BRAVE_API_KEY or SEARXNG_URL to search with another engine"

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from gencode.core.errors import ToolError
 from gencode.permissions.urls import Target, UrlRefused, judge_url
-from gencode.web.client import WebLimits, WebRequest, WebResolver, WebResponse, fetch
 from gencode.web.html import tokens
+from gencode.web.http_fetch import WebLimits, WebRequest, WebResolver, WebResponse, fetch
 
 MOST_HITS = 60
 _LONGEST_RAW = 4_000

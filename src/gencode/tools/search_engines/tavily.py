@@ -12,7 +12,7 @@ from gencode.tools.search_engines.engine import (
     request_engine,
     web_results,
 )
-from gencode.web.client import INTERNET, WebRequest, WebResolver
+from gencode.web.http_fetch import INTERNET, WebRequest, WebResolver
 
 VARIABLE = "TAVILY_API_KEY"
 URL = "https://api.tavily.com/search"

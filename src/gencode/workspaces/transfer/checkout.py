@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
-from gencode.core.folder_copy import FolderCopy
+from gencode.core.place import FolderCopy
 from gencode.journal.folder_snapshot import (
     MOST_COMMITS,
     MOST_PACK,

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from gencode.core.folder_copy import FolderCopy
 from gencode.core.messages import ToolCall
+from gencode.core.place import FolderCopy
 from gencode.permissions.decision import path_fields
 from gencode.permissions.paths import PATH_TOOLS, is_inside
 

@@ -3,7 +3,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const ACTS = /^(on|style$|srcdoc$|src$|formaction$)/i;
 
-// What acts or cannot be seen, the same as in core/visible.py, where it is explained; a test compares them.
+// What acts or cannot be seen, the same as in core/text.py, where it is explained; a test compares them.
 const raw = String.raw;
 const ALWAYS =
   raw`\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u3164\uffa0\u200b\u200e\u200f` +

@@ -1,0 +1,96 @@
+"""runtime: who writes and plans for the agent that leads a conversation; its means are loaded late."""
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+
+from gencode.channels.address import Address, parse_address
+from gencode.core.events import PassingFact, ProgressMade
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gencode.channels.outbox import Outbox
+    from gencode.core.rules import Policy
+    from gencode.journal.store import Store
+    from gencode.schedule.scheduled_jobs import JobCalendar
+
+HERE = "cli"
+"""The channel of a conversation that came through no other."""
+
+
+class PassingEvents(Protocol):
+    """Who shows passing facts: the bus."""
+
+    @property
+    def heard(self) -> bool:
+        """Whether anybody listens."""
+        ...
+
+    def tell(self, task: str, fact: PassingFact) -> None:
+        """Hand on a passing fact."""
+        ...
+
+
+class MessagingContext(Struct, frozen=True):
+    """What a secretary has to know: folders, what may be done there now, who is known, and what is open."""
+
+    home: Path
+    cwd: Path
+    policy: "Callable[[], Policy]"
+    model: str
+    find: "Callable[[str], object]"
+    is_open: "Callable[[str], bool]"
+    channels: "Mapping[str, Any]" = {}
+
+
+class Messaging:
+    """The outbox and the calendar of one open GenCode."""
+
+    def __init__(self, store: "Store", screens: PassingEvents, around: MessagingContext) -> None:
+        self._store = store
+        self._screens = screens
+        self._around = around
+        self._origins: dict[str, Address] = {}
+        if around.channels:  # a mistake in them is told at once
+            self.outbox.check(Address(HERE, ""))
+
+    @cached_property
+    def outbox(self) -> "Outbox":
+        """Messages that leave conversations."""
+        from gencode.channels.outbox import Outbox, own_channels
+
+        around = self._around
+        return Outbox(self._store, own_channels(around.home, self._show, around.channels))
+
+    @cached_property
+    def calendar(self) -> "JobCalendar":
+        """What is planned for this folder."""
+        from gencode.schedule.scheduled_jobs import JobCalendar, JobContext
+
+        around = self._around
+        site = JobContext(
+            cwd=str(around.cwd),
+            policy=around.policy,
+            model=around.model,
+            find=around.find,
+            reach=lambda text: self.outbox.check(parse_address(text)),
+        )
+        return JobCalendar(self._store.agenda, site)
+
+    def comes_from(self, task: str, origin: Address) -> None:
+        """Note through which channel the person of a conversation speaks."""
+        self._origins[task] = origin
+
+    def origin(self, task: str) -> Address:
+        """Where the person of a conversation is."""
+        return self._origins.get(task) or Address(HERE, task)
+
+    def _show(self, task: str, line: str) -> bool:
+        """Show a line in a conversation; False when nobody here would see it."""
+        if not self._around.is_open(task) or not self._screens.heard:
+            return False
+        self._screens.tell(task, ProgressMade(line, note=True))
+        return True

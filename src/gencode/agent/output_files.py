@@ -1,0 +1,251 @@
+"""Files with output: one that follows a background task, and results too long for a transcript.
+
+The journal is the truth. The file of a task is written after it, one append for every commit, and can be
+written anew from it at any time. What cannot be written never stops the task. Long results lie beside the
+other outputs of their task, are its owner's alone, and are deleted with the task; an agent reads and searches
+them like any other file.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from gencode.core.events import AnyFact, Event, MessageAdded, TaskCreated, TaskEnded, TaskQueued, TaskStarted
+from gencode.core.ids import new_id
+from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from gencode.core.status import Status
+from gencode.core.task import Task
+from gencode.core.text import clip
+
+log = logging.getLogger(__name__)
+
+MOST_STEPS = 2 * 1024 * 1024
+"""So many bytes of steps are written; the result comes after them in any case."""
+LONGEST_STEP = 30_000
+LONGEST_RESULT = 1024 * 1024
+LONGEST_LINE = 200
+FIRST_START = 2
+"""The number of the fact that a task starts, which follows its birth; a later one says that it goes on."""
+
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_UNSEEN = dict.fromkeys([*range(9), 11, 12, 13, *range(14, 32), *range(127, 160)])
+"""Control characters, which could play tricks on a terminal that shows the file."""
+
+
+class TaskOutputFile:
+    """The file of one background task. `trouble` says why it is not whole."""
+
+    __slots__ = ("_full", "path", "trouble")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.trouble = ""
+        self._full = False
+
+    def add(self, task: Task, events: Sequence[Event]) -> None:
+        """Append what these facts say; it blocks for as long as one small write takes."""
+        new = isinstance(events[0].fact, TaskCreated)
+        try:
+            handle = _opened(self.path, os.O_TRUNC if new else 0)
+            try:
+                size = os.fstat(handle).st_size
+                head = "" if new or size else _late_head(task)
+                _write(handle, head + self._fitting(task.id, events, size))
+            finally:
+                os.close(handle)
+        except OSError as error:
+            self.trouble = self.trouble or f"its output file could not be written: {error.strerror}"
+            log.info("%s could not be written: %s", self.path, error.strerror)
+
+    def _fitting(self, task: str, events: Sequence[Event], size: int) -> str:
+        """The steps as far as there is room for them, and the end in any case."""
+        steps, end = _told(events)
+        if size + len(steps) > MOST_STEPS:
+            steps = "" if self._full else f"\n[more steps: gen task show {task}]\n"
+            self._full = True
+        return steps + end
+
+
+def rewrite(path: Path, events: Sequence[Event]) -> None:
+    """Write a file anew from the journal, in one move; OSError when that is not possible."""
+    steps, end = _told(events)
+    if len(steps) > MOST_STEPS:
+        steps = f"{steps[:MOST_STEPS]}\n[more steps: gen task show {events[0].task}]\n"
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    handle = _opened(draft, os.O_TRUNC)
+    try:
+        try:
+            _write(handle, steps + end)
+        finally:
+            os.close(handle)
+        draft.replace(path)
+    finally:
+        with suppress(FileNotFoundError):
+            draft.unlink()
+
+
+def is_whole(path: Path, task: Task) -> bool:
+    """Whether the file of a task that has ended says so in its last line."""
+    last = _last_line(task.id, task.status, task.end.at or "").encode()
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - len(last)))
+            return file.read() == last
+    except OSError:
+        return False
+
+
+def _opened(path: Path, more: int) -> int:
+    try:
+        return os.open(path, _APPEND | more, 0o600)
+    except FileNotFoundError:
+        path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        return os.open(path, _APPEND | more, 0o600)
+
+
+def _write(handle: int, text: str) -> None:
+    rest = memoryview(text.translate(_UNSEEN).encode("utf-8", "replace"))
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
+def _told(events: Sequence[Event]) -> tuple[str, str]:
+    """Facts as text: the steps, and the end if it is among them (whose result is not told twice)."""
+    last = events[-1].fact
+    if not isinstance(last, TaskEnded):
+        return "".join(_step(event) for event in events), ""
+    steps = [_step(event) for event in events[:-1] if not _says(event.fact, last.result)]
+    return "".join(steps), _end(events[-1], last)
+
+
+def _says(fact: AnyFact, result: str) -> bool:
+    """Whether a fact is the reply that the result ends with."""
+    message = fact.message if isinstance(fact, MessageAdded) else None
+    if not isinstance(message, AssistantMessage) or message.calls:
+        return False
+    return message.text == result or result.endswith(f"\n\n{message.text.strip()}")
+
+
+def _step(event: Event) -> str:
+    match event.fact:
+        case TaskCreated() as created:
+            return f"{_title(event.task, created.agent, created.description)}Folder: {created.cwd}\n"
+        case TaskStarted() as started:
+            word = "\nResumed" if (event.seq or 0) > FIRST_START else "Started"
+            return f"{word}: {event.at}\nModel: {started.model}\n"
+        case TaskQueued():
+            return f"\nWaits for its turn to go on: {event.at}\n"
+        case MessageAdded(message):
+            return _message(message)
+        case TaskEnded() as ended:
+            return _end(event, ended)
+        case _:
+            return ""
+
+
+def _message(message: Message) -> str:
+    match message:
+        case UserMessage():
+            who = "" if message.sender == "user" else f"[{message.sender}]\n"
+            return "\n" + _quoted(who + clip(message.text, LONGEST_STEP)) + "\n"
+        case AssistantMessage():
+            text = message.text.strip()
+            said = f"\n{clip(text, LONGEST_STEP)}\n" if text else "\n"
+            return said + "".join(f"- {call.name}({_brief(call.input.values())})\n" for call in message.calls)
+        case ToolMessage():
+            return "".join(
+                f"  {'failed' if result.error else '→'} {result.name}: {_brief([result.text]) or '-'}\n"
+                for result in message.results
+            )
+
+
+def _brief(values: Iterable[object]) -> str:
+    """The first line of the first text among these values."""
+    text = next((value for value in values if isinstance(value, str) and value.strip()), "")
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…"
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text.splitlines())
+
+
+def _title(task: str, agent: str, description: str) -> str:
+    return f"# {agent}{f': {_brief([description])}' if description.strip() else ''}\n\nTask: {task}\n"
+
+
+def _late_head(task: Task) -> str:
+    """The head of a file that begins in the middle of its task."""
+    return (
+        f"{_title(task.id, task.agent, task.created.description)}Folder: {task.cwd}\n"
+        f"It has been in the background since here; its earlier steps: gen task show {task.id}\n"
+    )
+
+
+def _end(event: Event, ended: TaskEnded) -> str:
+    error = f"Error: {ended.error}\n\n" if ended.error else ""
+    result = clip(ended.told.strip(), LONGEST_RESULT)
+    said = f"{result}\n\n" if result else ""
+    return f"\n## Result\n\n{error}{said}{_last_line(event.task, ended.status, event.at)}"
+
+
+def _last_line(task: str, status: Status, at: str) -> str:
+    return f"[task {task} ended as {status} at {at}]\n"
+
+
+LARGEST_RESULT = 10_000_000
+"""So many characters of a result are kept."""
+LONGEST_RESULT_LINE = 2_000
+"""Longer lines are broken, because who reads or searches a file is shown only the beginning of one."""
+LINE_PIECE = 500
+MOST_RESULTS = 1_000
+
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def keep_result(folder: Path, text: str) -> Path:
+    """Write a result to a new file, as a whole or not at all; OSError when that cannot be done. It blocks."""
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    name = f"result_{new_id()}.txt"
+    draft = folder / f".{name}"
+    handle = os.open(draft, _NEW_FILE, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(_broken(text[:LARGEST_RESULT]).encode("utf-8", "replace"))
+        draft.rename(folder / name)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink()
+        raise
+    return folder / name
+
+
+def result_place(file: Path, size: int) -> str:
+    """How a transcript says where a result is that was cut."""
+    what = "all of it is" if size <= LARGEST_RESULT else f"the first {LARGEST_RESULT:,} are"
+    return f"; {what} in {file} (page it with Read, search it with Grep)"
+
+
+def result_files(folder: Path) -> Iterator[Path]:
+    """The outputs of a task that its agent may read again when it goes on."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        names = (each.name for each in entries if not each.name.startswith("."))
+        yield from [folder / name for name in islice(names, MOST_RESULTS)]
+
+
+def _broken(text: str) -> str:
+    """`text` without a line that is longer than anybody is shown."""
+    if "\n" in text and max(map(len, text.split("\n"))) <= LONGEST_RESULT_LINE:
+        return text
+    return re.sub(rf"[^\n]{{{LONGEST_RESULT_LINE + 1},}}", lambda long: _pieces(long[0]), text)
+
+
+def _pieces(line: str) -> str:
+    return "\n".join(line[at : at + LINE_PIECE] for at in range(0, len(line), LINE_PIECE))

@@ -1,1 +1,0 @@
-"""A rack of places where a task executes."""
