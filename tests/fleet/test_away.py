@@ -294,8 +294,8 @@ async def test_when_a_worker_dies_another_one_goes_on_in_a_copy_of_its_own(count
         heard = await told(gen, task)
         [first, _] = told_copies(transcript_of(await gen.store.events(task)))
     assert found.status is Status.COMPLETED
-    [anew] = [text for text in heard if text.startswith("You go on on another machine.")]
-    assert str(victim.log) not in anew and "what you had changed in files before is not in it" in anew
+    [anew] = [text for text in heard if text.startswith("You continue on another machine.")]
+    assert str(victim.log) not in anew and "your earlier file changes are not in it" in anew
     assert "added dead3.txt +1 -0" in found.result
     left = await find_leftovers(victim.log)
     assert [(each.away, bool(each.changed)) for each in left] == [(True, True)]
@@ -315,8 +315,8 @@ async def test_a_worker_that_is_told_to_end_at_once_hands_over_what_was_done(cou
         [found] = await ended(gen, [task])
         heard = await told(gen, task)
     assert found.status is Status.COMPLETED
-    [moved] = [text for text in heard if text.startswith("You go on on another machine.")]
-    assert "now, with what you had changed in files before. Tools for files" in moved
+    [moved] = [text for text in heard if text.startswith("You continue on another machine.")]
+    assert "with your earlier file changes" in moved
     assert [line for line in found.result.splitlines() if line.startswith("added")] == [
         f"added told{n}.txt +1 -0" for n in range(4)
     ]

@@ -120,7 +120,7 @@ async def test_a_fork_at_an_early_fact_has_nothing_of_what_came_later_and_says_s
         f"one changed: how its files were at fact {answered - 1} is not known."
     )
     assert [("a.txt" in each, "two.txt" in each) for each in seen] == [(True, False), (True, True)]
-    assert "what you changed in files is not in it, so look before you rely on it" in heard[-1]
+    assert "your file changes are not in it" in heard[-1]
     [warned] = [each for each in found[0].evidence.warnings if each.startswith("it begins in a copy")]
     assert warned.startswith(f"it begins in a copy of {country.folder} as it was when task {first} was sent")
 

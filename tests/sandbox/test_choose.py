@@ -53,7 +53,7 @@ def test_a_wall_behind_which_the_kernel_can_be_set_up_is_passed_over() -> None:
     )
     assert (sandbox.exists, sandbox.passed_over) == (
         False,
-        ("leaky does not work here: commands in it can change settings of the kernel.",),
+        ("leaky does not work here: commands in it can change kernel settings.",),
     )
 
 
@@ -72,7 +72,7 @@ def test_the_first_wall_that_holds_is_chosen_and_the_others_are_explained() -> N
         (
             "broken does not work here: no walls today.",
             "absent does not work here: [Errno 2] No such file or directory: '/no/such/program'.",
-            "paper does not work here: it keeps nothing out.",
+            "paper does not work here: it does not restrict anything.",
         ),
     )
 
@@ -84,7 +84,7 @@ def test_without_any_wall_commands_stay_as_they_are_and_that_is_said() -> None:
     assert sandbox.report() == [
         "There is no sandbox here.",
         "A command that is allowed can do whatever you can.",
-        "paper does not work here: it keeps nothing out.",
+        "paper does not work here: it does not restrict anything.",
     ]
 
 
@@ -93,13 +93,13 @@ def test_a_good_wall_says_what_it_keeps_out() -> None:
     assert sandbox.report() == [
         "Commands run in a sandbox: bubblewrap.",
         "Commands can write only in the workspace and in a temporary folder of their own.",
-        "They cannot change settings of the kernel, such as those in /proc/sys.",
+        "They cannot change kernel settings, such as those in /proc/sys.",
         "They cannot change .git/hooks, .git/config and .gen of the workspace.",
         "They cannot read GenCode's database and settings.",
-        "They have no network unless you give it to them.",
+        "They have no network unless you allow it.",
         "They cannot signal processes outside.",
         "Commands can make .git and .gen in the workspace where there is none yet; "
-        "GenCode looks after each command and tells.",
+        "GenCode checks after each command and reports it.",
         "Commands can talk to programs whose sockets lie in a folder, except those in /run and a few other "
         "well-known ones.",
         "Commands can read whatever else you can.",
@@ -112,15 +112,15 @@ def test_a_poor_wall_says_what_it_lets_through() -> None:
     assert Sandbox("Landlock", TrialResult(frozenset(possible)), no_wall).report() == [
         "Commands run in a sandbox: Landlock.",
         "Commands can write only in the workspace and in a temporary folder of their own.",
-        "They cannot change settings of the kernel, such as those in /proc/sys.",
+        "They cannot change kernel settings, such as those in /proc/sys.",
         "Commands can change .git/hooks, .git/config and .gen of the workspace; "
-        "GenCode looks after each command and tells.",
+        "GenCode checks after each command and reports it.",
         "Commands can empty files outside the workspace.",
         "Commands can change the permissions and times of your files outside the workspace.",
         "Commands can use the network.",
         "Commands can talk to other programs through abstract sockets.",
         "Commands can talk to programs whose sockets lie in a folder.",
-        "Commands can end other programs of yours.",
+        "Commands can stop your other programs.",
         "Commands can read GenCode's database and settings.",
         "Commands can read whatever else you can.",
         "Commands can make repositories in the workspace, with hooks of their own.",

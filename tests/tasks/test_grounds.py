@@ -28,7 +28,7 @@ async def test_it_is_told_and_goes_along_when_the_task_is_sent_again(tmp_path: P
     back = (office.back[TASK][0], b"nothing that git can read")
     ground = LatestWork(task, away=True, back=back, parcels=office)
     found = await restore_worktree(ground, Workspace(repo, repo, tmp_path), tmp_path / "own")
-    why = f"and what came back from there cannot be had here (gen task merge {TASK} offers it): "
+    why = f"(try gen task merge {TASK}): "
     assert found.told is not None
     assert why in found.told.agent and why in found.told.person
     here = replace(ground, away=False, branch=found.tree.branch)

@@ -88,7 +88,7 @@ async def test_an_agent_that_began_elsewhere_is_told_where_it_is_now(tmp_path: P
     async with place.folder_for(here) as lodged:
         assert lodged is not None
         [heard] = lodged.change_notice()
-        assert f"Your folder is {lodged.workspace.cwd} on worker now, made anew from git" in heard.text
+        assert f"Your folder is now {lodged.workspace.cwd} on worker, made again from git" in heard.text
         here_now = WorkerCopy(str(lodged.workspace.cwd), "worker")
         assert heard.notice == SystemNotice(NoticeKind.PLACE, place=here_now)
         (lodged.workspace.cwd / "a.txt").write_text("begun\n")

@@ -176,7 +176,7 @@ async def test_who_goes_on_while_the_last_one_removes_it_gets_one_that_is_made_a
         await asyncio.wait_for(going_on, 60)
         told = [each.text for each in heard(await said(gen, boss))]
         assert (begun, there, tree.path.exists()) == (set(), False, True)
-    assert any("that was made anew, on a new branch" in text for text in told)
+    assert any("new git worktree" in text for text in told)
 
 
 async def test_one_below_one_below_it_is_the_last_one_too(yard: Yard) -> None:

@@ -44,7 +44,7 @@ AWAY_SECONDS = 300.0
 WAITED_FOR = 10
 """The priority of a task that somebody waits for; of any other it is 0."""
 _PERMISSIONS = ("permission_mode", "allow", "ask", "deny")
-TAKEN_BACK = StopCause(EndReason.PARENT_STOPPED, "whoever sent it was stopped meanwhile")
+TAKEN_BACK = StopCause(EndReason.PARENT_STOPPED, "its parent was stopped meanwhile")
 
 
 class FleetTask:

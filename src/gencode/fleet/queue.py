@@ -336,7 +336,7 @@ class QueueConsumer:
         work = self._works.get(task)
         if work is None:
             if self._has_enough() or self._stopped.is_set():
-                raise RetryRequested(timedelta(seconds=AGAIN_SECONDS), "this worker has enough to do")
+                raise RetryRequested(timedelta(seconds=AGAIN_SECONDS), "this worker is busy")
             work = self._works[task] = asyncio.ensure_future(self._run(task))
             work.add_done_callback(lambda _: self._done(task))
         try:

@@ -58,7 +58,7 @@ MOST_TAKES = 10
 RECONCILE_SECONDS = 30.0
 PRUNE_SECONDS = 3_600.0
 STOPPED = StopCause(EndReason.LEASE_LOST, "its worker could not renew its lease")
-HANDED_BACK = StopCause(EndReason.CLOSING, "its worker was told to end")
+HANDED_BACK = StopCause(EndReason.CLOSING, "its worker was stopped")
 DAY_SECONDS = 86_400.0
 """So long at least what nobody waits for is left to workers that may come: some are there by day only."""
 HARD_END = 70
@@ -206,12 +206,12 @@ class Worker:
         if found is None or found.order is None:
             return
         if not found.free:
-            raise RetryLater("somebody else is at it", self._shape.lease_seconds / 3)
+            raise RetryLater("another worker is running it", self._shape.lease_seconds / 3)
         async with AsyncExitStack() as stack:
             try:
                 order = read_order(found.order)
                 if (begun := found.takes - order.takes) >= MOST_TAKES:
-                    raise UserMistake(f"it was begun {begun} times and never came to an end")
+                    raise UserMistake(f"it was started {begun} times and never finished")
                 if await self._deserted(task, order):
                     return
                 gen = await self._entered(stack, found, order)
@@ -233,11 +233,11 @@ class Worker:
         if not sender or not await self._store.deserted([sender], 0):
             return False
         if not self.leases.settled or not await self._store.deserted([sender], silent=CLOSED_SECONDS):
-            raise RetryLater("whoever waits for it was cut off a moment ago")
+            raise RetryLater("the task that waits for it was disconnected a moment ago")
         try:
             await close_task(self._store, task, self.name, why=PARENT_GONE)
         except UserMistake:
-            raise RetryLater("somebody else is at it") from None
+            raise RetryLater("another worker is running it") from None
         return True
 
     async def _must_know(self, gen: GenCode, found: DispatchedTask, order: FleetOrder) -> None:
@@ -343,12 +343,12 @@ class Worker:
                 job.stop.stop(PARENT_GONE)
 
     async def _refuse(self, found: DispatchedTask, why: UserMistake) -> None:
-        """End a task that cannot be run, unless somebody else is at it by now."""
+        """End a task that cannot be run, unless another worker is running it by now."""
         now = await self._store.dispatched(found.task)
         if now is None or now.order is None:
             return
         if not now.free:
-            raise RetryLater("somebody else is at it", self._shape.lease_seconds / 3)
+            raise RetryLater("another worker is running it", self._shape.lease_seconds / 3)
         spent = isinstance(why, BudgetSpent)
         cause = StopCause(EndReason.BUDGET if spent else EndReason.NOT_STARTED, str(why))
         status = Status.LIMIT_REACHED if spent else Status.FAILED

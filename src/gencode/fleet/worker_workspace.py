@@ -39,34 +39,34 @@ log = logging.getLogger(__name__)
 
 HERE = (
     "You work in a copy of {there} that was made for you with git, at {here} on {worker}. {names} "
-    "What you change in it, committed or not, goes back when you end. Files that git ignores "
-    "or that look like keys, and branches but the one you are on, stay behind."
+    "Your changes, committed or not, are sent back when you finish. Files that git ignores or that look "
+    "like keys are not sent back, and neither are other branches."
 )
-NAMES = "Tools for files and commands take names that begin with {tops} for those in your copy."
+NAMES = "In tools and commands, paths that begin with {tops} mean the files of your copy."
 NAMES_OF_TOOLS = (
-    "Tools for files take names that begin with {tops} for those in your copy; commands {commands}, so name "
-    "files in them as they are here."
+    "In file tools, paths that begin with {tops} mean the files of your copy; commands accept {commands}, so "
+    "use the paths of the copy there."
 )
-ALONE = " Its only commit is everything as it was when you were sent: the history did not come along."
+ALONE = " It has one commit with everything as it was when you were started; the earlier history is missing."
 FORKED = {
     "": "",
-    "work": " It has in it what you had changed in files until then.",
-    "sent": " It is as that folder was when you were first sent: what you changed in files is not in it, so "
-    "look before you rely on it.",
-    "now": " It is as that folder is now, which need not be how you knew it.",
+    "work": " It contains the file changes you had made until then.",
+    "sent": " It is as that folder was when you were first started: your file changes are not in it, so "
+    "check before you rely on them.",
+    "now": " It is as that folder is now, which may differ from what you knew.",
 }
 ANEW = (
-    "You go on on another machine. Your folder is {here} on {worker} now, made anew from git as it was "
-    "when you were "
-    "sent: what you had changed in files before is not in it, so look before you rely on it. {names}"
+    "You continue on another machine. Your folder is now {here} on {worker}, made again from git as it was "
+    "when you were started: your earlier file changes are not in it, so check before you rely on them. "
+    "{names}"
 )
 MOVED = (
-    "You go on on another machine. Your folder is {here} on {worker} now, with what you had changed in files "
-    "before. {names}"
+    "You continue on another machine. Your folder is now {here} on {worker}, with your earlier file changes. "
+    "{names}"
 )
 LOST = (
-    "it had begun in the copy {copy}, and that worker was lost: what it had changed there is only there, and "
-    "gen doctor on that machine lists it"
+    "it started in the copy {copy}, and that worker was lost: its changes exist only there; run gen doctor "
+    "on that machine to list them"
 )
 
 
@@ -192,7 +192,7 @@ class CopiedTaskFolder(TaskFolder):
             await self._lodging.record_folder(
                 self._parcels, self._owner, self._worker, as_reason(str(trouble))
             )
-            changes, notes = None, [f"its folder {self.path} on {self._worker} is kept as it is: {trouble}"]
+            changes, notes = None, [f"its folder {self.path} on {self._worker} was kept: {trouble}"]
         parcel = self._lodging.guest.parcel
         sent = (*parcel.notes, *(each.told() for each in parcel.missing))
         lost = [LOST.format(copy=copy) for copy in self._lost]
@@ -246,7 +246,7 @@ class CopiedTaskFolder(TaskFolder):
     def _said(self, words: str) -> str:
         there, here = self._lodging.guest.cwd, self._lodging.cwd
         tops = [each.folder for each in self.copied.originals]
-        commands = f"only {_listed(self._found_at)}" if self._found_at else "do not"
+        commands = f"only {_listed(self._found_at)}" if self._found_at else "none of them"
         told = NAMES if len(self._found_at) == len(tops) else NAMES_OF_TOOLS
         names = told.format(tops=_listed(tops), commands=commands)
         return words.format(there=there, here=here, worker=self._worker, names=names)

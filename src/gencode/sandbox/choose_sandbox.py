@@ -102,7 +102,7 @@ def first_working(
 
 def _failing(seen: TrialResult) -> str:
     settings = seen.possible.isdisjoint({"create", "overwrite"}) and "kernel" in seen.possible
-    return "commands in it can change settings of the kernel" if settings else "it keeps nothing out"
+    return "commands in it can change kernel settings" if settings else "it does not restrict anything"
 
 
 def candidates() -> Iterator[SandboxCandidate]:

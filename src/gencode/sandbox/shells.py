@@ -95,7 +95,7 @@ class BackgroundShell:
     @property
     def verdict(self) -> str:
         """How it ended, in words."""
-        return (self.ended.verdict or "Exit code 0.") if self.ended else "It is not known how it ended."
+        return (self.ended.verdict or "Exit code 0.") if self.ended else "How it ended is unknown."
 
     @property
     def run(self) -> CommandRun:
@@ -201,15 +201,13 @@ class Shells:
             self._sandbox = best_sandbox()
             if self._walls == "required" and not self._sandbox.exists:
                 why = " ".join(self._sandbox.report())
-                raise ToolError(f"No command can be run: the setting sandbox is `required`. {why}")
+                raise ToolError(f"Cannot run commands: the setting sandbox is `required`. {why}")
         try:
             self._temp.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _note(self._temp).write_text(new_owner())
             self._temp.mkdir(mode=0o700, exist_ok=True)  # whoever came first may have been stopped
         except OSError as error:
-            raise ToolError(
-                f"No command can be run: {self._temp} cannot be made ({error.strerror})."
-            ) from None
+            raise ToolError(f"Cannot run commands: {self._temp} cannot be made ({error.strerror}).") from None
 
     def _plan(self, order: CommandRequest) -> SandboxProfile:
         network = order.network or self._network
@@ -268,7 +266,7 @@ class Shells:
     def _bash(self) -> str:
         bash = self._commands.bash if self._commands else None
         if bash is None:
-            raise ToolError("There is no bash on this machine, so no command can be run.")
+            raise ToolError("bash is not installed on this machine, so commands cannot run.")
         return bash
 
     def _file(self, order: CommandRequest, kind: str) -> Path:

@@ -147,22 +147,22 @@ def _arrived(datagrams: socket.socket) -> bool:
 
 
 _GUARDED = ".git/hooks, .git/config and .gen of the workspace"
-_LOOKED_AT = "GenCode looks after each command and tells"
+_LOOKED_AT = "GenCode checks after each command and reports it"
 
 
 def restrictions(possible: frozenset[str]) -> Iterator[str]:
     """What commands cannot do, by what a trial found possible."""
     yield "Commands can write only in the workspace and in a temporary folder of their own."
     if "kernel" not in possible:
-        yield "They cannot change settings of the kernel, such as those in /proc/sys."
+        yield "They cannot change kernel settings, such as those in /proc/sys."
     if "guarded" not in possible:
         yield f"They cannot change {_GUARDED}."
     if "hidden" not in possible:
         yield "They cannot read GenCode's database and settings."
     if possible.isdisjoint({"tcp", "udp"}):
-        yield "They have no network unless you give it to them."
+        yield "They have no network unless you allow it."
     elif "tcp" not in possible:
-        yield "They have no TCP connections unless you give them the network."
+        yield "They have no TCP connections unless you allow the network."
     if "signal" not in possible:
         yield "They cannot signal processes outside."
 
@@ -180,14 +180,14 @@ def unenforced(possible: frozenset[str]) -> Iterator[str]:
     if "tcp" in possible:
         yield "Commands can use the network."
     elif "udp" in possible:
-        yield "Commands can use the network for all but TCP, for instance to ask for names (DNS)."
+        yield "Commands can use the network except for TCP, for example for DNS lookups."
     if "abstract" in possible:
         yield "Commands can talk to other programs through abstract sockets."
     if "socket" in possible:
         hidden = "" if "hidden" in possible else ", except those in /run and a few other well-known ones"
         yield f"Commands can talk to programs whose sockets lie in a folder{hidden}."
     if "signal" in possible:
-        yield "Commands can end other programs of yours."
+        yield "Commands can stop your other programs."
     if "hidden" in possible:
         yield "Commands can read GenCode's database and settings."
     yield "Commands can read whatever else you can."

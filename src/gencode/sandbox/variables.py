@@ -53,7 +53,7 @@ class AgentVariables:
             own.pop(name, None)
             return
         if name not in own and len(own) >= MOST:
-            raise ToolError(f"{MOST} variables are set already; take one away with an empty value.")
+            raise ToolError(f"{MOST} variables are already set; remove one by setting it to an empty value.")
         own[name] = value
 
     def environment(self, task: str, *, reads_only: bool) -> dict[str, str] | None:
@@ -65,16 +65,16 @@ class AgentVariables:
 def check_variable(name: str, value: str) -> None:
     """ToolError for a variable that no agent may set."""
     if not _NAME.fullmatch(name):
-        raise ToolError(f"{shown(name, 100)} is no name of a variable; use letters, digits and underscores.")
+        raise ToolError(f"{shown(name, 100)} is not a variable name; use letters, digits and underscores.")
     if _redirects_programs(name.upper()) and not safe_name(name):
         raise ToolError(
             f"{name} cannot be set: it changes what programs load, run or reach. "
-            "Write it before the one command that needs it, which is then judged with it."
+            "Put it in front of the command that needs it instead; it is then checked with that command."
         )
     if len(value) > LONGEST_VALUE or not value.isprintable():
         raise ToolError(f"The value of {name} must be one line of at most {LONGEST_VALUE:,} characters.")
     if is_hidden(name, value):
-        raise ToolError(f"{name} looks like a key or password, and commands are never given those.")
+        raise ToolError(f"{name} looks like a key or password; commands never get those.")
 
 
 def _redirects_programs(name: str) -> bool:

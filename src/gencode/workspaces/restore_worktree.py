@@ -136,26 +136,24 @@ async def save_returned_work(
 
 WORK = "the work of task {task}, as it was when the fork began"
 LAST = "the last commit of {repository}"
-FIRST = "the commit that task {task} began with"
-BEGAN = f"{FIRST}: what that task changed is not in it"
-MERGED = f"{LAST}: what task {{task}} changed is in it only if somebody merged that"
+FIRST = "the commit that task {task} started from"
+BEGAN = f"{FIRST}: its changes are not included"
+MERGED = f"{LAST}: the changes of task {{task}} are included only if somebody merged them"
 CAME = "the work of task {task}, as it came back from {worker}"
 BRANCH = (
-    "the work of task {task} that is on the branch {branch}: its worktree is on another machine, and what it "
-    "did since its last run there ended is not in it"
+    "the work of task {task} on the branch {branch}: its worktree is on another machine, and anything it did "
+    "after its last run there is not included"
 )
 GONE = (
-    "The worktree {path} of task {task} is gone, so it cannot go on there. Its branch {branch} is still "
-    "there; check it out again: git -C {top} worktree add -f {quoted} {branch}"
+    "The worktree {path} of task {task} is gone, so the task cannot be resumed there. Its branch {branch} "
+    "still exists; check it out again: git -C {top} worktree add -f {quoted} {branch}"
 )
 REMOVED = "was removed"
 AWAY = "was on a worker"
-NOT_HAD = (
-    f"{AWAY}, and what came back from there cannot be had here (gen task merge {{task}} offers it): {{why}}"
-)
-ASIDE = "{why} (that is on the branch {branch}; to bring it in: git -C {path} merge {branch})"
-OFFERED = "{why} (gen task merge {task} offers it)"
-LEFT = " Of what you changed, this was too large to travel and is only where you were then: {left}."
+NOT_HAD = f"{AWAY}, and its changes cannot be brought here (try gen task merge {{task}}): {{why}}"
+ASIDE = "{why} (they are on the branch {branch}; to merge them: git -C {path} merge {branch})"
+OFFERED = "{why} (to merge them: gen task merge {task})"
+LEFT = " These changed files were too large to transfer and exist only where you worked then: {left}."
 
 
 class WorktreeNotice(Struct, frozen=True):
@@ -166,47 +164,43 @@ class WorktreeNotice(Struct, frozen=True):
 
 
 ANEW = WorktreeNotice(
-    "You work in a git worktree, {cwd}, that was made anew, on a new branch {branch}, from the last commit "
-    "of {repository}: the "
-    "one you had {lost}. What you changed in that is in it only if somebody took it over, so look.",
-    "Its worktree {path} was made anew from the last commit of {repository}, because the one it had {lost}.",
+    "You work in a new git worktree, {cwd}, on a new branch {branch}, created from the last commit of "
+    "{repository}: your earlier one {lost}. Your changes are in it only if somebody merged them, so check.",
+    "Its worktree {path} was created again from the last commit of {repository}, because the earlier one "
+    "{lost}.",
 )
 ALL_THERE = WorktreeNotice(
-    "You work in a git worktree, {cwd}, that was made anew, on a new branch {branch}, from the last commit "
-    "of {repository}, "
-    "which has all that you changed {where}.",
-    "Its worktree {path} was made anew from the last commit of {repository}, which has all that it changed "
-    "{where}.",
+    "You work in a new git worktree, {cwd}, on a new branch {branch}, created from the last commit of "
+    "{repository}, which contains everything you changed {where}.",
+    "Its worktree {path} was created again from the last commit of {repository}, which contains everything "
+    "it changed {where}.",
 )
 RETURNED = WorktreeNotice(
-    "You work in a git worktree of your own, {cwd}, on a new branch {branch}, which was made with what you "
-    "changed {where}.",
-    "Its worktree {path} was made with what it changed {where}.",
+    "You work in your own git worktree, {cwd}, on a new branch {branch}, which contains what you changed "
+    "{where}.",
+    "Its worktree {path} was created with what it changed {where}.",
 )
 ELSEWHERE = WorktreeNotice(
-    "You work in a git worktree of your own, {cwd}, on a new branch {branch}, which was made from the "
-    "branch {was}, because the "
-    "worktree you had is on another machine: what you did since your last run there ended is only there.",
-    "Its worktree {path} was made from the branch {was}, because the one it had is on another machine; what "
-    "is not on that branch is only there.",
+    "You work in your own git worktree, {cwd}, on a new branch {branch}, created from the branch {was}, "
+    "because your earlier worktree is on another machine: anything you did after your last run there exists "
+    "only there.",
+    "Its worktree {path} was created from the branch {was}, because the earlier one is on another machine; "
+    "what is not on that branch exists only there.",
 )
 CAUGHT_UP = WorktreeNotice(
-    "You work in a git worktree of your own, {cwd}, on the branch {branch}, as before; what you changed "
-    "{where} since was "
-    "brought into it.",
-    "What it changed {where} was brought into its worktree {path}.",
+    "You work in your own git worktree, {cwd}, on the branch {branch}, as before; what you changed {where} "
+    "since then was merged into it.",
+    "What it changed {where} was merged into its worktree {path}.",
 )
 BEHIND = WorktreeNotice(
-    "You work in a git worktree of your own, {cwd}, on the branch {branch}, as you left it; what you "
-    "changed {where} since is "
-    "not in it, because {why}, so look.",
-    "It goes on in its worktree {path}, without what it changed {where} since, because {why}.",
+    "You work in your own git worktree, {cwd}, on the branch {branch}, as you left it. Your later changes "
+    "{where} are not in it, so check: {why}.",
+    "It continues in its worktree {path}, without its later changes {where}: {why}.",
 )
 UNKNOWN = WorktreeNotice(
-    "You work in a git worktree of your own, {cwd}, on the branch {branch}, as you left it; what you "
-    "changed {where} since, if "
-    "anything, is not in it, so look.",
-    "It goes on in its worktree {path}, without what it may have changed {where} since.",
+    "You work in your own git worktree, {cwd}, on the branch {branch}, as you left it. Any later changes "
+    "{where} are not in it, so check.",
+    "It continues in its worktree {path}, without any later changes {where}.",
 )
 
 

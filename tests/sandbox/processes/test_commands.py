@@ -139,7 +139,7 @@ async def test_a_grandchild_that_holds_the_pipe_does_not_hold_the_command(
     )
     assert (
         ended.verdict
-        == "2 processes left running by it had to be stopped; start such things in the background."
+        == "2 processes left running by it had to be stopped; run long-lived processes in the background."
     )
     assert alive(word) == []
 

@@ -105,7 +105,7 @@ async def test_what_may_not_be_written_without_asking_is_offered(tmp_path: Path,
 
     await worked(repo, office, do)
     arrival = await brought(repo, office, allowed=lambda path: path.name != "b.txt")
-    assert (arrival.state, arrival.why) == ("offered", "it may not be written without asking: b.txt")
+    assert (arrival.state, arrival.why) == ("offered", "these files need approval to be changed: b.txt")
     assert (repo / "a.txt").read_text() == TEN
 
 

@@ -41,7 +41,7 @@ async def test_staged_keys_stay_at_home(tmp_path: Path, office: Office) -> None:
     assert names(lodging.cwd) == [".gitignore", "fine.py", "old.key"]
     assert (lodging.cwd / "old.key").read_text() == "known, and changed\n"
     kept = ".env, .env.prod, forced.pfx, ita.pem, notes.txt, st/.env"
-    assert parcel.notes == (f"not sent along: new files that may hold secrets: {kept}",)
+    assert parcel.notes == (f"not sent: new files that may hold secrets: {kept}",)
 
 
 @pytest.mark.needs("git")
@@ -55,7 +55,7 @@ async def test_staged_keys_stay_at_home_before_the_first_commit(tmp_path: Path, 
     parcel = await sent(repo, office)
     lodging = await arrived(parcel, office, tmp_path / "home")
     assert names(lodging.cwd) == ["a.txt"]
-    assert parcel.notes == ("not sent along: new files that may hold secrets: .env",)
+    assert parcel.notes == ("not sent: new files that may hold secrets: .env",)
 
 
 @pytest.mark.needs("git")
@@ -74,7 +74,7 @@ async def test_of_keys_in_conflict_those_that_were_committed_here_travel(
     lodging = await arrived(parcel, office, tmp_path / "home")
     assert names(lodging.cwd) == ["known.key"]
     assert "theirs" in (lodging.cwd / "known.key").read_text()
-    assert parcel.notes == ("not sent along: new files that may hold secrets: gone.key",)
+    assert parcel.notes == ("not sent: new files that may hold secrets: gone.key",)
 
 
 @pytest.mark.parametrize(

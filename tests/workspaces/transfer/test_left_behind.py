@@ -59,7 +59,7 @@ async def test_an_agent_hears_that_its_history_stayed_at_home(tmp_path: Path, of
     commit(young)
     async with lodged(young, office, tmp_path / "two") as made:
         [whole] = made.introduction()
-    said = "the history did not come along"
+    said = "history is missing"
     assert (said in alone.text, said in whole.text) == (True, False)
 
 

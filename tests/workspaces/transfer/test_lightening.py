@@ -57,7 +57,7 @@ async def test_the_rest_is_handed_in_and_comes_home_while_the_large_files_stay(
         "",
         [("changed", "a.txt"), ("added", "fits.bin")],
     )
-    assert work.notes == (f"too large to travel with the rest, in the copy only: {left}",)
+    assert work.notes == (f"too large to send with the rest, in the copy only: {left}",)
     assert (office.back[TASK][0].left, office.back[TASK][0].files) == (left, 2)
     assert (copy / "twin.bin").read_bytes() == noise(MOST + 2_000)
     assert (await ChangeApplier(repo, office).apply(*office.back[TASK])).state == "applied"
@@ -78,7 +78,7 @@ async def test_commits_with_such_a_file_become_one_commit_without_it(tmp_path: P
     assert work.notes == (
         "what was committed in it and is not in its files stays in the copy only, because it is larger "
         f"than {MOST_PACK >> 20} MiB",
-        "too large to travel with the rest, in the copy only: big.bin",
+        "too large to send with the rest, in the copy only: big.bin",
     )
     (repo / "b.txt").write_text("mine\n")
     assert (await ChangeApplier(repo, office).apply(*office.back[TASK])).state == "offered"
@@ -97,7 +97,7 @@ async def test_the_result_names_what_stayed_and_where_and_who_goes_on_elsewhere_
     (made.workspace.cwd / "big.bin").write_bytes(noise(2 * MOST))
     ending = await made.summary()
     await made.leave(tmp_path / "home")
-    stays = "too large to travel with the rest, in the copy only: big.bin"
+    stays = "too large to send with the rest, in the copy only: big.bin"
     assert f"\nNot handed in, {stays}, in {made.path}.\n" in said(ending)
     assert (f"a copy of {repo} on far" in said(ending), ending.notes) == (True, (stays,))
     again = await CopiedTaskFolder.prepare(guest, office, tmp_path / "other", "near")

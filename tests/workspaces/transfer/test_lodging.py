@@ -169,7 +169,7 @@ async def test_what_cannot_be_handed_in_stays(
     fenced = await arrived(parcel, office, tmp_path / "home")
     (fenced.cwd / "a.txt").write_text("changed\n")
     _, why = await fenced.hand_in(office, "somebody else", "worker")
-    assert (why, office.back) == ("another worker has the task by now", {})
+    assert (why, office.back) == ("another worker has the task now", {})
     ignoring = await arrived(parcel, office, tmp_path / "home", "00000002")
     (ignoring.cwd / "a.txt").write_text("changed\n")
     (ignoring.cwd / "x.log").write_text("only here\n")

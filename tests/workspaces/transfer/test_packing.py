@@ -40,7 +40,7 @@ async def test_a_folder_arrives_as_it_is_and_stays_as_it_is(tmp_path: Path, offi
     parcel = await sent(repo, office)
     lodging = await arrived(parcel, office, tmp_path / "home")
     assert everything(repo) == before
-    assert parcel.notes == ("not sent along: new files that may hold secrets: deep/.env",)
+    assert parcel.notes == ("not sent: new files that may hold secrets: deep/.env",)
     there = ["deep/new/b.bin", "deep/run.sh", "kept.txt", "link", ".gitignore", "a.txt"]
     assert names(lodging.cwd) == sorted(there)
     assert (lodging.cwd / "a.txt").read_text() == "and changed again\n"
@@ -136,11 +136,11 @@ async def test_a_history_that_is_too_large_is_left_out_and_a_folder_that_is_stay
     lodging = await arrived(parcel, office, tmp_path / "home")
     assert names(lodging.cwd) == ["a.txt", "sub/b.txt"]
     monkeypatch.setattr(checkout, "MOST_PACK", 100)
-    with pytest.raises(UserMistake, match="is too large to travel: packed it has more than 32 MiB"):
+    with pytest.raises(UserMistake, match="is too large to send: packed it has more than 32 MiB"):
         await sent(repo, Office())
     monkeypatch.setattr(snapshot_builder, "MOST_CHANGED", 1)
     (repo / "a.txt").write_text("larger than one byte")
-    too_much = "is neither committed nor ignored: 1 KiB, of it 1 KiB in a.txt; at most 1 KiB can travel"
+    too_much = "is neither committed nor ignored: 1 KiB, of it 1 KiB in a.txt; at most 1 KiB can be sent"
     with pytest.raises(UserMistake, match=too_much):
         await sent(repo, Office())
 
@@ -163,8 +163,8 @@ async def test_what_is_too_large_is_named_with_what_helps(
     said.append(await refused())
     (repo / "b.txt").write_text("b\n")
     said.append(await refused())
-    begins = f"{repo} is too large to travel: packed it has more than 32 MiB, most of it in big one (20 KiB)"
-    shares = "or give the folder to workers that share it"
+    begins = f"{repo} is too large to send: packed it has more than 32 MiB, most of it in big one (20 KiB)"
+    shares = "or use workers that share the folder"
     remote = "to a remote that the workers can reach"
     pushed = f"{begins}, which is committed. Push the commit {remote}, {shares}"
     ignored = f"{begins}, which is not committed. Ignore it, or commit it and push it {remote}, {shares}"

@@ -72,7 +72,7 @@ async def test_keys_do_not_travel_not_even_committed_ones(tmp_path: Path, office
     lodging = await arrived(parcel, office, tmp_path / "home")
     assert git(lodging.cwd, "status", "--short") == " D a.txt\n?? new.txt"
     assert (parcel.start_head, git(lodging.cwd, "log", "--all", "--format=%s", "--", ".env")) == ("", "")
-    assert parcel.notes == ("not sent along: new files that may hold secrets: id_rsa",)
+    assert parcel.notes == ("not sent: new files that may hold secrets: id_rsa",)
 
 
 async def test_a_history_that_is_not_there_is_left_out(tmp_path: Path, office: Office) -> None:
@@ -137,7 +137,7 @@ async def test_keys_that_a_fork_began_with_stay_at_home(
     assert git(lodging.cwd, "log", "--all", "--format=%s", "--", ".env") == ""
     assert (parcel.tip, parcel.notes) == (
         tree.base,
-        ("not sent along: new files that may hold secrets: .env",),
+        ("not sent: new files that may hold secrets: .env",),
     )
 
 
@@ -170,5 +170,5 @@ async def test_keys_that_were_committed_for_an_agent_do_not_go_with_those_it_sen
         lodging = await arrived(parcel, office, tmp_path / "home", f"0123abc{number}")
         assert (git(lodging.cwd, "status", "--short"), parcel.head) == (" M a.txt", tree.base)
         assert git(lodging.cwd, "log", "--all", "--format=%s", "--", ".env") == ""
-        assert parcel.notes == ("not sent along: new files that may hold secrets: .env",)
+        assert parcel.notes == ("not sent: new files that may hold secrets: .env",)
     assert (inner.path / ".env").read_text() == "KEY=1\n"

@@ -40,7 +40,7 @@ async def test_a_key_that_an_agent_committed_in_a_plain_file_stays_in_its_worktr
     for number, parcel in enumerate(parcels):
         lodging = await arrived(parcel, office, tmp_path / "home", f"0123abc{number}")
         assert git(lodging.cwd, "status", "--short") == "?? new.txt"
-        assert (parcel.notes, travelled(office, lodging.cwd)) == ((f"not sent along: {NEW}notes.txt",), [])
+        assert (parcel.notes, travelled(office, lodging.cwd)) == ((f"not sent: {NEW}notes.txt",), [])
     assert (git(tree.path, "rev-parse", "HEAD"), (tree.path / "notes.txt").read_text()) == (head, pem())
 
 
@@ -94,7 +94,7 @@ async def test_a_fork_of_work_with_a_key_in_a_plain_file_travels_without_it(
     parcel = await packed(repo, fork, office, with_work=with_work)
     lodging = await arrived(parcel, office, tmp_path / "home")
     assert git(lodging.cwd, "status", "--short") == ""
-    assert parcel.notes == (f"not sent along: {NEW}deploy.cfg", f"not sent along: {CHANGED}a.txt")
+    assert parcel.notes == (f"not sent: {NEW}deploy.cfg", f"not sent: {CHANGED}a.txt")
     assert travelled(office, lodging.cwd) == []
 
 
@@ -123,8 +123,8 @@ async def test_what_is_not_committed_is_looked_at_in_the_same_way(tmp_path: Path
         *("?? here.txt", "?? large.txt", "?? link"),
     }
     assert parcel.notes == (
-        rf"not sent along: {NEW}new\nline:.txt, some.bin",
-        f"not sent along: {CHANGED}a.txt",
+        rf"not sent: {NEW}new\nline:.txt, some.bin",
+        f"not sent: {CHANGED}a.txt",
     )
 
 
@@ -160,7 +160,7 @@ async def test_a_key_that_was_committed_in_a_copy_is_not_sent_on(tmp_path: Path,
     parcel = await packer(first, office, tmp_path).build()
     second = await arrived(parcel, office, tmp_path / "other", "00000002")
     assert (git(second.cwd, "status", "--short"), travelled(office, second.cwd)) == ("?? b.txt", [])
-    assert parcel.notes == (f"not sent along: {NEW}notes.txt",)
+    assert parcel.notes == (f"not sent: {NEW}notes.txt",)
 
 
 @pytest.mark.parametrize("committed", [True, False])

@@ -192,7 +192,7 @@ async def test_outside_a_repository_there_is_no_worktree(tmp_path: Path) -> None
     (tmp_path / "plain").mkdir()
     assert await mistake(tmp_path / "plain") == (
         f"{tmp_path / 'plain'} is not in a git repository, so there is nothing to make a worktree of; "
-        "run git init there and commit, or leave the isolation away."
+        "run git init there and commit, or run without isolation."
     )
     assert not home_of(tmp_path / "plain").exists()
 
@@ -221,7 +221,7 @@ async def test_without_git_there_is_no_worktree(tmp_path: Path, monkeypatch: pyt
     repo = repository(tmp_path / "repo")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert await mistake(repo) == (
-        "git is not installed; a worktree needs it. Install git, or leave the isolation away."
+        "git is not installed; a worktree needs it. Install git, or run without isolation."
     )
 
 
@@ -315,7 +315,7 @@ async def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     [
         (
             "error: unable to write file a\nfatal: cannot create directory: No space left on device",
-            "No: there is no room left on the disk. Free some and try again.",
+            "No: the disk is full. Free some space and try again.",
         ),
         (
             "fatal: detected dubious ownership in repository at '/x'",
@@ -323,15 +323,15 @@ async def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
         ),
         (
             "fatal: Unable to create '/x/.git/index.lock': File exists.",
-            "No: another git is at work there and holds a lock. Try again when it has ended.",
+            "No: another git process holds a lock there. Try again when it has finished.",
         ),
         (
             "fatal: failed to read /x/.git/worktrees/mine/commondir: Success",
-            "No: another git is adding a worktree there. If none runs, it was killed; then remove the folder "
-            "worktrees/mine in git's own folder, and try again.",
+            "No: another git process is adding a worktree there. If none is running, it was "
+            "killed; then remove the folder worktrees/mine in git's own folder, and try again.",
         ),
         ("hint: x\nfatal: something else", "No: git said 'fatal: something else'."),
-        ("", "No: git said 'it ended without a word'."),
+        ("", "No: git said 'no reason was given'."),
     ],
 )
 def test_what_git_complains_about_is_a_sentence(error: str, sentence: str) -> None:
@@ -354,7 +354,7 @@ async def test_a_full_disk_is_named_and_leaves_nothing_behind(tmp_path: Path) ->
     if not mounted(home_of(repo)):
         pytest.skip("no file system can be mounted here")
     try:
-        assert (await mistake(repo)).endswith("there is no room left on the disk. Free some and try again.")
+        assert (await mistake(repo)).endswith("the disk is full. Free some space and try again.")
         assert git(repo, "worktree", "list", "--porcelain").count("worktree ") == 1
         assert git(repo, "branch", "--format=%(refname)") == "refs/heads/main"
     finally:

@@ -323,7 +323,7 @@ async def test_a_repository_that_is_gone_is_told(tmp_path: Path) -> None:
     made = await worktree(repo)
     repo.rename(tmp_path / "moved")
     assert await commit_work(made) == WorktreeResult(
-        True, notes=(f"{made.path} or its repository is gone; nothing can be told about it",)
+        True, notes=(f"{made.path} or its repository is gone; its work is unknown",)
     )
     assert (made.path / "a.txt").read_text() == TEN
 

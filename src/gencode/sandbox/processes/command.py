@@ -82,7 +82,9 @@ class CommandOutcome(Struct, frozen=True):
                 said += self._own_end()
         if self.left_over:
             count = _processes(self.left_over)
-            said.append(f"{count} left running by it had to be stopped; start such things in the background.")
+            said.append(
+                f"{count} left running by it had to be stopped; run long-lived processes in the background."
+            )
         if self.unstoppable:
             said.append(f"{_processes(self.unstoppable)} could not be stopped.")
         return " ".join(said)
@@ -111,17 +113,17 @@ def argument_words(command: Command, bash: str | None, environ: Mapping[str, str
     """The program, by its path, and its arguments."""
     if isinstance(command.run, str):
         if bash is None:
-            raise ToolError("There is no bash on this machine, so no command can be run.")
+            raise ToolError("bash is not installed on this machine, so commands cannot run.")
         return shell_words(bash, command.run)
     if not command.run or not command.run[0]:
-        raise ToolError("There is nothing to run: name a program.")
+        raise ToolError("Nothing to run: name a program.")
     name, *rest = command.run
     if "/" in name:
         return (name, *rest)
     folders = [each for each in environ.get("PATH", os.defpath).split(os.pathsep) if each.startswith("/")]
     found = shutil.which(name, path=os.pathsep.join(folders)) if folders else None
     if found is None:
-        raise ToolError(f"There is no program {name!r} on this machine.")
+        raise ToolError(f"The program {name!r} is not installed on this machine.")
     return (found, *rest)
 
 
@@ -130,7 +132,7 @@ def start_error(command: Command, argv: tuple[str, ...], step: str, number: int)
     why = os.strerror(number) if number else "the process that was to start it ended"
     match step, number:
         case "cwd", _:
-            return ToolError(f"Nothing can be run in {command.cwd}: {why}.")
+            return ToolError(f"Cannot run commands in {command.cwd}: {why}.")
         case "program", errno.E2BIG:
             size = sum(len(os.fsencode(word)) for word in argv)
             return ToolError(
@@ -138,12 +140,12 @@ def start_error(command: Command, argv: tuple[str, ...], step: str, number: int)
                 "write the long part to a file and use that."
             )
         case "program", errno.ENOENT:
-            return ToolError(f"{argv[0]} does not exist, or what it is a script for does not.")
+            return ToolError(f"{argv[0]} does not exist, or its interpreter does not.")
         case "program", _:
             return ToolError(f"{argv[0]} cannot be run: {why}.")
         case "fork", _:
             return ToolError(
-                f"The machine cannot start another process now ({why}): stop something, or try later."
+                f"The machine cannot start another process now ({why}): stop something, or try again later."
             )
         case _:
             return ToolError(f"The command could not be started ({step}: {why}).")

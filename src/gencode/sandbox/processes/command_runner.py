@@ -83,7 +83,7 @@ class CommandRunner:
 
     def _begin(self, command: Command, environ: Mapping[str, str]) -> RunningCommand:
         if self._closed:
-            raise ToolError("No command can be started any more: everything is being closed.")
+            raise ToolError("Cannot start a command: GenCode is shutting down.")
         argv = argument_words(command, self.bash, environ)
         link = self._keeper()
         try:
@@ -95,7 +95,7 @@ class CommandRunner:
                 command.privileges,
             )
         except ValueError:
-            raise ToolError("A command cannot hold a NUL character or half a character.") from None
+            raise ToolError("A command cannot contain a NUL character or an incomplete character.") from None
         file = None if command.file is None else OutputFile(command.file, self._keep.file)
         if file is not None and command.growing:
             file.create()
@@ -117,7 +117,7 @@ class CommandRunner:
                 os.close(reading)
             if file is not None:
                 file.close(0)
-            raise ToolError(f"No command can be started now: {error.strerror}. Try again later.") from None
+            raise ToolError(f"Cannot start a command: {error.strerror}. Try again later.") from None
         finally:
             for _, writing in pipes:
                 os.close(writing)
@@ -150,9 +150,11 @@ class CommandRunner:
             folder.mkdir(mode=0o500, parents=True, exist_ok=True)
             stuffed = next(folder.iterdir(), None)
         except OSError as error:
-            raise ToolError(f"No command can be run: {folder} cannot be used ({error.strerror}).") from None
+            raise ToolError(f"Cannot run commands: {folder} cannot be used ({error.strerror}).") from None
         if stuffed is not None:
-            raise ToolError(f"No command can be run: somebody put {stuffed.name!r} into {folder}; remove it.")
+            raise ToolError(
+                f"Cannot run commands: {folder} must be empty, but it contains {stuffed.name!r}; remove it."
+            )
         return folder
 
     def _keeper(self) -> ForkServerClient:

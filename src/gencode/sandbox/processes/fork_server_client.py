@@ -39,7 +39,7 @@ class ForkServerRecord:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.write_text(mark)
         except OSError as error:
-            raise ToolError(f"No command can be run: {path} cannot be written ({error.strerror}).") from None
+            raise ToolError(f"Cannot run commands: {path} cannot be written ({error.strerror}).") from None
         return cls(path, mark)
 
     def remove(self) -> None:
@@ -130,7 +130,7 @@ class ForkServerClient:
                 process = _start_server(theirs, {**environ, PROCESS_MARK: record.mark})
         except OSError as error:
             record.remove()
-            raise ToolError(f"No command can be started now: {error.strerror}. Try again later.") from None
+            raise ToolError(f"Cannot start a command: {error.strerror}. Try again later.") from None
         ours.setblocking(False)
         return cls(process, ours, record)
 

@@ -190,7 +190,7 @@ class ChangeApplier:
         if not await is_complete(git, work.commit):
             await read_pack(git, body)
         if not await has_commit(git, parcel.tip) or not await is_complete(git, work.commit):
-            raise UserMistake("What came back of the task is not all there.")
+            raise UserMistake("The changes that came back from the task are incomplete.")
 
     async def _on_branch(
         self, checkout: Checkout, work: ReturnedChanges, body: bytes, seen: ApplyResult
@@ -226,7 +226,7 @@ async def merge_into_worktree(tree: Worktree, commit: str, since: str) -> str:
         if found.conflicts:
             return f"both were changed: {', '.join(map(printable, found.conflicts[:5]))}"
         if not found.tree:
-            return "whether both go together could not be found out"
+            return "it is unknown whether both can be merged"
         return await _write_tree(replace(git, held=held), now, found.tree)
 
 
@@ -249,7 +249,9 @@ async def _apply(git: Git, home: _Comparison, allowed: WriteCheck | None) -> App
     refused = [printable(path) for path, _ in changes if allowed and not allowed(top / os.fsdecode(path))]
     if refused or (more and allowed):
         rest = ", …" if len(refused) > 5 or more else ""
-        return replace(home.seen, why=f"it may not be written without asking: {', '.join(refused[:5])}{rest}")
+        return replace(
+            home.seen, why=f"these files need approval to be changed: {', '.join(refused[:5])}{rest}"
+        )
     why = await _write_tree(git, home.now, home.found.tree)
     return replace(home.seen, why=why) if why else replace(home.seen, state="applied")
 
@@ -282,7 +284,7 @@ async def _branch_for(git: Git, work: ReturnedChanges) -> str:
 def _why(seen: ApplyResult) -> str:
     if seen.state == "conflicts":
         return f"a merge would conflict in: {', '.join(seen.conflicts)}"
-    return "whether it can be merged could not be found out"
+    return "it is unknown whether it can be merged"
 
 
 def _how(checkout: Checkout, work: ReturnedChanges, branch: str) -> tuple[str, ...]:
@@ -302,7 +304,7 @@ def describe_result(arrival: ApplyResult) -> Iterator[str]:
             yield f"Its changes can be applied in {arrival.checkout} as things are."
         case _:
             known = f"A merge would conflict in: {', '.join(arrival.conflicts)}."
-            unknown = "Whether it can be merged could not be found out."
+            unknown = "It is unknown whether it can be merged."
             yield known if arrival.state == "conflicts" else unknown
             for command in arrival.how:
                 yield f"To have it on the branch {arrival.branch}, with the commands that merge it: {command}"

@@ -47,7 +47,7 @@ _STATUS = (
 )
 _MOST_STATUS = 8 << 20
 UNCOMMITTED = "What was not committed when the task was sent"
-NO_HISTORY = "its history is too large to travel and was left out"
+NO_HISTORY = "its history is too large to send and was left out"
 SHALLOW = "its history is not all here (a shallow clone) and was left out"
 
 
@@ -169,7 +169,7 @@ async def _with_work(
             base = head = await make_commit(git, first, [], UNCOMMITTED)
         same = await git.output_line("rev-parse", "--verify", f"{head}^{{tree}}") == tree
         start = head if same else await make_commit(git, tree, [head], UNCOMMITTED)
-        notes = [*parcel.notes, *(f"not sent along: {note}" for note in notes)]
+        notes = [*parcel.notes, *(f"not sent: {note}" for note in notes)]
         parcel = replace(parcel, notes=tuple(notes))
         if start == base:
             return parcel
@@ -204,7 +204,7 @@ async def _changed(checkout: Checkout) -> list[bytes]:
         largest, name = max(sizes)
         raise UserMistake(
             f"{too_much}: {_size(size)}, of it {_size(largest)} in {printable(name)}; at most "
-            f"{_size(MOST_CHANGED)} can travel"
+            f"{_size(MOST_CHANGED)} can be sent"
         )
     return names
 
@@ -254,7 +254,7 @@ async def _build(
             remote=upstream.remote,
             branch=upstream.branch,
             known=upstream.known,
-            notes=tuple(f"not sent along: {note}" for note in notes),
+            notes=tuple(f"not sent: {note}" for note in notes),
             home=home if (home := str(Path.home())).isprintable() else "",
         )
         packs = await _history(git, parcel, parcels)
@@ -323,8 +323,8 @@ async def _too_large(git: Git, top: Path, head: str, tip: str) -> UserMistake:
     push = "to a remote that the workers can reach"
     way = f"Ignore it, or commit it and push it {push}" if fresh else f"Push the commit {push}"
     return UserMistake(
-        f"{top} is too large to travel: packed it has more than {_size(MOST_PACK)}{most}, which is "
-        f"{'not ' if fresh else ''}committed. {way}, or give the folder to workers that share it"
+        f"{top} is too large to send: packed it has more than {_size(MOST_PACK)}{most}, which is "
+        f"{'not ' if fresh else ''}committed. {way}, or use workers that share the folder"
     )
 
 

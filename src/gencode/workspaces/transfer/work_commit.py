@@ -43,7 +43,7 @@ _UNREAD = "what was committed in it and is not in its files " + _ONLY_HERE
 _ELSEWHERE = "what was committed on other branches " + _ONLY_HERE
 _NOWHERE = "what was committed, stashed or staged in it and is in no file " + _ONLY_HERE
 _WITH_KEYS = "what looks like a key was committed in it"
-_TOO_HEAVY = f"too large to travel with the rest, {_IN_COPY}"
+_TOO_HEAVY = f"too large to send with the rest, {_IN_COPY}"
 
 
 class _TooLarge(UserMistake):
@@ -80,7 +80,7 @@ async def commit_copy(tree: Worktree, mirror: Git) -> CommittedCopy:
     UserMistake when git cannot be used there; all is left as it is then.
     """
     if not tree.git_dir.is_dir() or not tree.path.is_dir():
-        gone = f"{tree.path} or its repository is gone; nothing can be told about it"
+        gone = f"{tree.path} or its repository is gone; its work is unknown"
         return CommittedCopy(WorktreeResult(True, notes=(gone,)))
     git = (await safe_git(tree.path, tree.path, tree.git_dir)).for_checkout(tree.git_dir, tree.path)
     # In git's own folder of the copy, so that what a killed worker leaves goes with the copy.

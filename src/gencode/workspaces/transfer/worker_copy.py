@@ -48,7 +48,7 @@ from gencode.workspaces.worktrees.worktree import (
 
 RETURNED = "refs/gencode/returned/"
 _NAMES = 9
-_BUSY = "another worker on this machine is at it, or was just now"
+_BUSY = "another worker on this machine is running it, or was a moment ago"
 
 
 class IncomingTask(Struct, frozen=True):
@@ -129,7 +129,7 @@ class TaskWorktree:
             guest.task, guest.parcel, work.commit, guest.cwd, worker, files, head=found.head, left=found.left
         )
         if not await parcels.hand_in(told, found.body, owner):
-            return work, "another worker has the task by now"
+            return work, "another worker has the task now"
         with suppress(OSError):  # it is made anew then, with what was handed in
             write_record(replace(self.tree, holds=work.commit))
         if not work.notes and (why := await self._removed(work.commit)):
@@ -327,4 +327,4 @@ async def _made(source: WorktreeSource, guest: IncomingTask, home: Path) -> Work
         )
         if not taken and not _is_taken(folder / name):
             return await create_from(source, workspace, home, name)
-    raise UserMistake(f"no copy of its folder can be made: {folder} has too many of them already")
+    raise UserMistake(f"cannot copy its folder: {folder} already has too many copies")

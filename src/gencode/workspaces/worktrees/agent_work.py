@@ -85,7 +85,7 @@ async def commit_work(worktree: Worktree) -> WorktreeResult:
     """
     if not worktree.git_dir.is_dir() or not worktree.path.is_dir():
         return WorktreeResult(
-            True, notes=(f"{worktree.path} or its repository is gone; nothing can be told about it",)
+            True, notes=(f"{worktree.path} or its repository is gone; its work is unknown",)
         )
     git = (await safe_git(worktree.path, worktree.path, worktree.git_dir)).for_checkout(
         worktree.git_dir, worktree.path

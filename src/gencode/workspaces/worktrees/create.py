@@ -123,7 +123,7 @@ async def find_source(cwd: Path) -> WorktreeSource:
     git = await safe_git(cwd, _repository_around(cwd))
     inside = await git.run("rev-parse", "--is-inside-work-tree")
     if not inside.ok and ("not a git repository" in inside.error):
-        raise UserMistake(f"{none}; run git init there and commit, or leave the isolation away.")
+        raise UserMistake(f"{none}; run git init there and commit, or run without isolation.")
     if not inside.ok and "bare repository" not in inside.error:
         raise git_error(inside, f"No worktree can be made of the repository around {cwd}")
     if inside.line != "true":

@@ -173,9 +173,7 @@ async def safe_git(folder: Path, outside: Path, git_dir: Path | None = None) -> 
     """Git for a repository around a folder. A program that lies below `outside` is not taken for git."""
     program = _find(os.environ, outside)
     if program is None:
-        raise UserMistake(
-            "git is not installed; a worktree needs it. Install git, or leave the isolation away."
-        )
+        raise UserMistake("git is not installed; a worktree needs it. Install git, or run without isolation.")
     where = (f"--git-dir={git_dir}",) if git_dir else ()
     asking = Git(program, _environment({}), folder, where)
     listing = await asking.run("config", "--null", "--name-only", "--show-scope", "--list", "--includes")
@@ -183,7 +181,7 @@ async def safe_git(folder: Path, outside: Path, git_dir: Path | None = None) -> 
     if listing.code == _MISUSED or (listing.ok and b"command" not in scopes):
         raise UserMistake(
             "A worktree needs git 2.31 or newer: one that is older than 2.31 would start programs that a "
-            "repository names. Update git, or leave the isolation away."
+            "repository names. Update git, or run without isolation."
         )
     if listing.code == _CUT:
         raise UserMistake(
@@ -201,22 +199,20 @@ def is_disk_full(said: GitResult, place: Path | None = None) -> bool:
 def git_error(said: GitResult, what: str, place: Path | None = None) -> UserMistake:
     """Why git did not do it, as a sentence; `place` is where it wrote."""
     if is_disk_full(said, place):
-        return UserMistake(f"{what}: there is no room left on the disk. Free some and try again.")
+        return UserMistake(f"{what}: the disk is full. Free some space and try again.")
     if "dubious ownership" in said.error:
         return UserMistake(
             f"{what}: it belongs to somebody else. If you trust it, add it to git's safe.directory."
         )
     if said.code == _CUT or said.cut:
-        return UserMistake(f"{what}: git took too long or said too much.")
+        return UserMistake(f"{what}: git took too long or printed too much.")
     if half := _HALF.search(said.error):
-        left = f"If none runs, it was killed; then remove the folder {half['half']} in git's own folder"
-        return UserMistake(f"{what}: another git is adding a worktree there. {left}, and try again.")
+        left = f"If none is running, it was killed; then remove the folder {half['half']} in git's own folder"
+        return UserMistake(f"{what}: another git process is adding a worktree there. {left}, and try again.")
     if _BUSY.search(said.error):
-        return UserMistake(
-            f"{what}: another git is at work there and holds a lock. Try again when it has ended."
-        )
+        return UserMistake(f"{what}: another git process holds a lock there. Try again when it has finished.")
     lines = [line for line in said.error.splitlines() if line.startswith(("fatal:", "error:"))]
-    reason = (lines or said.error.splitlines() or ["it ended without a word"])[0]
+    reason = (lines or said.error.splitlines() or ["no reason was given"])[0]
     return UserMistake(f"{what}: git said {reason[:300]!r}.")
 
 
@@ -273,7 +269,7 @@ async def _listen(process: Process, stdin: bytes, seconds: float, most: int) -> 
             await process.wait()
             done = True
     except TimeoutError:
-        return GitResult(_CUT, bytes(out), f"it took longer than {seconds:g} seconds")
+        return GitResult(_CUT, bytes(out), f"it took longer than {seconds:g} s")
     finally:
         if not done:
             await _end(process)

@@ -256,7 +256,7 @@ async def lock_file(handle: int, what: str, seconds: float = LOCK_SECONDS) -> tu
     end = time.monotonic() + seconds
     while (held := _try_lock(handle)) is None:
         if time.monotonic() > end:
-            raise UserMistake(f"Somebody else has been {what} for too long. Try again.")
+            raise UserMistake(f"Another process has been {what} for too long. Try again.")
         await asyncio.sleep(0.02)
     return held
 
