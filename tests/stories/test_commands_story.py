@@ -81,7 +81,7 @@ async def test_a_background_command_grows_a_file_that_its_agent_may_read(tmp_pat
         outcome = await gen.ask("go").outcome()
         (result,) = results(transcript_of(await gen.store.events(outcome.agent_id)))
         running = gen.session.shells.all()  # pyright: ignore[reportPrivateUsage]
-        (shell,) = running.of(outcome.agent_id).values()
+        (shell,) = running.of_task(outcome.agent_id).values()
         assert shell.id in result.text and str(shell.file) in result.text
         async with asyncio.timeout(60):
             while "one" not in shell.file.read_text():  # noqa: ASYNC110

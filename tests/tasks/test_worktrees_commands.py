@@ -99,7 +99,7 @@ def test_a_fork_of_an_agent_that_changed_nothing_begins_where_that_one_began(tmp
     (folder / "a.txt").write_text("two\n")
     git(folder, "commit", "-qam", "meanwhile")
     third, forked = fork_of(second)
-    assert f"made from the commit that task {second} began with." in forked.err
+    assert f"the commit that task {second} started from" in forked.err
     assert (
         f"[It began with the work of task {first}, which is on its branch as well.]" in forked.json["result"]
     )
@@ -192,7 +192,7 @@ def test_what_is_merged_but_for_files_that_git_ignores_is_told_with_those(tmp_pa
         True,
     )
     merge = gen("task", "merge", task, cwd=folder)
-    assert (merge.code, f"; all of it is in {folder}, {but}. To see that: git -C " in merge.err) == (2, True)
+    assert (merge.code, f"in {folder}, {but}. To see it: git -C " in merge.err) == (2, True)
 
 
 async def test_after_a_kill_the_output_names_the_branch_and_how_to_take_it_over(tmp_path: Path) -> None:

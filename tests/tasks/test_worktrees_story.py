@@ -163,7 +163,7 @@ async def test_a_fork_begins_where_its_task_did_when_the_work_of_that_is_gone(tm
         told = [each.text for each in heard(await said(gen, other.agent_id))]
         with pytest.raises(UserMistake, match="leave isolation out"):
             await gen.fork(task.id, "another way", isolation="process")
-    began = f"made from the commit that task {task.id} began with: what that task changed is not in it."
+    began = f"the commit that task {task.id} started from"
     assert (began in told[-1], other.result.endswith("which was removed.]")) == (True, True)
 
 

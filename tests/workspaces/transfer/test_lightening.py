@@ -103,7 +103,7 @@ async def test_the_result_names_what_stayed_and_where_and_who_goes_on_elsewhere_
     again = await CopiedTaskFolder.prepare(guest, office, tmp_path / "other", "near")
     assert sorted(each.name for each in again.workspace.cwd.iterdir()) == [".git", "a.txt", "old.bin"]
     [told] = again.change_notice()
-    assert told.text.endswith("is only where you were then: big.bin.")
+    assert told.text.endswith(": big.bin.")
     await again.leave(tmp_path / "other")
     same = await CopiedTaskFolder.prepare(guest, office, tmp_path / "home", "far")
     assert (same.same_place, (same.workspace.cwd / "big.bin").exists()) == (True, True)

@@ -209,7 +209,7 @@ async def test_a_task_goes_on_where_it_was_or_was_handed_in(tmp_path: Path, offi
     parcel = await sent(repo, office)
     first = await arrived(parcel, office, home)
     (first.cwd / "a.txt").write_text("begun\n")
-    with pytest.raises(FolderUnavailable, match="another worker on this machine is at it"):
+    with pytest.raises(FolderUnavailable, match="another worker on this machine is running it"):
         await arrived(parcel, office, home)
     first.release(home)
     again = await arrived(parcel, office, home)
