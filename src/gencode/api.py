@@ -124,7 +124,7 @@ class History:
 
     async def unread(self, task: str) -> list[PostedMessage]:
         """The messages that were sent to a task and that it has not read yet."""
-        return await self._parts.store.waiting(task)
+        return await self._parts.store.unread_messages(task)
 
     async def unresponsive(self) -> Mapping[str, Ownership]:
         """Which process has each task whose process hangs or is suspended, by the ids of the tasks."""
@@ -137,7 +137,7 @@ class History:
     @property
     def log(self) -> GlobalLog:
         """The events of all tasks in the order in which they were committed."""
-        return self._parts.store.chronicle
+        return self._parts.store.global_log
 
     @property
     def changes(self) -> ChangeNotifier:
@@ -263,9 +263,9 @@ class Workers:
         """What agents have changed on other machines."""
         return self._dispatch.parcels
 
-    async def outlook(self, task: str) -> MissingWorker | None:
+    async def missing_worker(self, task: str) -> MissingWorker | None:
         """What a task waits for; None if a worker has begun with it."""
-        return await self._dispatch.outlook(task)
+        return await self._dispatch.missing_worker(task)
 
     async def close_unclaimed(self, task: str, why: str) -> bool:
         """Time out a task that no worker could take; False if one has it by now."""

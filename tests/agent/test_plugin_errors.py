@@ -2,7 +2,7 @@
 
 import pytest
 
-from gencode.agent.plugin_calls import SHOWN, PluginErrors, blamed, words_of
+from gencode.agent.plugin_calls import SHOWN, PluginErrors, error_text, plugin_failure
 from gencode.core.errors import ProviderError
 
 
@@ -15,22 +15,23 @@ def raised(error: Exception) -> Exception:
 
 def test_what_is_raised_inside_is_told_as_the_failure_of_whoever_was_at_work() -> None:
     assert (
-        blamed(raised(ValueError("no such voice"))) == "the provider Mine failed: ValueError: no such voice"
+        plugin_failure(raised(ValueError("no such voice")))
+        == "the provider Mine failed: ValueError: no such voice"
     )
-    assert blamed(raised(KeyError("choices"))) == "the provider Mine failed: KeyError: 'choices'"
-    assert blamed(raised(RuntimeError())) == "the provider Mine failed: RuntimeError"
+    assert plugin_failure(raised(KeyError("choices"))) == "the provider Mine failed: KeyError: 'choices'"
+    assert plugin_failure(raised(RuntimeError())) == "the provider Mine failed: RuntimeError"
 
 
 def test_the_innermost_one_is_to_blame_and_is_found_in_a_group() -> None:
     with pytest.raises(ValueError) as caught, PluginErrors("the asker Theirs"):
         raise raised(ValueError("mine"))
     group = ExceptionGroup("several", [OSError("ours"), ExceptionGroup("more", [caught.value])])
-    assert blamed(group) == "the provider Mine failed: ValueError: mine"
+    assert plugin_failure(group) == "the provider Mine failed: ValueError: mine"
 
 
 def test_a_fault_of_ours_and_an_error_on_purpose_blame_nobody() -> None:
-    assert blamed(ValueError("ours")) == ""
-    assert blamed(raised(ProviderError("said on purpose"))) == ""
+    assert plugin_failure(ValueError("ours")) == ""
+    assert plugin_failure(raised(ProviderError("said on purpose"))) == ""
 
 
 @pytest.mark.parametrize(
@@ -49,8 +50,8 @@ def test_a_fault_of_ours_and_an_error_on_purpose_blame_nobody() -> None:
     ],
 )
 def test_what_may_be_a_key_is_left_out(text: str, told: str) -> None:
-    assert words_of(ValueError(text)) == f"ValueError: {told}"
+    assert error_text(ValueError(text)) == f"ValueError: {told}"
 
 
 def test_long_words_are_cut() -> None:
-    assert words_of(ValueError("so " * 10_000)) == f"ValueError: {('so ' * SHOWN)[:SHOWN]}…"
+    assert error_text(ValueError("so " * 10_000)) == f"ValueError: {('so ' * SHOWN)[:SHOWN]}…"

@@ -122,7 +122,7 @@ async def test_a_file_that_was_handed_out_may_be_read_by_this_agent_only(where: 
     agent = gate(where, Grants(session), Person(Answer(False)))
     sibling = gate(where, Grants(session), Person(Answer(False)))
     assert agent.judge(look).action == "ask"
-    agent.hand_out(file)
+    agent.allow_reading(file)
     assert (agent.judge(look).action, sibling.judge(look).action) == ("allow", "ask")
     assert agent.judge(ToolCall("c1", "Read", {"file_path": f"{file}.other"})).action == "ask"
 

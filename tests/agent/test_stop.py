@@ -36,7 +36,7 @@ async def test_the_first_reason_stays() -> None:
 async def test_a_stop_cuts_an_await_and_shows_as_stopped() -> None:
     stop = Stop()
     asyncio.get_running_loop().call_soon(stop.stop, stop_cause("by the user"))
-    with pytest.raises(Stopped, match="by the user"), stop.interrupts():
+    with pytest.raises(Stopped, match="by the user"), stop.interruptible():
         await asyncio.sleep(60)
     await asyncio.sleep(0)
     current = asyncio.current_task()
@@ -47,7 +47,7 @@ async def test_a_cancel_that_is_no_stop_stays_a_cancel() -> None:
     stop = Stop()
 
     async def work() -> None:
-        with stop.interrupts():
+        with stop.interruptible():
             await asyncio.sleep(60)
 
     task = asyncio.create_task(work())
@@ -60,7 +60,7 @@ async def test_a_cancel_that_is_no_stop_stays_a_cancel() -> None:
 
 async def test_work_that_ended_is_not_cut_by_a_later_stop() -> None:
     stop = Stop()
-    with stop.interrupts():
+    with stop.interruptible():
         await asyncio.sleep(0)
     stop.stop(stop_cause("late"))
     await asyncio.sleep(0)

@@ -52,10 +52,10 @@ def test_a_cap_that_lets_nobody_work_is_a_mistake(most: int, caps: Mapping[str, 
 async def test_a_free_slot_is_taken_at_once_and_taking_it_twice_takes_one() -> None:
     slots = SlotPool(2)
     first, second, third = (slots.slot(key, "main", MODEL) for key in "abc")
-    assert (first.try_take(), first.try_take()) == (True, True)
+    assert (first.try_acquire(), first.try_acquire()) == (True, True)
     await first.take()
     await second.take()
-    assert (third.try_take(), first.held, second.held, third.held) == (False, True, True, False)
+    assert (third.try_acquire(), first.held, second.held, third.held) == (False, True, True, False)
 
 
 async def test_a_slot_that_is_given_back_twice_is_free_once() -> None:
@@ -63,9 +63,9 @@ async def test_a_slot_that_is_given_back_twice_is_free_once() -> None:
     first, second, third, fourth = (slots.slot(key, "main", MODEL) for key in "abcd")
     await first.take()
     await second.take()
-    first.give_back()
-    first.give_back()
-    assert (third.try_take(), fourth.try_take()) == (True, False)
+    first.release()
+    first.release()
+    assert (third.try_acquire(), fourth.try_acquire()) == (True, False)
 
 
 async def test_over_the_cap_one_waits_with_a_visible_position() -> None:
@@ -75,7 +75,7 @@ async def test_over_the_cap_one_waits_with_a_visible_position() -> None:
     tasks = [taking(slot) for slot in others]
     await settled()
     assert (slots.waiting(), [slot.waits for slot in (busy, *others)]) == (["b", "c"], [False, True, True])
-    busy.give_back()
+    busy.release()
     await tasks[0]
     assert (slots.waiting(), [slot.waits for slot in (busy, *others)]) == (["c"], [False, False, True])
     await cancelled(tasks[1])
@@ -88,10 +88,10 @@ async def test_one_that_waits_cannot_be_waited_for_twice() -> None:
     await busy.take()
     task = taking(other)
     await settled()
-    assert other.try_take() is False
+    assert other.try_acquire() is False
     with pytest.raises(RuntimeError, match="waited for already"):
         await other.take()
-    busy.give_back()
+    busy.release()
     await task
     assert other.held
 
@@ -102,8 +102,8 @@ async def test_nobody_slips_in_between_giving_back_and_waking_up() -> None:
     await busy.take()
     task = taking(first)
     await settled()
-    busy.give_back()
-    assert (late.try_take(), busy.try_take()) == (False, False)
+    busy.release()
+    assert (late.try_acquire(), busy.try_acquire()) == (False, False)
     await task
     assert first.held
 
@@ -119,7 +119,7 @@ async def test_parents_take_turns_however_many_one_of_them_sends() -> None:
     promised = slots.waiting()
     served: list[str] = []
     for _ in keys:
-        busy.give_back()
+        busy.release()
         await settled()
         key, busy = next((key, slot) for key, slot in waiting.items() if slot.held)
         served.append(key)
@@ -131,12 +131,12 @@ async def test_one_that_was_at_work_before_goes_before_new_ones() -> None:
     slots = SlotPool(1)
     old, busy, new = (slots.slot(key, key, MODEL) for key in ("old", "busy", "new"))
     await old.take()
-    old.give_back()
+    old.release()
     await busy.take()
     tasks = [taking(new), taking(old)]
     await settled()
     assert slots.waiting() == ["old", "new"]
-    busy.give_back()
+    busy.release()
     await settled()
     assert (old.held, new.held) == (True, False)
     await cancelled(*tasks)
@@ -150,22 +150,22 @@ async def test_a_provider_and_a_model_have_caps_of_their_own() -> None:
             "abcde", ("big/slow", "big/slow", "big/fast", "big/fast", "small/x"), strict=True
         )
     )
-    assert [each.try_take() for each in (slow, slower, fast, faster, other)] == [
+    assert [each.try_acquire() for each in (slow, slower, fast, faster, other)] == [
         True,
         False,
         True,
         False,
         True,
     ]
-    fast.give_back()
-    assert (slower.try_take(), faster.try_take()) == (False, True)
-    slow.give_back()
-    assert slower.try_take()
+    fast.release()
+    assert (slower.try_acquire(), faster.try_acquire()) == (False, True)
+    slow.release()
+    assert slower.try_acquire()
 
 
 async def test_a_name_without_a_provider_counts_once() -> None:
     slots = SlotPool(9, {"offline": 2})
-    assert [slots.slot(key, "main", "offline").try_take() for key in "abc"] == [True, True, False]
+    assert [slots.slot(key, "main", "offline").try_acquire() for key in "abc"] == [True, True, False]
 
 
 async def test_one_that_waits_for_a_capped_model_blocks_nobody_behind_it() -> None:
@@ -176,10 +176,10 @@ async def test_one_that_waits_for_a_capped_model_blocks_nobody_behind_it() -> No
     blocked, behind = slots.slot("blocked", "main", "big/x"), slots.slot("behind", "main", MODEL)
     tasks = [taking(blocked), taking(behind)]
     await settled()
-    small.give_back()
+    small.release()
     await settled()
     assert (blocked.held, behind.held, slots.waiting()) == (False, True, ["blocked"])
-    big.give_back()
+    big.release()
     await asyncio.gather(*tasks)
     assert blocked.held
 
@@ -190,7 +190,7 @@ async def test_a_cancel_in_the_tick_of_the_hand_over_loses_no_slot() -> None:
     await busy.take()
     tasks = [taking(unlucky), taking(following)]
     await settled()
-    busy.give_back()
+    busy.release()
     await cancelled(tasks[0])
     await tasks[1]
     assert (unlucky.held, following.held, slots.waiting()) == (False, True, [])
@@ -203,7 +203,7 @@ async def test_a_hand_over_in_the_tick_of_the_cancel_loses_no_slot() -> None:
     tasks = [taking(unlucky), taking(following)]
     await settled()
     tasks[0].cancel()
-    busy.give_back()
+    busy.release()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert (unlucky.held, following.held, slots.waiting()) == (False, True, [])
 
@@ -221,7 +221,7 @@ async def test_one_that_gives_up_hundreds_of_times_leaves_the_order_as_it_was() 
         assert impatient.cancelled()
     served: list[str] = []
     for _ in waiting:
-        busy.give_back()
+        busy.release()
         await settled()
         key, busy = next((key, slot) for key, slot in waiting.items() if slot.held)
         served.append(key)
@@ -236,7 +236,7 @@ async def test_the_order_goes_on_from_whose_turn_it_is() -> None:
     waiting = {key: slots.slot(key, key[0], MODEL) for key in ("a1", "a2", "a3", "b1", "b2")}
     tasks = [taking(slot) for slot in waiting.values()]
     await settled()
-    busy.give_back()
+    busy.release()
     await settled()
     assert (waiting["a1"].held, slots.waiting()) == (True, ["b1", "a2", "b2", "a3"])
     await cancelled(*tasks)
@@ -253,7 +253,7 @@ async def test_who_waits_for_a_capped_model_stands_behind_those_who_begin_before
     promised = slots.waiting()
     served: list[str] = []
     for slot in working:
-        slot.give_back()
+        slot.release()
         await settled()
         served += [key for key in promised if key not in (*slots.waiting(), *served)]
     assert (promised, served) == (["c1", "f2", "c2"], ["c1", "f2"])

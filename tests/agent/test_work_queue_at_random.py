@@ -49,13 +49,13 @@ class Plain:
         if self.about[key][0] not in self.rings[line]:
             self.rings[line].append(self.about[key][0])
 
-    def give_back(self, key: str) -> None:
+    def release(self, key: str) -> None:
         self.held.remove(key)
         self.serve()
 
     def cancel(self, key: str) -> None:
         if key in self.held:
-            self.give_back(key)
+            self.release(key)
         for line in (0, 1):
             if key in self.lines[line]:
                 self.leave(line, key)
@@ -99,7 +99,7 @@ class Plain:
         rest, order = deepcopy(self), list[str]()
         while any(rest.lines):
             before = {*rest.held}
-            rest.give_back(rest.held[0])
+            rest.release(rest.held[0])
             order += [key for key in rest.held if key not in before]
         return order
 
@@ -157,8 +157,8 @@ def move(what: What, pick: int, plain: Plain, real: Real) -> None:
         plain.cancel(key)
     if what in ("give", "give and cancel", "cancel and give") and plain.held:
         key = plain.held[pick % len(plain.held)]
-        real.of[key].give_back()
-        plain.give_back(key)
+        real.of[key].release()
+        plain.release(key)
     still = [key for key in waiting if not real.tasks[key].done()]
     if what in ("cancel", "give and cancel") and still:
         key = still[0]
@@ -187,10 +187,10 @@ async def storm(random: Random, most: int) -> None:
                 for _ in range(random.randrange(3)):
                     await asyncio.sleep(0)
                 at_work.discard(key)
-                slot.give_back()
+                slot.release()
         finally:
             at_work.discard(key)
-            slot.give_back()
+            slot.release()
 
     tasks = [asyncio.create_task(agent(f"t{number}")) for number in range(40)]
     while unfinished := [task for task in tasks if not task.done()]:
@@ -200,8 +200,8 @@ async def storm(random: Random, most: int) -> None:
     endings = await asyncio.gather(*tasks, return_exceptions=True)
     assert [each for each in endings if each and not isinstance(each, asyncio.CancelledError)] == []
     everyone = [slots.slot(f"n{number}", "z", "small/y") for number in range(most)]
-    assert (slots.waiting(), [slot.try_take() for slot in everyone]) == ([], [True] * most)
-    assert slots.slot("one more", "z", "small/y").try_take() is False
+    assert (slots.waiting(), [slot.try_acquire() for slot in everyone]) == ([], [True] * most)
+    assert slots.slot("one more", "z", "small/y").try_acquire() is False
 
 
 @EXAMPLES
@@ -255,7 +255,7 @@ class Tree:
         self.at_work += by
         self.most_at_work = max(self.most_at_work, self.at_work)
         if by < 0:
-            slot.give_back()
+            slot.release()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -285,11 +285,11 @@ async def test_ten_thousand_who_wait_are_all_served_in_the_promised_order() -> N
         slot = slots.slot(str(number), str(random.randrange(3_000)), random.choice(MODELS))
         await slot.take()
         served.append(str(number))
-        slot.give_back()
+        slot.release()
 
     tasks = [asyncio.create_task(agent(number)) for number in range(10_000)]
     await asyncio.sleep(0)
     promised = slots.waiting()
-    busy.give_back()
+    busy.release()
     await asyncio.gather(*tasks)
     assert (len(served), served) == (10_000, promised)

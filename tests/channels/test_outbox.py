@@ -83,7 +83,7 @@ async def test_a_message_is_delivered_once_and_crossed_out() -> None:
     store, wire = MemoryStore(), Wire()
     outbox = Outbox(store, {"wire": wire})
     assert await outbox.send(OutgoingMessage(Address("wire", "a"), "hello")) == ""
-    assert (wire.sent, await store.tray.outgoing(), await outbox.deliver()) == ([("a", "hello", "1")], [], 0)
+    assert (wire.sent, await store.outbox.pending(), await outbox.deliver()) == ([("a", "hello", "1")], [], 0)
 
 
 async def test_what_cannot_be_delivered_waits_and_is_tried_again_later() -> None:
@@ -92,16 +92,16 @@ async def test_what_cannot_be_delivered_waits_and_is_tried_again_later() -> None
     assert await outbox.send(OutgoingMessage(Address("wire", "a"), "hello")) == "The line is dead."
     wire.trouble = ""
     assert (await outbox.deliver(), wire.sent) == (0, [])
-    (waiting,) = await store.tray.outgoing()
-    await store.tray.put_back(waiting, stamp(datetime.now(UTC) - timedelta(seconds=1)))
-    assert (await outbox.deliver(), wire.sent, await store.tray.outgoing()) == (1, [("a", "hello", "1")], [])
+    (waiting,) = await store.outbox.pending()
+    await store.outbox.retry_later(waiting, stamp(datetime.now(UTC) - timedelta(seconds=1)))
+    assert (await outbox.deliver(), wire.sent, await store.outbox.pending()) == (1, [("a", "hello", "1")], [])
 
 
 async def test_a_message_whose_process_died_is_delivered_by_another_with_the_same_mark() -> None:
     store, wire = MemoryStore(), Wire()
-    message = await store.tray.put_out(OutgoingMessage(Address("wire", "a"), "hello"))
+    message = await store.outbox.add_message(OutgoingMessage(Address("wire", "a"), "hello"))
     past = datetime.now(UTC) - timedelta(hours=1)
-    await store.tray.pick_up(("wire",), stamp(past), stamp(past + timedelta(minutes=2)))
+    await store.outbox.claim(("wire",), stamp(past), stamp(past + timedelta(minutes=2)))
     assert await Outbox(store, {"wire": wire}).deliver() == 1
     assert wire.sent == [("a", "hello", str(message.number))]
 
@@ -113,12 +113,12 @@ async def test_what_was_tried_often_enough_is_given_up_and_its_sender_told() -> 
     await outbox.send(OutgoingMessage(Address("wire", "a"), "hello", lease.task))
     await outbox.send(OutgoingMessage(Address("wire", "b"), "from nobody", "0badcafe"))
     for _ in range(MOST_TRIES - 1):
-        assert len(await store.tray.outgoing()) == 2
-        for waiting in await store.tray.outgoing():
-            await store.tray.put_back(waiting, "")
+        assert len(await store.outbox.pending()) == 2
+        for waiting in await store.outbox.pending():
+            await store.outbox.retry_later(waiting, "")
         await outbox.deliver()
-    assert await store.tray.outgoing() == []
-    (letter,) = await store.waiting(lease.task)
+    assert await store.outbox.pending() == []
+    (letter,) = await store.unread_messages(lease.task)
     assert letter.text.startswith("[The message to wire:a of ") and letter.text.endswith("The line is dead.]")
 
 
@@ -126,12 +126,12 @@ async def test_a_channel_that_is_not_there_is_named_with_those_that_are() -> Non
     store = MemoryStore()
     with pytest.raises(UnknownName, match="There is no channel 'wir'. Did you mean wire?"):
         await Outbox(store, {"wire": Wire()}).send(OutgoingMessage(Address("wir", "a"), "x"))
-    assert await store.tray.outgoing() == []
+    assert await store.outbox.pending() == []
 
 
 async def test_an_outbox_leaves_messages_of_channels_it_does_not_have() -> None:
     store, wire = MemoryStore(), Wire()
-    await store.tray.put_out(OutgoingMessage(Address("wire", "a"), "x"))
+    await store.outbox.add_message(OutgoingMessage(Address("wire", "a"), "x"))
     outbox = Outbox(store, {})
     assert await outbox.deliver() == 0
     Outbox(store, {"wire": wire}).lend(outbox)
@@ -171,7 +171,7 @@ async def test_no_link_is_followed_to_a_file_elsewhere(tmp_path: Path) -> None:
     store = MemoryStore()
     outbox = Outbox(store, {"file": FileChannel(tmp_path / "outbox")})
     assert await outbox.send(OutgoingMessage(Address("file", "notes"), "x")) != ""
-    assert (not (tmp_path / "elsewhere").exists(), len(await store.tray.outgoing())) == (True, 1)
+    assert (not (tmp_path / "elsewhere").exists(), len(await store.outbox.pending())) == (True, 1)
 
 
 async def test_a_file_that_is_too_large_takes_no_more(tmp_path: Path) -> None:

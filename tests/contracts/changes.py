@@ -23,7 +23,7 @@ async def writes(store: Store) -> list[Write]:
     return [
         lambda: store.create(TaskCreated(), "me"),
         lambda: store.append(lease, [said("something")]),
-        lambda: store.ask(lease.task, TaskSignal.STOP),
+        lambda: store.send_signal(lease.task, TaskSignal.STOP),
         lambda: store.post(lease.task, "hello", "user"),
         lambda: store.release(held),
         lambda: store.take(held.task, "me"),

@@ -53,9 +53,9 @@ async def test_two_that_write_to_each_other_hear_each_other(open_twice: OpenTwic
         seen = store.changes.count
         for number in range(5):
             await store.post(to, f"{number}", owner)
-            while len(await store.letters(owner)) <= number:
+            while len(await store.posted_messages(owner)) <= number:
                 seen = await store.changes.after(seen)
 
     async with asyncio.timeout(SOON):
         await asyncio.gather(play(one, "one", yours.task), play(two, "two", mine.task))
-    assert [len(await one.waiting(task)) for task in (mine.task, yours.task)] == [5, 5]
+    assert [len(await one.unread_messages(task)) for task in (mine.task, yours.task)] == [5, 5]

@@ -38,14 +38,14 @@ async def test_letters_are_numbered_for_each_task_and_reach_its_owner_only(open_
         await store.post("cccccccc", "yours", "user"),
     ]
     assert posted == [1, 1, 2, 1]
-    assert told(await store.letters("me")) == [
+    assert told(await store.posted_messages("me")) == [
         ("aaaaaaaa", 1, "left\nright", "cccccccc"),
         ("bbbbbbbb", 1, "one", "user"),
         ("bbbbbbbb", 2, "two", "aaaaaaaa"),
     ]
-    assert told(await store.letters("you")) == [("cccccccc", 1, "yours", "user")]
-    assert (await store.letters("me"))[1:] == await store.waiting("bbbbbbbb")
-    assert (await store.letters("nobody"), await store.waiting("0badcafe")) == ([], [])
+    assert told(await store.posted_messages("you")) == [("cccccccc", 1, "yours", "user")]
+    assert (await store.posted_messages("me"))[1:] == await store.unread_messages("bbbbbbbb")
+    assert (await store.posted_messages("nobody"), await store.unread_messages("0badcafe")) == ([], [])
 
 
 async def test_a_letter_waits_until_the_journal_says_that_it_was_taken(open_store: OpenStore) -> None:
@@ -53,13 +53,13 @@ async def test_a_letter_waits_until_the_journal_says_that_it_was_taken(open_stor
     lease = await store.create(TaskCreated(), "me", [TaskStarted()])
     for text in ("one", "two", "three"):
         await store.post(lease.task, text, "user")
-    _, two, three = await store.letters("me")
+    _, two, three = await store.posted_messages("me")
     await store.append(lease, [took(1)])
-    assert await store.letters("me") == await store.waiting(lease.task) == [two, three]
+    assert await store.posted_messages("me") == await store.unread_messages(lease.task) == [two, three]
     await store.append(lease, [took(2), took(3)])
-    assert await store.letters("me") == await store.waiting(lease.task) == []
+    assert await store.posted_messages("me") == await store.unread_messages(lease.task) == []
     assert await store.post(lease.task, "four", "user") == 4
-    assert [letter.number for letter in await store.letters("me")] == [4]
+    assert [letter.number for letter in await store.posted_messages("me")] == [4]
     assert lease.state.delivered.mailed == 3
     assert await store.task(lease.task) == replay(await store.events(lease.task)) == lease.state
 
@@ -73,31 +73,31 @@ async def test_a_task_that_has_ended_can_be_written_to_and_whoever_takes_it_find
         lease, [TaskStarted(), TaskEnded(Status.COMPLETED, "done", reason=EndReason.FINISHED)], last=True
     )
     assert await store.post(lease.task, "one more thing", "user") == 1
-    [letter] = await store.waiting(lease.task)
+    [letter] = await store.unread_messages(lease.task)
     assert told([letter]) == [(lease.task, 1, "one more thing", "user")]
-    assert await store.letters("me") == await store.letters("") == []
+    assert await store.posted_messages("me") == await store.posted_messages("") == []
     again = await store.take(lease.task, "you")
-    assert await store.letters("you") == [letter]
+    assert await store.posted_messages("you") == [letter]
     await store.append(again, [TaskStarted(), took(1)])
-    assert await store.waiting(lease.task) == []
+    assert await store.unread_messages(lease.task) == []
 
 
 async def test_letters_stay_when_a_task_changes_hands(open_store: OpenStore) -> None:
     store = await open_store(lease_seconds=0)
     lease = await store.create(TaskCreated(), "old")
     await store.post(lease.task, "hello", "user")
-    letters = await store.letters("old")
+    letters = await store.posted_messages("old")
     await store.take(lease.task, "new")
-    assert (await store.letters("old"), await store.letters("new")) == ([], letters)
+    assert (await store.posted_messages("old"), await store.posted_messages("new")) == ([], letters)
 
 
 async def test_an_imported_task_gets_numbers_above_those_it_took_elsewhere(open_store: OpenStore) -> None:
     store = await open_store()
     at = "2026-01-01T00:00:00.000000Z"
     await store.adopt([Event("aaaaaaaa", 1, at, TaskCreated()), Event("aaaaaaaa", 2, at, took(7))])
-    assert await store.waiting("aaaaaaaa") == []
+    assert await store.unread_messages("aaaaaaaa") == []
     assert [await store.post("aaaaaaaa", text, "user") for text in ("x", "y")] == [8, 9]
-    assert [letter.number for letter in await store.waiting("aaaaaaaa")] == [8, 9]
+    assert [letter.number for letter in await store.unread_messages("aaaaaaaa")] == [8, 9]
 
 
 async def test_a_journal_with_more_letters_than_anybody_can_write_is_not_adopted(
@@ -128,7 +128,7 @@ async def test_a_letter_has_some_words_and_not_too_many(open_store: OpenStore) -
     ):
         with pytest.raises(UserMistake, match=why):
             await store.post(lease.task, text, "user")
-    assert await store.letters("me") == []
+    assert await store.posted_messages("me") == []
     assert await store.post(lease.task, "x" * 100_000, "user") == 1
 
 
@@ -136,7 +136,7 @@ async def test_a_letter_that_is_not_unicode_is_stored_with_marks(open_store: Ope
     store = await open_store()
     lease = await store.create(TaskCreated(), "me")
     await store.post(lease.task, "a\udc80b\0c", "caf\udce9")
-    assert told(await store.letters("me")) == [(lease.task, 1, "a?b\0c", "caf?")]
+    assert told(await store.posted_messages("me")) == [(lease.task, 1, "a?b\0c", "caf?")]
 
 
 async def test_who_reads_nothing_is_not_written_to_for_ever(open_store: OpenStore) -> None:
@@ -147,7 +147,7 @@ async def test_who_reads_nothing_is_not_written_to_for_ever(open_store: OpenStor
     with pytest.raises(UserMistake, match=f"Task {lease.task} has not read the last 100 messages yet"):
         await store.post(lease.task, "well??", "user")
     assert await store.post(other.task, "and you?", "user") == 1
-    assert len(await store.waiting(lease.task)) == 100
+    assert len(await store.unread_messages(lease.task)) == 100
     await store.append(lease, [took(1)])
     assert await store.post(lease.task, "at last", "user") == 101
 
@@ -161,8 +161,8 @@ async def test_letters_go_with_their_task(open_store: OpenStore) -> None:
     await store.release(gone)
     await store.delete(gone.task)
     anew = await store.create(TaskCreated(), "me")
-    assert (anew.task, await store.waiting(anew.task)) == (gone.task, [])
-    assert [letter.task for letter in await store.letters("me")] == [stays.task]
+    assert (anew.task, await store.unread_messages(anew.task)) == (gone.task, [])
+    assert [letter.task for letter in await store.posted_messages("me")] == [stays.task]
 
 
 async def test_letters_posted_at_once_and_beside_appends_all_get_a_number(open_store: OpenStore) -> None:
@@ -173,7 +173,7 @@ async def test_letters_posted_at_once_and_beside_appends_all_get_a_number(open_s
     posted, _ = await asyncio.gather(asyncio.gather(*posts), asyncio.gather(*writes))
     assert sorted(posted) == [number for number in range(1, 6) for _ in leases]
     for lease in leases:
-        assert [letter.number for letter in await store.waiting(lease.task)] == [1, 2, 3, 4, 5]
+        assert [letter.number for letter in await store.unread_messages(lease.task)] == [1, 2, 3, 4, 5]
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -186,8 +186,8 @@ async def test_every_letter_is_taken_once_and_in_order(open_store: OpenStore, st
     for step in steps:
         if not step:
             posted = await store.post(lease.task, "hello", "user")
-        elif come := (await store.letters("me"))[:step]:
+        elif come := (await store.posted_messages("me"))[:step]:
             heard += [letter.number for letter in come]
             await store.append(lease, [took(letter.number) for letter in come])
-        waiting = [letter.number for letter in await store.waiting(lease.task)]
+        waiting = [letter.number for letter in await store.unread_messages(lease.task)]
         assert [*heard, *waiting] == list(range(1, posted + 1))

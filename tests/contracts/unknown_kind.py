@@ -121,12 +121,12 @@ async def test_one_unknown_kind_hides_nothing_from_who_follows_all_tasks(
     store = await open_store()
     lease, other = await open_task(store), await open_task(store)
     await write_fact(store, lease.task, 3, UNKNOWN)
-    found = await store.chronicle.after(None) or []
+    found = await store.global_log.after(None) or []
     places = [(each.mark.task, each.mark.seq, each.event is not None) for each in found]
     assert places == [
         *((lease.task, seq, seq != 3) for seq in range(1, 5)),
         *((other.task, seq, True) for seq in range(1, 5)),
     ]
-    assert sum(usage.input_tokens for _, usage in await store.chronicle.spent("", None)) == 0
-    assert sum((await store.chronicle.counts(None)).values()) == 2
+    assert sum(usage.input_tokens for _, usage in await store.global_log.spent("", None)) == 0
+    assert sum((await store.global_log.counts(None)).values()) == 2
     assert await everything(store, other.task) == (await store.events(other.task), other.state)

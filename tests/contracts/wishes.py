@@ -16,20 +16,22 @@ async def test_a_stop_that_was_asked_for_reaches_the_owner_until_the_task_is_tak
 ) -> None:
     store = await open_store()
     mine, yours = await store.create(TaskCreated(), "me"), await store.create(TaskCreated(), "you")
-    assert await store.ask(mine.task, TaskSignal.STOP) and await store.ask(mine.task, TaskSignal.STOP)
-    assert (await store.asked("me"), await store.asked("you")) == ([(mine.task, TaskSignal.STOP)], [])
+    assert await store.send_signal(mine.task, TaskSignal.STOP) and await store.send_signal(
+        mine.task, TaskSignal.STOP
+    )
+    assert (await store.signals("me"), await store.signals("you")) == ([(mine.task, TaskSignal.STOP)], [])
     again = await store.take(mine.task, "me")
-    assert await store.asked("me") == []
+    assert await store.signals("me") == []
     assert len(await store.append(again, [said("went on")])) == 1
-    assert await store.ask(yours.task, TaskSignal.STOP)
+    assert await store.send_signal(yours.task, TaskSignal.STOP)
     await store.release(yours)
-    assert await store.asked("you") == []
+    assert await store.signals("you") == []
 
 
 async def test_the_last_wish_counts_but_a_stop_is_never_taken_back(open_store: OpenStore) -> None:
     store = await open_store()
     lease = await store.create(TaskCreated(), "me")
-    for wish, heard in (
+    for signal, heard in (
         (TaskSignal.BACKGROUND, TaskSignal.BACKGROUND),
         (TaskSignal.REPORT, TaskSignal.REPORT),
         (TaskSignal.BACKGROUND, TaskSignal.REPORT),
@@ -39,8 +41,8 @@ async def test_the_last_wish_counts_but_a_stop_is_never_taken_back(open_store: O
         (TaskSignal.BACKGROUND, TaskSignal.STOP),
         (TaskSignal.INTERRUPT, TaskSignal.STOP),
     ):
-        assert await store.ask(lease.task, wish)
-        assert await store.asked("me") == [(lease.task, heard)]
+        assert await store.send_signal(lease.task, signal)
+        assert await store.signals("me") == [(lease.task, heard)]
 
 
 async def test_an_interrupt_is_heard_once_for_each_time_it_was_asked_for(open_store: OpenStore) -> None:
@@ -49,10 +51,10 @@ async def test_an_interrupt_is_heard_once_for_each_time_it_was_asked_for(open_st
     yours = await store.create(TaskCreated(), "you")
     for _ in range(2):
         for lease in (mine, also, yours):
-            assert await store.ask(lease.task, TaskSignal.INTERRUPT)
-        heard = [sorted(await store.asked("me")), await store.asked("me")]
+            assert await store.send_signal(lease.task, TaskSignal.INTERRUPT)
+        heard = [sorted(await store.signals("me")), await store.signals("me")]
         assert heard == [sorted((lease.task, TaskSignal.INTERRUPT) for lease in (mine, also)), []]
-    assert await store.asked("you") == [(yours.task, TaskSignal.INTERRUPT)]
+    assert await store.signals("you") == [(yours.task, TaskSignal.INTERRUPT)]
 
 
 async def test_a_budget_is_heard_once_and_takes_the_place_of_nothing(open_store: OpenStore) -> None:
@@ -66,18 +68,18 @@ async def test_a_budget_is_heard_once_and_takes_the_place_of_nothing(open_store:
         ((TaskSignal.BACKGROUND, TaskSignal.BUDGET), TaskSignal.BACKGROUND),
         ((TaskSignal.REPORT, TaskSignal.BUDGET), TaskSignal.REPORT),
     ):
-        for wish in wishes:
-            assert await store.ask(lease.task, wish)
-        assert await store.asked("me") == ([(lease.task, heard)] if heard else [])
+        for signal in wishes:
+            assert await store.send_signal(lease.task, signal)
+        assert await store.signals("me") == ([(lease.task, heard)] if heard else [])
 
 
 async def test_an_interrupt_leaves_the_wishes_about_other_tasks_alone(open_store: OpenStore) -> None:
     store = await open_store()
     one, two = await store.create(TaskCreated(), "me"), await store.create(TaskCreated(), "me")
-    await store.ask(one.task, TaskSignal.STOP)
-    await store.ask(two.task, TaskSignal.INTERRUPT)
-    assert await store.asked("me") == [(one.task, TaskSignal.STOP), (two.task, TaskSignal.INTERRUPT)]
-    assert await store.asked("me") == [(one.task, TaskSignal.STOP)]
+    await store.send_signal(one.task, TaskSignal.STOP)
+    await store.send_signal(two.task, TaskSignal.INTERRUPT)
+    assert await store.signals("me") == [(one.task, TaskSignal.STOP), (two.task, TaskSignal.INTERRUPT)]
+    assert await store.signals("me") == [(one.task, TaskSignal.STOP)]
 
 
 async def test_of_wishes_that_were_not_heard_yet_the_last_counts(open_store: OpenStore) -> None:
@@ -90,18 +92,18 @@ async def test_of_wishes_that_were_not_heard_yet_the_last_counts(open_store: Ope
         ((TaskSignal.INTERRUPT, TaskSignal.REPORT), TaskSignal.REPORT),
         ((TaskSignal.INTERRUPT, TaskSignal.STOP), TaskSignal.STOP),
     ):
-        for wish in wishes:
-            assert await store.ask(lease.task, wish)
-        assert await store.asked("me") == [(lease.task, heard)]
+        for signal in wishes:
+            assert await store.send_signal(lease.task, signal)
+        assert await store.signals("me") == [(lease.task, heard)]
 
 
 async def test_an_interrupt_that_nobody_heard_is_not_meant_for_the_next_owner(open_store: OpenStore) -> None:
     store = await open_store()
     lease = await store.create(TaskCreated(), "me")
-    await store.ask(lease.task, TaskSignal.INTERRUPT)
+    await store.send_signal(lease.task, TaskSignal.INTERRUPT)
     await store.release(lease)
     await store.take(lease.task, "you")
-    assert await store.asked("you") == []
+    assert await store.signals("you") == []
 
 
 async def family(store: Store) -> dict[str, str]:
@@ -157,7 +159,7 @@ async def test_nobody_can_be_asked_to_stop_what_nobody_runs(open_store: OpenStor
     store = await open_store()
     lease = await store.create(TaskCreated(), "me")
     await store.release(lease)
-    asked = [await store.ask(task, TaskSignal.STOP) for task in (lease.task, "0badcafe")]
+    asked = [await store.send_signal(task, TaskSignal.STOP) for task in (lease.task, "0badcafe")]
     assert asked == [False, False]
 
 

@@ -21,7 +21,7 @@ async def hindered(fleet: Fleet, worker: Process, why: str) -> None:
     """Wait until it is known of everything that waits that this worker cannot run it, and why."""
 
     async def known() -> bool:
-        told = {each.outlook.why.partition(". ")[0] for each in (await fleet_status(fleet.url)).stuck}
+        told = {each.missing_worker.why.partition(". ")[0] for each in (await fleet_status(fleet.url)).stuck}
         return told == {f"{worker.told['worker']}: {why}"}
 
     await until(known, f"the worker says that {why}")

@@ -28,7 +28,7 @@ async def test_a_task_waits_for_a_worker_that_has_its_agent(fleet: Fleet) -> Non
         tasks = await submit(gen, 3, "rare")
 
         async def said_why() -> bool:
-            seen = [each.outlook.reason for each in (await fleet_status(fleet.url)).stuck]
+            seen = [each.missing_worker.reason for each in (await fleet_status(fleet.url)).stuck]
             return set(seen) == {NoWorkerReason.NO_AGENT}
 
         await until(said_why, "the worker has said what is missing")

@@ -148,7 +148,7 @@ async def test_what_was_answered_for_one_task_is_not_answered_for_another_of_the
     asker = QuestionDesk(here=False)
     async with GenCode.open(fleet.folder, model=model, store=store, asker=asker) as gen:
         jobs = [await gen.take_on(Handover(model, created)) for _ in range(2)]
-        memories = [job.seat.gate.approvals.once for job in jobs if isinstance(job, LocalTask)]
+        memories = [job.setup.gate.approvals.once for job in jobs if isinstance(job, LocalTask)]
         memories[0].add(Approval("host", "example.org"))
         assert memories == [{Approval("host", "example.org")}, set()]
     await store.close()
@@ -199,11 +199,11 @@ async def test_the_question_of_a_worker_that_died_disappears(fleet: Fleet) -> No
     async with sitting(fleet, model, person) as gen:
         await sent(gen)
         await until(lambda: len(person.waiting()) == 1, "it is asked")
-        [waiting] = await gen.store.questions.waiting("")
+        [waiting] = await gen.questions.waiting("")
         first.send(signal.SIGKILL)
         await until(lambda: not person.waiting(), "nobody asks it any more")
         with pytest.raises(UserMistake, match="is not pending any more"):
-            await gen.store.questions.answer(waiting.number, Answer(True), "me")
+            await gen.questions.answer(waiting.number, Answer(True), "me")
 
 
 async def test_an_agent_that_waits_for_a_person_keeps_nobody_from_working(fleet: Fleet) -> None:

@@ -69,7 +69,6 @@ NO_SENTENCES = {
     # Tables of words, and texts with a form of their own.
     "gencode.tasks.history": ["Duration"],  # left out before two results are shown side by side
     "gencode.sandbox.processes.environment": ["API_?KEYS", "github_pat_"],
-    "gencode.interfaces.chat.info_pages": ["gen: "],  # how every program begins a complaint
     "gencode.interfaces.tui.agent_panels": [" tokens"],  # left out where there is no room for it
     "gencode.permissions.bash.reasons": ["possible path", "plan guard", "plain shell"],
     "gencode.interfaces.cli.completions": ["gen agents show", "gen cron", "gen sessions"],

@@ -103,7 +103,7 @@ async def do_read_letters(path: Path, count: int) -> None:
     print(lease.task, flush=True)
     heard: list[tuple[str, str]] = []
     while len(heard) < count:
-        for letter in await store.letters("reader"):
+        for letter in await store.posted_messages("reader"):
             message = UserMessage(letter.text, letter.sender, mail=letter.number)
             await store.append(lease, [MessageAdded(message)])
             heard.append((letter.sender, letter.text))
@@ -115,7 +115,7 @@ async def do_read_letters(path: Path, count: int) -> None:
 async def do_interrupt(path: Path, task: str, count: int) -> None:
     store = await SqliteStore.open(path)
     wait_for_go()
-    asked = [await store.ask(task, TaskSignal.INTERRUPT) for _ in range(count)]
+    asked = [await store.send_signal(task, TaskSignal.INTERRUPT) for _ in range(count)]
     await store.close()
     print(json.dumps(asked), flush=True)
 

@@ -57,7 +57,7 @@ async def test_an_older_database_is_brought_up_to_date_and_keeps_its_tasks(path:
     assert await everything(store, "aaaaaaaa") == (events, replay(events))
     [owned] = await store.owned()
     assert replace(owned, silent=0.0) == Ownership("bbbbbbbb", "me", over=True)
-    assert await store.asked("me") == [("bbbbbbbb", TaskSignal.BACKGROUND)]
+    assert await store.signals("me") == [("bbbbbbbb", TaskSignal.BACKGROUND)]
     await store.close()
     assert migrate(path) == Migration(VERSION, VERSION)
 
@@ -71,7 +71,7 @@ async def test_the_tasks_of_an_older_database_can_be_written_to(path: Path, vers
         1,
         2,
     ]
-    assert [(letter.task, letter.number) for letter in await store.letters("me")] == [
+    assert [(letter.task, letter.number) for letter in await store.posted_messages("me")] == [
         ("bbbbbbbb", 1),
         ("bbbbbbbb", 2),
     ]

@@ -95,9 +95,9 @@ async def test_it_is_begun_in_the_place_of_its_keeper_and_a_stop_that_was_asked_
     store = await opened()
     seen = await sent(store)
     await store.take(seen.id, "keeper")
-    assert await store.ask(seen.id, TaskSignal.STOP)
+    assert await store.send_signal(seen.id, TaskSignal.STOP)
     lease, _ = await store.begin(seen, "me", FIRST, instead_of="keeper")
-    assert (lease.epoch, await store.asked("me")) == (2, [(seen.id, TaskSignal.STOP)])
+    assert (lease.epoch, await store.signals("me")) == (2, [(seen.id, TaskSignal.STOP)])
 
 
 async def test_an_owner_that_was_given_up_begins_nothing(opened: Any) -> None:

@@ -38,9 +38,9 @@ async def everything(store: Store) -> dict[str, Any]:
     return {
         "tasks": tasks,
         "events": [await store.events(task.id) for task in tasks],
-        "letters": [await store.waiting(task.id) for task in tasks],
-        "plans": await store.agenda.appointments(),
-        "messages": [(each.to, each.text, each.at, each.tries) for each in await store.tray.outgoing()],
+        "letters": [await store.unread_messages(task.id) for task in tasks],
+        "plans": await store.schedule.jobs(),
+        "messages": [(each.to, each.text, each.at, each.tries) for each in await store.outbox.pending()],
     }
 
 
@@ -61,10 +61,10 @@ async def lived(store: SqliteStore) -> list[str]:
         [MessageAdded(UserMessage("one", mail=1)), TaskEnded(Status.FAILED, reason=EndReason.FAILED)],
         last=True,
     )
-    await store.agenda.plan(
+    await store.schedule.add(
         ScheduledJob("@daily", "look", "UTC", "/a", Policy(), talk.state.created_at, None), 10
     )
-    await store.tray.put_out(OutgoingMessage(Address("file", "notes"), "hello", "user"))
+    await store.outbox.add_message(OutgoingMessage(Address("file", "notes"), "hello", "user"))
     return [talk.task, child.task]
 
 
@@ -92,10 +92,10 @@ async def test_what_went_on_or_was_taken_there_stays_as_it_is(there: Any, path: 
     lease = await there.take(talk, "me")
     await there.append(lease, [TaskStarted(), MessageAdded(UserMessage("two", mail=2))])
     await there.delete(child)
-    [plan] = await there.agenda.appointments()
-    await there.agenda.move(plan, None)
-    for message in await there.tray.outgoing():
-        await there.tray.crossed_out(message)
+    [plan] = await there.schedule.jobs()
+    await there.schedule.replace(plan, None)
+    for message in await there.outbox.pending():
+        await there.outbox.remove(message)
     before = await everything(there)
     again = await copy_database(path, there)
     assert (again.new, again.problems) == (0, ())

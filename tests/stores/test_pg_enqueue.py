@@ -118,17 +118,19 @@ async def test_a_task_that_waited_for_its_turn_is_given_to_workers_once(store: A
     lease = await store.create(TaskCreated(agent="Explore"), "keeper")
     for number in range(2):
         with first_replies_lost(store) if lost else nullcontext():
-            await store.hand_on(lease.task, "keeper", b"{}" + b" " * number, putting(1))
+            await store.submit_held(lease.task, "keeper", b"{}" + b" " * number, putting(1))
     assert (await store.dispatched(lease.task)).order == b"{}"
     worker = await store.take(lease.task, "worker")
     await store.append(
         worker, [TaskStarted(), TaskEnded(Status.COMPLETED, "done", reason=EndReason.FINISHED)], last=True
     )
-    await store.hand_on(lease.task, "keeper", b"{}", putting(1))  # the answer comes after its end
+    await store.submit_held(lease.task, "keeper", b"{}", putting(1))  # the answer comes after its end
     assert (await store.dispatched(lease.task)).order is None
     assert await there(store) == ([lease.task], [lease.task])
     with pytest.raises(UserMistake):
-        await store.hand_on((await store.create(TaskCreated(), "keeper")).task, "other", b"{}", putting(1))
+        await store.submit_held(
+            (await store.create(TaskCreated(), "keeper")).task, "other", b"{}", putting(1)
+        )
 
 
 @pytest.mark.parametrize(

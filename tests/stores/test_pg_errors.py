@@ -138,14 +138,14 @@ async def test_one_of_two_stores_wins_every_take(opened: Any) -> None:
 async def test_what_was_asked_of_another_process_reaches_it(opened: Any) -> None:
     here, there = await opened(), await opened()
     lease = await there.create(TaskCreated(), "there")
-    assert (await there.asked("there"), await there.letters("there")) == ([], [])
+    assert (await there.asked("there"), await there.posted_messages("there")) == ([], [])
     assert await here.ask(lease.task, TaskSignal.STOP)
     await here.post(lease.task, "hello", "user")
     heard: list[Any] = []
 
     async def look() -> bool:
         heard.extend(await there.asked("there"))
-        heard.extend(letter.text for letter in await there.letters("there"))
+        heard.extend(letter.text for letter in await there.posted_messages("there"))
         return len({*heard}) == 2
 
     await until(look, "both were heard of")

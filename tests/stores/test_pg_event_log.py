@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gencode.core.events import TaskCreated
-from tests.contracts.chronicle import ids
+from tests.contracts.global_log import ids
 from tests.contracts.store import said
 from tests.postgres import Postgres
 
@@ -57,7 +57,7 @@ async def test_a_database_of_the_first_version_is_brought_along(postgres: Postgr
     assert await migrate_url(url) == (1, VERSION)
     store = await PostgresStore.open(url)
     lease = await store.create(TaskCreated(), "me")
-    facts = await store.chronicle.after(None) or []
+    facts = await store.global_log.after(None) or []
     await store.close()
     assert [fact.mark for fact in facts] == [(1, "0badcafe", 1), (2, lease.task, 1)]
 
@@ -67,14 +67,14 @@ async def test_nothing_is_told_before_what_may_still_come_before_it(
     store: "PostgresStore", slow: Any, ends: str
 ) -> None:
     first = await store.create(TaskCreated(), "me")
-    start = await store.chronicle.end()
+    start = await store.global_log.end()
     writing = slow.transaction()
     await writing.start()
     await slow.execute(LATE)
     await store.append(first, [said("drew its number later, and is committed first")])
-    assert await store.chronicle.after(start) == []
+    assert await store.global_log.after(start) == []
     await getattr(writing, ends)()
-    facts = await store.chronicle.after(start) or []
+    facts = await store.global_log.after(start) or []
     late = [("0badcafe", 1)] if ends == "commit" else []
     assert [(fact.mark.task, fact.mark.seq) for fact in facts] == [*late, (first.task, 2)]
     assert [fact.event is None for fact in facts] == [*(True for _ in late), False]  # what a hand broke
@@ -85,7 +85,7 @@ async def test_the_end_is_where_nothing_more_can_come_before(store: "PostgresSto
     async with slow.transaction():
         await slow.execute(LATE)
         await store.append(lease, [said("later")])
-        end = asyncio.create_task(store.chronicle.end())
+        end = asyncio.create_task(store.global_log.end())
         await asyncio.sleep(0.05)
         assert not end.done()
     mark = await end
@@ -94,9 +94,9 @@ async def test_the_end_is_where_nothing_more_can_come_before(store: "PostgresSto
 
 async def test_the_long_transactions_of_others_keep_nobody_waiting(store: "PostgresStore", slow: Any) -> None:
     lease = await store.create(TaskCreated(), "me")
-    start = await store.chronicle.end()
+    start = await store.global_log.end()
     async with slow.transaction():
         await slow.execute("CREATE TABLE something_else (x int)")
         await slow.fetch("SELECT count(*) FROM gen_journal")
         await store.append(lease, [said("at once")])
-        assert ids(await store.chronicle.after(start)) == [(lease.task, 2)]
+        assert ids(await store.global_log.after(start)) == [(lease.task, 2)]

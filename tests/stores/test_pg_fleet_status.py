@@ -40,7 +40,7 @@ async def store(postgres: Postgres) -> AsyncGenerator[Any]:
 
 
 async def seen(store: Any, task: str) -> Said | None:
-    found = await store.outlook(task)
+    found = await store.missing_worker(task)
     return Said(found.why, found.way, found.most, found.unclear) if found else None
 
 
@@ -65,10 +65,10 @@ async def test_a_task_waits_for_a_worker_that_is_there_takes_its_agent_and_has_r
     assert await seen(store, task) == Said("all workers have enough to do", "gen worker")
     await store.report(card("three", "Plan, explore"))
     assert await seen(store, task) == Said()
-    await store.parcels.hinder(task, "three", "its disk is full.", MissingPart.OTHER)
+    await store.parcels.report_problem(task, "three", "its disk is full.", MissingPart.OTHER)
     told = "three: its disk is full"
     assert await seen(store, task) == Said(told, LACKS)
-    await store.parcels.hinder(task, "two", "no key", MissingPart.OTHER)
+    await store.parcels.report_problem(task, "two", "no key", MissingPart.OTHER)
     assert await seen(store, task) == Said("three: its disk is full; two: no key", LACKS, USUAL)
 
 
@@ -78,7 +78,7 @@ async def test_a_worker_that_put_a_task_back_long_ago_is_not_the_last_word_while
     task = await sent(store, cwd="/a")
     await store.report(card("one", running=4))
     await store.report(card("two"))
-    await store.parcels.hinder(task, "one", "no key", MissingPart.OTHER)
+    await store.parcels.report_problem(task, "one", "no key", MissingPart.OTHER)
     assert await seen(store, task) == Said("one: no key", LACKS, USUAL)
     await store.link.fetch("UPDATE gen_task SET dispatched_at = now() - interval '1 hour'")
     await store.link.fetch("UPDATE gen_hindrance SET at = now() - interval '10 minutes'")
@@ -90,7 +90,7 @@ async def test_a_full_worker_that_put_a_task_back_long_ago_may_take_it_yet_and_o
 ) -> None:
     task = await sent(store, cwd="/a")
     await store.link.fetch("UPDATE gen_task SET dispatched_at = now() - interval '1 hour'")
-    await store.parcels.hinder(task, "one", "no key", MissingPart.OTHER)
+    await store.parcels.report_problem(task, "one", "no key", MissingPart.OTHER)
     told: list[Said | None] = []
     for age in (0, 10):
         await store.link.fetch(f"UPDATE gen_hindrance SET at = now() - interval '{age} minutes'")  # noqa: S608
@@ -104,7 +104,7 @@ async def test_a_full_worker_that_put_a_task_back_long_ago_may_take_it_yet_and_o
 async def test_what_was_said_of_a_task_before_it_was_sent_again_counts_no_more(store: Any) -> None:
     task = await sent(store, cwd="/a")
     await store.report(card("one"))
-    await store.parcels.hinder(task, "one", "no key", MissingPart.OTHER)
+    await store.parcels.report_problem(task, "one", "no key", MissingPart.OTHER)
     await store.link.fetch("UPDATE gen_task SET dispatched_at = clock_timestamp()")
     assert await seen(store, task) == Said()
 
@@ -114,7 +114,7 @@ async def test_a_task_is_waited_for_as_long_as_it_may_take(store: Any) -> None:
     found = await seen(store, task)
     assert found == Said("no worker is there", "gen worker", 7.5)
     told = "no worker took it within 7.5 s: no worker is there (what helps: gen worker)"
-    assert (await store.outlook(task)).end == told
+    assert (await store.missing_worker(task)).end == told
 
 
 async def test_what_a_task_waits_for_is_surveyed_at_once_unless_it_goes_away_by_itself(store: Any) -> None:
@@ -126,7 +126,7 @@ async def test_what_a_task_waits_for_is_surveyed_at_once_unless_it_goes_away_by_
         if worker is not None:
             await store.report(worker)
         stuck = (await fleet_status(store.link.url)).stuck
-        told.append([(each.task, each.outlook.why, each.outlook.way) for each in stuck])
+        told.append([(each.task, each.missing_worker.why, each.missing_worker.way) for each in stuck])
     assert told == [
         [(task, "no worker is there", "gen worker")],
         [(task, "no worker that is there takes tasks of Explore", "gen worker --agents Explore")],
@@ -143,15 +143,15 @@ async def test_an_agent_that_no_worker_has_is_named_at_once_with_the_way_to_it(s
     for name in ("one", "two"):
         await store.report(card(name))
         why = lacking("Explore", UnknownName("agent", "Explore", ["Plan", "Bash"]))
-        await store.parcels.hinder(task, name, *why)
+        await store.parcels.report_problem(task, name, *why)
     put = "put Explore.md into ~/.gen/agents on a worker"
     way = f"{put}{BY_ITSELF}"
     found = await seen(store, task)
     assert found == Said("no worker has the agent Explore", way, USUAL)
-    end = (await store.outlook(task)).end
+    end = (await store.missing_worker(task)).end
     assert end.endswith(f"no worker has the agent Explore (what helps: {put})")
     [stuck] = (await fleet_status(store.link.url)).stuck
-    assert (stuck.task, stuck.outlook.why, stuck.outlook.way) == (
+    assert (stuck.task, stuck.missing_worker.why, stuck.missing_worker.way) == (
         task,
         "no worker has the agent Explore",
         way,
@@ -169,15 +169,15 @@ async def test_a_task_without_git_waits_for_a_worker_that_works_in_its_folder(st
     alone = "only a worker that shares its folder can run it, because /a b is not in a git repository"
     none = f"{alone}, and none says that it works there"
     assert await seen(store, task) == Said(none, WAY)
-    await store.parcels.hinder(task, "far", NOT_HERE, MissingPart.FOLDER)
+    await store.parcels.report_problem(task, "far", NOT_HERE, MissingPart.FOLDER)
     assert await seen(store, task) == Said(none, WAY, USUAL)
     await store.report(card("near", workspace="/a b", running=4))
     assert await seen(store, task) == Said("all workers have enough to do", WAY)
-    await store.parcels.hinder(task, "near", NOT_HERE, MissingPart.FOLDER)
+    await store.parcels.report_problem(task, "near", NOT_HERE, MissingPart.FOLDER)
     assert await seen(store, task) == Said(alone, WAY, USUAL)
     await store.link.fetch("UPDATE gen_task SET dispatched_at = now() - interval '1 hour'")
     [stuck] = (await fleet_status(store.link.url)).stuck
-    assert (stuck.outlook.why, stuck.outlook.way) == (alone, WAY)
+    assert (stuck.missing_worker.why, stuck.missing_worker.way) == (alone, WAY)
 
 
 async def test_a_task_that_somebody_is_at_waits_for_nobody(store: Any) -> None:

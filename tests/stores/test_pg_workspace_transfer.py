@@ -67,7 +67,7 @@ async def test_why_a_worker_cannot_run_a_task_is_written_again_when_it_is_new_or
         """Whether it is written when a worker says this."""
         asked = "SELECT xmin::text FROM gen_hindrance"
         before = await store.link.fetch(asked)
-        await parcels.hinder(task, "worker", why, MissingPart.OTHER)
+        await parcels.report_problem(task, "worker", why, MissingPart.OTHER)
         [told] = (await parcels.hindrances([task]))[task]
         assert told.why == why
         return await store.link.fetch(asked) != before
@@ -87,7 +87,7 @@ async def test_what_nobody_has_taken_over_is_never_forgotten(store: FleetStore) 
     for pack in ("one", "two"):
         await parcels.keep(pack, b"body")
     await parcels.hand_in(ReturnedChanges(lease.task, PARCEL, "c" * 40), b"body", "me")
-    await parcels.hinder(lease.task, "worker", "no git", MissingPart.OTHER)
+    await parcels.report_problem(lease.task, "worker", "no git", MissingPart.OTHER)
     assert await parcels.hindrances([lease.task]) == {}
     await store.link.fetch("UPDATE gen_task SET lease_until = now() - interval '2 years'")
     [told] = (await parcels.hindrances([lease.task]))[lease.task]

@@ -6,13 +6,13 @@ import pytest
 
 from gencode.core.ids import new_id
 from gencode.journal.store import Store
-from tests.contracts.agenda import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.changes import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.changes_of_others import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.changes_of_others import OpenTwice
-from tests.contracts.chronicle import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.global_log import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.ledger import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.letters import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.schedule import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import OpenStore
 from tests.contracts.unknown_kind import *  # noqa: F403  (the contract's tests run here)

@@ -23,13 +23,13 @@ from gencode.stores import group_commit
 from gencode.stores.sqlite import ASKED, LETTERS, SqliteStore
 from gencode.stores.sqlite_schema import VERSION, Durability
 from gencode.stores.sqlite_writes import SNAPSHOT_EVERY
-from tests.contracts.agenda import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.changes import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.changes_of_others import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.changes_of_others import OpenTwice
-from tests.contracts.chronicle import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.global_log import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.ledger import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.letters import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.schedule import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import OpenStore, everything, said
 from tests.contracts.unknown_kind import *  # noqa: F403  (the contract's tests run here)

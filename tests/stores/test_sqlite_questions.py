@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gencode.core.events import TaskEnded
 from gencode.core.questions import NobodyAvailable
 from gencode.core.status import EndReason, Status
-from gencode.journal.owner import fate
+from gencode.journal.owner import owner_state
 from gencode.stores.sqlite import SqliteStore
 from tests.contracts.questions import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.questions import ME, about, name_of_one_that_died, post, running
@@ -17,7 +17,7 @@ from tests.stores.other_program import rows
 
 async def test_nobody_is_there_whose_process_died(store: SqliteStore) -> None:
     dead = name_of_one_that_died()
-    assert fate(dead) == "dead"
+    assert owner_state(dead) == "dead"
     await store.questions.here(replace(ME, name=dead), 60.0)
     task = await running(store)
     with pytest.raises(NobodyAvailable):

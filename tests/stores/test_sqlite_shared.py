@@ -90,7 +90,11 @@ async def test_two_processes_write_to_a_task_that_a_third_one_owns(store: Sqlite
     }
     assert heard == [written[number] for number in range(1, 81)]
     events, state = await everything(store, task)
-    assert state and (state.delivered.mailed, await store.waiting(task), replay(events)) == (80, [], state)
+    assert state and (state.delivered.mailed, await store.unread_messages(task), replay(events)) == (
+        80,
+        [],
+        state,
+    )
 
 
 async def test_an_interrupt_from_another_process_is_heard_and_then_gone(
@@ -99,7 +103,7 @@ async def test_an_interrupt_from_another_process_is_heard_and_then_gone(
     lease = await store.create(TaskCreated(), "me")
     process = await start("interrupt", path, lease.task, "1")
     assert await outcomes(process) == ["[true]"]
-    heard = [await store.asked("me"), await store.asked("me")]
+    heard = [await store.signals("me"), await store.signals("me")]
     assert heard == [[(lease.task, TaskSignal.INTERRUPT)], []]
 
 

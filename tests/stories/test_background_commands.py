@@ -28,7 +28,7 @@ def behind(command: str) -> dict[str, Any]:
 
 async def told(opened: GenCode, task: str) -> list[UserMessage]:
     """What a task was told of its background commands."""
-    messages = transcript_of(await opened.store.events(task))
+    messages = transcript_of(await opened.history.events(task))
     return [each for each in messages if isinstance(each, UserMessage) and each.commands]
 
 
@@ -39,7 +39,7 @@ async def test_an_agent_at_work_hears_of_it_before_its_next_reply_and_once(tmp_p
         outcome = await opened.ask("go").outcome()
         await opened.ask("more", session=outcome.agent_id).outcome()
         (heard,) = await told(opened, outcome.agent_id)
-        transcript = transcript_of(await opened.store.events(outcome.agent_id))
+        transcript = transcript_of(await opened.history.events(outcome.agent_id))
     (command,) = heard.commands
     assert command == CommandRun("exit 3", 3, command.shell)
     assert heard.delivers == (command.shell,)
@@ -113,13 +113,13 @@ async def test_a_conversation_at_rest_is_woken_by_it(tmp_path: Path) -> None:
 async def test_the_app_shows_that_it_ended(tmp_path: Path) -> None:
     wait = behind("while [ ! -e go ]; do sleep 0.05; done; exit 6")
     main = [says("", wait), says("It runs."), says("I see.")]
-    async with seated(tmp_path, settings=FREE, script=turns(main=main)) as seat:
-        await seat.type("start it")
-        await seat.rests()
+    async with seated(tmp_path, settings=FREE, script=turns(main=main)) as setup:
+        await setup.type("start it")
+        await setup.rests()
         (tmp_path / "go").touch()
-        await seat.assert_sees("ended with exit code 6")
-        await seat.assert_sees("I see.")
-        await seat.rests()
+        await setup.assert_sees("ended with exit code 6")
+        await setup.assert_sees("I see.")
+        await setup.rests()
 
 
 def test_gen_p_waits_for_it_and_answers_with_what_came(tmp_path: Path) -> None:

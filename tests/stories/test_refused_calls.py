@@ -105,8 +105,8 @@ async def test_the_app_shows_that_a_background_agent_was_refused_a_call(tmp_path
     worker = [says("", WRITE), says("Written.")]
     settings = {"allow": ["Task(general-purpose)"]}
     script = {"main": main, "general-purpose": worker}
-    async with seated(tmp_path, settings=settings, script=script, size=(140, 40)) as seat:
-        await seat.type("go")
-        await seat.assert_sees("was refused Write(b.txt)")
-        await seat.rests()
-        await seat.assert_sees("1 call refused")
+    async with seated(tmp_path, settings=settings, script=script, size=(140, 40)) as setup:
+        await setup.type("go")
+        await setup.assert_sees("was refused Write(b.txt)")
+        await setup.rests()
+        await setup.assert_sees("1 call refused")

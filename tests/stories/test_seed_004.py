@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from tests.stories.seeds import answers, on_disk, posts, results, started, transcript
 
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.channels.address import Address
 from gencode.core.events import ProgressMade
 from gencode.core.ids import stamp
@@ -80,7 +80,7 @@ async def test_who_is_spawned_has_the_hands_of_the_table_and_reaches_nobody(tmp_
         await gen.ask("go").outcome()
         found = results(await transcript(gen, "00000002"))
         tools = set((await started(gen, "00000002")).tools)
-        waiting = await store.tray.outgoing()
+        waiting = await store.outbox.pending()
     assert [result.error for result in found] == [False] * 4 + [True] * 3
     assert {"Read", "Write", "Edit", "LS", "Bash", "WebSearch", "WebFetch"} <= tools
     assert tools.isdisjoint({"message", "spawn", "spawn_subagent", "cron", "Task"})
@@ -113,7 +113,7 @@ async def test_a_message_goes_to_the_users_own_place_and_to_others(tmp_path: Pat
     ]
     async with on_disk() as store, scripted(tmp_path, store=store, settings=FREE, main=main) as gen:
         heard = [event async for event in gen.ask("go")]
-        waiting = await store.tray.outgoing()
+        waiting = await store.outbox.pending()
     notes = [each.fact.text for each in heard if isinstance(each.fact, ProgressMade) and each.fact.note]
     file = (home / ".gen" / "outbox" / "progress.md").read_text()
     assert (notes, waiting) == (["I have begun."], [])
@@ -132,22 +132,22 @@ async def test_what_is_planned_runs_after_a_restart_and_answers_where_it_was_ask
             sent.append((chat, text))
 
     async with on_disk() as store, scripted(tmp_path, store=store, settings=FREE, main=main) as gen:
-        gen.secretary.outbox.register("phone", Phone())
+        gen.outbox.register("phone", Phone())
         session = (await gen.ask("look for new files every day").outcome()).agent_id
     async with on_disk() as store:
-        (job,) = await store.agenda.appointments()
-        assert await store.agenda.move(job, replace(job, due=stamp(datetime.now(UTC))))
+        (job,) = await store.schedule.jobs()
+        assert await store.schedule.replace(job, replace(job, due=stamp(datetime.now(UTC))))
         async with scripted(tmp_path, store=store, main=[says("Nothing new.")]) as gen:
-            gen.secretary.outbox.register("phone", Phone())
+            gen.outbox.register("phone", Phone())
 
             def opening(_: ScheduledJob) -> AbstractAsyncContextManager[GenCode]:
                 return scripted(tmp_path, store=store, main=[says("Nothing new.")])
 
-            scheduler = Scheduler(store, gen.secretary.outbox, opening)
+            scheduler = Scheduler(store, gen.outbox, opening)
             await asyncio.gather(*map(scheduler.fire, await scheduler.look(datetime.now(UTC))))
-            delivered = await gen.secretary.outbox.deliver()
+            delivered = await gen.outbox.deliver()
         first, second = await store.tasks(TaskQuery(conversations=True))
-        (after,) = await store.agenda.appointments()
+        (after,) = await store.schedule.jobs()
     assert (first.id, second.created.prompt, second.status) == (
         session,
         "Look for new files.",
@@ -160,6 +160,6 @@ async def test_what_is_planned_runs_after_a_restart_and_answers_where_it_was_ask
 async def test_the_origin_of_a_conversation_is_a_channel_and_a_chat(tmp_path: Path) -> None:
     async with scripted(tmp_path, main=[says("Hello.")]) as gen:
         session = (await gen.ask("hi").outcome()).agent_id
-        assert gen.secretary.origin(session) == Address("cli", session)
-        gen.secretary.comes_from(session, Address("phone", "+41"))
-        assert str(gen.secretary.origin(session)) == "phone:+41"
+        assert components(gen).secretary.origin(session) == Address("cli", session)
+        gen.reply_through(session, Address("phone", "+41"))
+        assert str(components(gen).secretary.origin(session)) == "phone:+41"

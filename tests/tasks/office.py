@@ -60,7 +60,7 @@ class Office:
             created_at=stamp(NOW - 30 * 1440 * MINUTE),
             due=stamp(due) if due else None,
         )
-        return await self.store.agenda.plan(replace(job, **more), 200)
+        return await self.store.schedule.add(replace(job, **more), 200)
 
     async def due(self, now: datetime = NOW) -> list[ScheduledJob]:
         """Run what is due at a moment, to its end; what was claimed."""
@@ -69,7 +69,7 @@ class Office:
         return claimed
 
     async def now(self) -> list[ScheduledJob]:
-        return await self.store.agenda.appointments()
+        return await self.store.schedule.jobs()
 
     async def conversations(self) -> list[str]:
         return [task.created.prompt for task in await self.store.tasks(TaskQuery(conversations=True))]

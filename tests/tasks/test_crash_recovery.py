@@ -28,7 +28,7 @@ from gencode.core.events import (
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
 from gencode.core.status import EndReason, Status
 from gencode.core.task import transcript_of
-from gencode.journal.owner import fate, new_owner
+from gencode.journal.owner import new_owner, owner_state
 from gencode.journal.store import Lease
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
@@ -76,7 +76,7 @@ async def test_after_a_kill_every_task_is_interrupted_and_the_conversation_goes_
         ]
         assert parent.error == child.error == "the process that ran it died"
         outcome = await gen.ask("and now?", session=parent.agent_id).outcome()
-        told = transcript_of(await gen.store.events(parent.agent_id))
+        told = transcript_of(await gen.history.events(parent.agent_id))
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "I go on.")
     (answers,) = [message for message in told if isinstance(message, ToolMessage)]
     assert [(each.call, each.error) for each in answers.results] == [("call_0_0", True)]
@@ -168,12 +168,12 @@ def test_a_living_process_is_alive_and_a_dead_one_dead() -> None:
     place, boot, _, began, end = mine.split("|")
     child = subprocess.Popen([sys.executable, "-c", "pass"])
     child.wait()
-    assert fate(mine) == "alive"
-    assert fate("|".join((place, boot, str(child.pid), began, end))) == "dead"
-    assert fate("|".join((place, "before the restart", str(os.getpid()), began, end))) == "dead"
-    assert fate("|".join((place, boot, str(os.getpid()), "earlier", end))) == "dead"
-    assert fate("|".join(("another machine", boot, "1", began, end))) == "unknown"
-    assert fate("nonsense") == "unknown"
+    assert owner_state(mine) == "alive"
+    assert owner_state("|".join((place, boot, str(child.pid), began, end))) == "dead"
+    assert owner_state("|".join((place, "before the restart", str(os.getpid()), began, end))) == "dead"
+    assert owner_state("|".join((place, boot, str(os.getpid()), "earlier", end))) == "dead"
+    assert owner_state("|".join(("another machine", boot, "1", began, end))) == "unknown"
+    assert owner_state("nonsense") == "unknown"
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="it cannot be told here")
@@ -184,12 +184,12 @@ def test_a_process_that_was_killed_is_dead_before_anybody_has_buried_it() -> Non
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     owner = process.stdout.readline().strip()
-    before = fate(owner)
+    before = owner_state(owner)
     process.kill()
     until = time.monotonic() + 20
-    while fate(owner) == "alive" and time.monotonic() < until:
+    while owner_state(owner) == "alive" and time.monotonic() < until:
         time.sleep(0.01)
-    after = fate(owner)
+    after = owner_state(owner)
     process.communicate()
     assert (before, after) == ("alive", "dead")
 
@@ -204,4 +204,4 @@ async def test_a_task_that_is_worked_on_cannot_be_continued_by_another(tmp_path:
         job = await one.ask("go").start()
         with pytest.raises(UserMistake, match="is being worked on"):
             await two.ask("me too", session=job.id).start()
-        assert one.supervisor.find(job.id) is not None
+        assert one.running.find(job.id) is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gencode.agent import output_schema as shaped
+from gencode.agent import output_schema as parse_answer
 from gencode.agent.final_answer import BEGINNING, NO_MORE
 from gencode.agents import lint as linting
 from gencode.agents.lint import lint
@@ -32,7 +32,7 @@ EXPENSIVE = "This output schema is too expensive to check"
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shaped, "SECONDS", 1.0)
+    monkeypatch.setattr(parse_answer, "SECONDS", 1.0)
 
 
 def agent(home: Path, name: str, schema: object) -> Path:
@@ -163,7 +163,7 @@ async def test_a_fork_is_refused_a_schema_that_is_none(
         with pytest.raises(UserMistake, match="(?i)schema"):
             await gen.fork(task, "again", output_schema=schema)
         with pytest.raises(UserMistake, match="(?i)schema"):
-            await gen.work.fork_detached(task, Fork(), TaskRequest("", "again", output_schema=schema))
+            await gen.detach_fork(task, Fork(), TaskRequest("", "again", output_schema=schema))
         assert [each.agent_id for each in await gen.tasks()] == [task]
 
 

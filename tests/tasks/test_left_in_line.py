@@ -110,7 +110,7 @@ async def test_what_is_said_to_one_in_line_that_gets_a_process_of_its_own_is_hea
         await gen.task("Plan", "hold", background=True)
         apart = await gen.task("Explore", "look", background=True, isolation="process")
         await gen.send(apart.id, "and this")
-        ended = await gen.watch.ended(apart.id, 60)
+        ended = await gen.history.ended(apart.id, 60)
         told = await words(gen, apart.id)
     assert (ended.status, told) == (Status.COMPLETED, ["look", "and this"])
 

@@ -40,7 +40,7 @@ async def test_a_conversation_knows_its_own_agents_also_after_a_restart(tmp_path
     script = ScriptedProvider.of({"main": [send, says("done"), says("again")], "Explore": [says("seen")]})
 
     def relations(job: LocalTask, *tasks: str) -> list[str]:
-        return [job.seat.gate.relatives.relation(task) for task in tasks]
+        return [job.setup.gate.relatives.relation(task) for task in tasks]
 
     async with GenCode.open(tmp_path, model=script) as gen:
         job = await gen.start_turn("go")

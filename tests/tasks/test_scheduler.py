@@ -72,7 +72,7 @@ async def test_a_named_conversation_goes_on_and_one_at_work_hears_a_letter(tmp_p
     busy = await office.store.create(TaskCreated(conversation=True), "somebody", [TaskStarted()])
     await office.plan(session=busy.task, when="at 2026-03-10T12:00:30.000000Z")
     await office.due()
-    (letter,) = await office.store.waiting(busy.task)
+    (letter,) = await office.store.unread_messages(busy.task)
     assert (letter.text, letter.sender) == ("look around", "system")
     assert [each.id for each in await office.now()] == [job.id]
 
@@ -81,7 +81,7 @@ async def test_a_conversation_that_is_gone_is_a_failure_that_is_told(tmp_path: P
     office = Office(tmp_path)
     await office.plan(session="0badcafe", to="wire:me")
     await office.due()
-    ((job,), (message,)) = await office.now(), await office.store.tray.outgoing()
+    ((job,), (message,)) = await office.now(), await office.store.outbox.pending()
     assert (job.last_status, job.runs) == ("failed", 1)
     assert message.text.endswith("ended as failed.\nThere is no conversation 0badcafe any more.")
 
@@ -90,7 +90,7 @@ async def test_what_came_of_it_is_sent_to_its_address(tmp_path: Path) -> None:
     office = Office(tmp_path)
     job = await office.plan(to="wire:me", label="the look", by="0a0a0a0a")
     await office.due()
-    (message,) = await office.store.tray.outgoing()
+    (message,) = await office.store.outbox.pending()
     assert (message.to, message.sender) == (Address("wire", "me"), "0a0a0a0a")
     assert message.text == f"[The scheduled job {job.id} (the look)] ended as completed.\nDone."
 
@@ -112,7 +112,7 @@ async def test_missed_runs_are_reported_once_and_not_run(tmp_path: Path) -> None
         f"[The scheduled job {job.id} (look around)]: 4 runs since 2026-03-07 11:30 UTC were missed, because "
         "nobody was there to do them."
     )
-    ((left,), sent) = await office.now(), [each.text for each in await office.store.tray.outgoing()]
+    ((left,), sent) = await office.now(), [each.text for each in await office.store.outbox.pending()]
     assert (office.told, sent, await office.conversations()) == ([said], [said], [])
     assert (left.missed, left.runs, left.last_status) == (4, 0, "missed")
     assert left.due == stamp(datetime(2026, 3, 11, 11, 30, tzinfo=UTC))
@@ -167,9 +167,9 @@ async def test_a_job_that_is_removed_while_it_runs_stays_removed_and_its_result_
     await office.plan(to="wire:me")
     (claimed,) = await office.scheduler.look(NOW)
     (now,) = await office.now()
-    assert await office.store.agenda.move(now, None)
+    assert await office.store.schedule.replace(now, None)
     await office.scheduler.fire(claimed)
-    assert (await office.now(), len(await office.store.tray.outgoing())) == ([], 1)
+    assert (await office.now(), len(await office.store.outbox.pending())) == ([], 1)
 
 
 async def test_who_is_cancelled_stops_what_runs_and_writes_it_down(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ async def test_a_run_whose_process_was_killed_before_it_began_is_missed_and_told
         assert (claimed.last_status, claimed.last_task, claimed.runs) == ("starting", "", 1)
         for _ in range(2):
             assert await office.due(datetime.now(UTC)) == []
-        (left,), sent = await office.now(), await store.tray.outgoing()
+        (left,), sent = await office.now(), await store.outbox.pending()
         assert (left.owner, left.missed, left.last_status, await office.conversations()) == (
             "",
             1,
@@ -262,7 +262,7 @@ async def test_a_run_that_was_cut_off_can_be_gone_on_with(tmp_path: Path) -> Non
 
 async def test_what_cannot_be_planned_is_refused(tmp_path: Path) -> None:
     async with scripted(tmp_path, main=[says("x")]) as gen:
-        calendar = gen.secretary.calendar
+        calendar = gen.schedule
         for plan, why in (
             (JobRequest("@daily", "  "), "The prompt is empty"),
             (JobRequest("@daily", "x" * 20_001), "longer than 20,000"),

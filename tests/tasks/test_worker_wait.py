@@ -21,7 +21,7 @@ class Sent:
         self.trouble = False
         self.looked = 0
 
-    async def outlook(self) -> MissingWorker | None:
+    async def missing_worker(self) -> MissingWorker | None:
         self.looked += 1
         if self.trouble:
             raise StoreTrouble("The database is away.")
@@ -44,14 +44,14 @@ class Watched:
         before, until = len(self.said), self.clock + seconds
         while self.clock < until:
             self.clock += 0.1
-            if why := await self.waits.look(self.sent.outlook, quiet=quiet):
+            if why := await self.waits.look(self.sent.missing_worker, quiet=quiet):
                 assert why == HOPELESS.end
                 self.ends.append(self.clock)
         return self.said[before:]
 
 
-def told(outlook: MissingWorker) -> list[PassingFact]:
-    return [ProgressMade(f"waits for {outlook.words}", note=True, waits_for=WaitFor.WORKER)]
+def told(missing_worker: MissingWorker) -> list[PassingFact]:
+    return [ProgressMade(f"waits for {missing_worker.words}", note=True, waits_for=WaitFor.WORKER)]
 
 
 async def test_it_is_said_once_and_again_when_it_changes() -> None:

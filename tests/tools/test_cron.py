@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gencode.app import components
 from gencode.core.errors import ToolError
 from gencode.core.messages import Message, ToolMessage
 from gencode.core.rules import Mode
@@ -39,8 +40,8 @@ async def asked(
     turns = [*(says("", each) for each in calls), says("ok")]
     async with scripted(folder, store=kept, settings={**FREE, **settings}, main=turns) as gen:
         outcome = await gen.ask("go").outcome()
-        told = answers(transcript_of(await gen.store.events(outcome.agent_id)))
-    return told, await kept.agenda.appointments(), outcome.agent_id
+        told = answers(transcript_of(await gen.history.events(outcome.agent_id)))
+    return told, await kept.schedule.jobs(), outcome.agent_id
 
 
 async def test_a_prompt_is_planned_in_the_users_zone_with_todays_policy(tmp_path: Path) -> None:
@@ -71,7 +72,7 @@ async def test_what_is_planned_is_listed_and_removed(tmp_path: Path) -> None:
     store = MemoryStore()
     add = call("cron", action="add", schedule="@daily", prompt="Look around.")
     _, (job,), _ = await asked(tmp_path, add, store=store)
-    elsewhere = await store.agenda.plan(replace(job, cwd="/elsewhere", id=""), 200)
+    elsewhere = await store.schedule.add(replace(job, cwd="/elsewhere", id=""), 200)
     listing, remove = call("cron", action="list"), call("cron", action="remove", job_id=job.id[:5])
     other = call("cron", action="remove", job_id=elsewhere.id)
     told, left, _ = await asked(tmp_path, listing, remove, remove, other, listing, store=store)
@@ -117,7 +118,7 @@ async def test_there_are_two_hundred_at_most(tmp_path: Path) -> None:
     add = call("cron", action="add", schedule="@daily", prompt="x")
     _, (job,), _ = await asked(tmp_path, add, store=store)
     for _ in range(MOST - 1):
-        await store.agenda.plan(job, MOST)
+        await store.schedule.add(job, MOST)
     ((text, error),), planned, _ = await asked(tmp_path, add, store=store)
     assert (error, len(planned), "There are 200 scheduled jobs already" in text) == (True, 200, True)
 
@@ -141,7 +142,7 @@ async def test_an_agent_that_leads_is_the_one_that_hears_its_prompt(tmp_path: Pa
         tmp_path, settings={"permission_mode": "dontAsk"}, host=[says("", add), says("ok")]
     ) as gen:
         await gen.ask("go", agent="host").outcome()
-        (job,) = await gen.store.agenda.appointments()
+        (job,) = await components(gen).store.schedule.jobs()
     assert (job.agent, job.task) == ("host", False)
 
 

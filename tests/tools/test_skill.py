@@ -117,7 +117,7 @@ def test_a_long_text_is_cut_with_the_path_of_the_rest():
 
 async def test_files_of_the_users_skills_may_be_read_those_of_projects_as_the_gate_says(desk: Desk):
     handed: list[Path] = []
-    ctx = replace(desk.ctx, hand_out=handed.append)
+    ctx = replace(desk.ctx, allow_reading=handed.append)
     shelf = Shelf(NOTES, replace(NOTES, name="theirs", project=True), files=("/a/b.md",))
     await use(ctx, shelf, skill="theirs")
     assert handed == []

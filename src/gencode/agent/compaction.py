@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.agent.call_budget import kept_to, taken, weight
-from gencode.agent.final_answer import form_in
+from gencode.agent.final_answer import form_notice
 from gencode.agent.loop import admitted, beside, broken_off, cost_so_far, priced, release
 from gencode.agent.ports import Request
 from gencode.agent.recorder import Recorder
@@ -77,20 +77,20 @@ class CompactionPlan(Struct, frozen=True):
         return [each for place, each in enumerate(transcript[: self.upto]) if place not in kept]
 
 
-async def compact(seat: RunSetup, transcript: list[Message], record: Recorder, stop: Stop, why: str) -> bool:
+async def compact(setup: RunSetup, transcript: list[Message], record: Recorder, stop: Stop, why: str) -> bool:
     """Sum up the beginning of a transcript; False when there is nothing in it that could be left out.
 
     Nothing may be running that this agent waits for: it is called between two turns, or for a conversation at
     rest.
     """
-    room = min(seat.context, taken(transcript, beside(seat)))
+    room = min(setup.context, taken(transcript, beside(setup)))
     plan = planned(transcript, room)
     if plan is None:
         return False
     record.tell(ProgressMade(PROGRESS))
     gone = plan.gone(transcript)
     most = min(max(room // 2, LEAST_NOTE), MOST_NOTE)
-    said, end = await _written(seat, record, stop, summary_request(gone, 2 * room))
+    said, end = await _written(setup, record, stop, summary_request(gone, 2 * room))
     author, summary = by_model(said, most // 2) if said else by_gencode(gone, most // 2)
     unseen = unseen_results(_unanswered(transcript, plan), most // 4)
     parts = (summary, later_requests(gone, most // 4), unseen)
@@ -98,7 +98,7 @@ async def compact(seat: RunSetup, transcript: list[Message], record: Recorder, s
         author,
         "\n\n".join(part for part in parts if part),
         clip(todos_in(transcript), most // 4),
-        await _work_in_progress(seat, record.task, most),
+        await _work_in_progress(setup, record.task, most),
         count=len(gone),
         replies=_replies(gone),
     )
@@ -112,7 +112,7 @@ async def compact(seat: RunSetup, transcript: list[Message], record: Recorder, s
     )
     await record.commit(fact)
     transcript[:] = compacted(transcript, fact)
-    seat.scale.forget()
+    setup.scale.forget()
     return True
 
 
@@ -156,7 +156,7 @@ def _asked(transcript: Sequence[Message], upto: int, largest: int) -> list[int]:
     asked = [place for place, each in enumerate(transcript) if _is_asked(each)]
     begins = beginning(transcript)
     # The form of an earlier run may stay, and must not be the last that is heard of any.
-    kept = {*[place for place, each in enumerate(transcript) if form_in(each)][-1:]}
+    kept = {*[place for place, each in enumerate(transcript) if form_notice(each)][-1:]}
     for place in {*(each for each in asked if each < begins), *asked[-1:]}:
         kept.add(place)
         for after in range(place + 1, len(transcript)):
@@ -188,19 +188,21 @@ def _replies(gone: Sequence[Message]) -> int:
     return earlier + sum(isinstance(each, AssistantMessage) for each in gone)
 
 
-async def _written(seat: RunSetup, record: Recorder, stop: Stop, question: str) -> tuple[str, EndPart | None]:
+async def _written(
+    setup: RunSetup, record: Recorder, stop: Stop, question: str
+) -> tuple[str, EndPart | None]:
     """What the model says in one call without tools; nothing where it could not."""
     asked = (UserMessage(question, sender="system"),)
-    request = Request(seat.model.name, SYSTEM, asked, (), seat.agent, sums_up=True, sent=seat.sent)
+    request = Request(setup.model.name, SYSTEM, asked, (), setup.agent, sums_up=True, sent=setup.sent)
     text: list[str] = []
-    end = EndPart(seat.model.name)
+    end = EndPart(setup.model.name)
     paid: ReservedCall | None = None
     asked = False
     try:
-        with stop.interrupts():
-            paid = await admitted(seat, request, record)
+        with stop.interruptible():
+            paid = await admitted(setup, request, record)
             asked = True
-            async with aclosing(seat.model.provider.stream(kept_to(request, paid))) as parts:
+            async with aclosing(setup.model.provider.stream(kept_to(request, paid))) as parts:
                 async for part in parts:
                     record.heard = time.monotonic()
                     match part:
@@ -208,9 +210,9 @@ async def _written(seat: RunSetup, record: Recorder, stop: Stop, question: str) 
                             text.append(part.text)
                         case AgainPart():
                             lost, text = text, []
-                            await broken_off(seat, paid, cost_so_far(seat, request, lost), record)
+                            await broken_off(setup, paid, cost_so_far(setup, request, lost), record)
                         case EndPart():
-                            end = replace(part, usage=priced(seat, part.usage))
+                            end = replace(part, usage=priced(setup, part.usage))
                         case WaitPart():
                             asked = part.over or bool(text)
                         case _:
@@ -221,11 +223,11 @@ async def _written(seat: RunSetup, record: Recorder, stop: Stop, question: str) 
         return "", None
     finally:
         bounded = paid is not None and paid.bounded
-        cut = cost_so_far(seat, request, text) if asked and bounded and end.usage is None else Usage()
+        cut = cost_so_far(setup, request, text) if asked and bounded and end.usage is None else Usage()
         if cut != Usage():
             record.defer(CostEstimated(cut))
         elif not end.usage:
-            await release(seat, paid)
+            await release(setup, paid)
     return "".join(text).strip(), end
 
 
@@ -308,13 +310,13 @@ def unseen_results(gone: Sequence[Message], most: int) -> str:
     return "\n".join(["## Results you have not seen yet (shortened; ask for less at once)", *said])
 
 
-async def _work_in_progress(seat: RunSetup, task: Task, most: int) -> str:
+async def _work_in_progress(setup: RunSetup, task: Task, most: int) -> str:
     """What GenCode knows for sure about work in progress, and about files."""
-    sent = await seat.delegate.own() if seat.delegate is not None else ()
+    sent = await setup.delegate.own() if setup.delegate is not None else ()
     parts: list[str] = []
     if sent:
         parts.append("\n".join(["## Agents you started", *_agents(sent, task)]))
-    if running := list(_commands(seat, task)):
+    if running := list(_commands(setup, task)):
         parts.append("\n".join(["## Background commands", *running]))
     changed = [change.path for change in task.evidence.files_changed]
     for title, paths in (
@@ -373,10 +375,10 @@ def _who(child: Outcome) -> str:
     return f"{child.agent_id} {child.agent} ({one_line(child.description or child.prompt, 100)})"
 
 
-def _commands(seat: RunSetup, task: Task) -> Iterator[str]:
+def _commands(setup: RunSetup, task: Task) -> Iterator[str]:
     if all(command.exit is not None for command in task.evidence.commands):
         return  # it left none in the background, and what runs commands need not even be loaded
-    for shell in seat.shells().of_task(task.id).values():
+    for shell in setup.shells().of_task(task.id).values():
         state = "has finished" if shell.over else "is running"
         yield f"- {shell.id} {state}: `{one_line(shell.order.text, 100)}`; its output is in {shell.file}"
 

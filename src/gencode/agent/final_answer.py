@@ -14,7 +14,7 @@ SAID_NO_MORE = "it said nothing more after a message came; its result is what it
 BEFORE_THAT = "its output is what it answered before a message came; nothing after that fits the schema"
 
 
-async def shaped(text: str, schema: dict[str, Any]) -> tuple[Any, ToolError | None]:
+async def parse_answer(text: str, schema: dict[str, Any]) -> tuple[Any, ToolError | None]:
     """A final text as the value that a schema asks for, or what is wrong with it."""
     from gencode.agent.output_schema import aside, read_output
 
@@ -24,14 +24,14 @@ async def shaped(text: str, schema: dict[str, Any]) -> tuple[Any, ToolError | No
         return None, problem
 
 
-def unasked(problem: ToolError) -> str:
+def problem_only(problem: ToolError) -> str:
     """What is wrong with a result, without what its agent should do about it."""
     from gencode.agent.output_schema import SchemaMismatch
 
     return problem.problem if isinstance(problem, SchemaMismatch) else str(problem)
 
 
-def if_silent(ending: LoopResult, answers: RunAnswers, *, called: bool) -> LoopResult:
+def with_earlier_answer(ending: LoopResult, answers: RunAnswers, *, called: bool) -> LoopResult:
     """An end; who says nothing more after a message has still answered before, unless that announces work."""
     if ending.status is not Status.EMPTY or not answers.before:
         return ending
@@ -43,10 +43,10 @@ def if_silent(ending: LoopResult, answers: RunAnswers, *, called: bool) -> LoopR
     return LoopResult(Status.COMPLETED, EndReason.FINISHED, answers.before, warnings=warnings)
 
 
-async def fitting_before(answers: RunAnswers, schema: dict[str, Any]) -> tuple[RunAnswers, Any] | None:
+async def last_fitting_answer(answers: RunAnswers, schema: dict[str, Any]) -> tuple[RunAnswers, Any] | None:
     """The last answer before a message that fits: all that was answered from it on, and its value."""
     for reply, since in answers.backwards():
-        output, problem = await shaped(reply, schema)
+        output, problem = await parse_answer(reply, schema)
         if problem is None:
             return RunAnswers(since), output
     return None
@@ -59,16 +59,16 @@ Form = dict[str, Any] | None
 """The JSON Schema of a result; None for words."""
 
 
-def told_form(schema: Form, earlier: Sequence[Message] = ()) -> list[UserMessage]:
+def form_notices(schema: Form, earlier: Sequence[Message] = ()) -> list[UserMessage]:
     """What an agent is told about the form of its results, where that is not what it was told last."""
-    last = next((told for each in reversed(earlier) if (told := form_in(each))), None)
+    last = next((told for each in reversed(earlier) if (told := form_notice(each))), None)
     if schema == (last.schema if last else None):
         return []
     text = NO_MORE if schema is None else BEGINNING + _in_lines(schema)
     return [UserMessage(text, sender="system", notice=SystemNotice(NoticeKind.FORM, schema=schema))]
 
 
-def form_in(message: Message) -> SystemNotice | None:
+def form_notice(message: Message) -> SystemNotice | None:
     """What a message told an agent about the form of its results; None if it is about something else."""
     notice = message.notice if isinstance(message, UserMessage) else None
     return notice if notice is not None and notice.kind is NoticeKind.FORM else None

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gencode.agent.plugin_calls import leave
+from gencode.agent.plugin_calls import cancel_or_abandon
 from gencode.agent.toolbox import Tool, Toolbox
 from gencode.core.errors import Denied
 from gencode.core.messages import ToolCall
@@ -70,7 +70,7 @@ class RelatedTasks(Protocol):
         """The latest of its own, tasks or commands, whichever kind `target` is of."""
         ...
 
-    def in_reach(self) -> Sequence[str]:
+    def reachable(self) -> Sequence[str]:
         """Whom beside its own it may write to if its file says so."""
         ...
 
@@ -90,7 +90,7 @@ class NoRelatedTasks:
         """It has started nothing."""
         return ()
 
-    def in_reach(self) -> Sequence[str]:
+    def reachable(self) -> Sequence[str]:
         """It may write to nobody."""
         return ()
 
@@ -109,7 +109,7 @@ class AgentPolicies(Protocol):
         """The mode of an agent's file; None where it has none and takes its parent's."""
         ...
 
-    def amounts_to(self, call: ToolCall) -> ToolCall | None:
+    def equivalent_call(self, call: ToolCall) -> ToolCall | None:
         """The call that another one leads to, which is judged as well (a skill that starts an agent)."""
         ...
 
@@ -125,7 +125,7 @@ class NoAgents:
         """No file says one."""
         return None
 
-    def amounts_to(self, call: ToolCall) -> ToolCall | None:
+    def equivalent_call(self, call: ToolCall) -> ToolCall | None:
         """A call is just what it says."""
         return None
 
@@ -207,7 +207,7 @@ class Gate(Struct, kw_only=True, eq=False):
 
     def judge(self, call: ToolCall) -> Decision:
         """The decision without asking anybody; the strictest, where a call leads to another one."""
-        decision, other = self._judged(call), self.agents.amounts_to(call)
+        decision, other = self._judged(call), self.agents.equivalent_call(call)
         return decision if other is None else strictest((decision, self._judged(other)))
 
     async def meet(self, call: ToolCall) -> None:
@@ -226,7 +226,7 @@ class Gate(Struct, kw_only=True, eq=False):
         decision = decide(self._facts(call, tool), self._now(*texts))
         if decision.action is Action.ALLOW and (why := tool.doubt()):
             nobody = self.approvals.unattended or self.approvals.asker is None
-            decision = doubted(why, self.chain, nobody=nobody)
+            decision = needs_person(why, self.chain, nobody=nobody)
         return self._with_candidates(call, decision) if decision.action is Action.DENY else decision
 
     async def admit(self, call: ToolCall, preview: str = "") -> Admission:
@@ -234,7 +234,7 @@ class Gate(Struct, kw_only=True, eq=False):
         decision, asker = self.judge(call), self.approvals.asker
         if decision.action is not Action.ASK or asker is None:
             return Admission(decision)
-        wanted, other = call, self.agents.amounts_to(call)
+        wanted, other = call, self.agents.equivalent_call(call)
         if other is not None and self._judged(call).action is Action.ALLOW:
             call = other  # that is what a person has to know
         facts = self._facts(call, self.toolbox[call.name])
@@ -250,9 +250,9 @@ class Gate(Struct, kw_only=True, eq=False):
         try:
             answer = await self._answered(asker, question, wanted)
         except NobodyAvailable:
-            unasked = replace(self, approvals=replace(self.approvals, asker=None)).judge(wanted)
-            if unasked.action is Action.ALLOW:
-                return Admission(unasked)
+            problem_only = replace(self, approvals=replace(self.approvals, asker=None)).judge(wanted)
+            if problem_only.action is Action.ALLOW:
+                return Admission(problem_only)
             answer = Answer(False, why=NEEDS_APPROVAL, by=DecidedBy.NOBODY)
         if answer is None:
             return Admission(self.judge(wanted))
@@ -289,7 +289,7 @@ class Gate(Struct, kw_only=True, eq=False):
         finally:
             self.approvals.given.listen(given, None)
             given.cancel()
-            await leave(asking, f"the asker {type(asker).__name__}")
+            await cancel_or_abandon(asking, f"the asker {type(asker).__name__}")
 
     def places(self, call: ToolCall) -> frozenset[str]:
         """Where the paths of a call lead at this moment, every link followed."""
@@ -342,7 +342,7 @@ class Gate(Struct, kw_only=True, eq=False):
         """Files and folders that a deny rule for Read names by their whole names, as they are now."""
         return hidden_paths(self._now(), places_of(self.workspace))
 
-    def hand_out(self, file: Path) -> None:
+    def allow_reading(self, file: Path) -> None:
         """Let this agent read a file that the harness wrote for it, wherever it lies."""
         self._handed[file.name] = Rule("Read", str(file), Action.ALLOW, _OUTPUT)
 
@@ -389,7 +389,7 @@ class Gate(Struct, kw_only=True, eq=False):
             return decision
         own = ", ".join(self.relatives.own(target)) or "none"
         why = f"{decision.why} Your own are: {own}."
-        if self.may_write and self.toolbox[call.name].name == WRITES and (kin := self.relatives.in_reach()):
+        if self.may_write and self.toolbox[call.name].name == WRITES and (kin := self.relatives.reachable()):
             why = f"{why} You also reach: {', '.join(kin)}."
         return replace(decision, why=why)
 
@@ -410,7 +410,7 @@ class Gate(Struct, kw_only=True, eq=False):
         return Decision(Action.DENY, why, remedy=Remedy.OTHER_AGENT)
 
 
-def doubted(why: str, chain: Sequence[Policy], *, nobody: bool) -> Decision:
+def needs_person(why: str, chain: Sequence[Policy], *, nobody: bool) -> Decision:
     """A call that only a person can let through: where nobody can be asked it is refused."""
     if nobody or any(policy.mode is Mode.UNATTENDED for policy in chain):
         return Decision(Action.DENY, f"{NEEDS_APPROVAL}. {why}", remedy=Remedy.APPROVAL, by=DecidedBy.NOBODY)

@@ -15,7 +15,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.agent.call_budget import USUAL_TOKEN, USUAL_TOOL, cost, kept_to
-from gencode.agent.final_answer import BEFORE_THAT, fitting_before, if_silent, shaped, unasked
+from gencode.agent.final_answer import (
+    BEFORE_THAT,
+    last_fitting_answer,
+    parse_answer,
+    problem_only,
+    with_earlier_answer,
+)
 from gencode.agent.ports import Request, ToolSchema
 from gencode.agent.recorder import Recorder
 from gencode.agent.request_images import as_shown, counted
@@ -76,61 +82,61 @@ class RunProgress(Struct):
     repairs: int = 0
 
 
-async def run(seat: RunSetup, transcript: list[Message], record: Recorder, stop: Stop) -> LoopResult:
+async def run(setup: RunSetup, transcript: list[Message], record: Recorder, stop: Stop) -> LoopResult:
     """Talk to the model and run its calls until it has nothing left to call."""
     course = RunProgress()
-    if seat.hooks is not None:
-        with stop.interrupts():
-            said = await seat.hooks.started()
+    if setup.hooks is not None:
+        with stop.interruptible():
+            said = await setup.hooks.started()
         if said.blocked is not None:
             why = f"a hook did not let it begin: {said.blocked}"
             return LoopResult(Status.FAILED, EndReason.BLOCKED_BY_HOOK, error=why)
         if said.note:
             await tell(transcript, record, said.note)
-    while not seat.limits.reached(course.turns):
+    while not setup.limits.reached(course.turns):
         stop.check()
-        await deliver(seat, transcript, record)
+        await deliver(setup, transcript, record)
         course.turns += 1
-        seat.toolbox.grow()
+        setup.toolbox.grow()
         try:
-            reply = await heard(seat, transcript, seat.toolbox.schemas(), record, stop)
+            reply = await heard(setup, transcript, setup.toolbox.schemas(), record, stop)
             transcript.append(reply)
             if reply.calls:
                 course.called = True
-                results = ToolMessage(tuple(await answer(seat, reply, record, stop)))
+                results = ToolMessage(tuple(await answer(setup, reply, record, stop)))
                 transcript.append(results)
                 await record.commit(MessageAdded(results))
                 continue
             record.defer(MessageAdded(reply))  # written with the end of the task
-            if await still_out(seat, record, stop):
+            if await pending_work(setup, record, stop):
                 continue
         except Interrupted as cut:
             await tell(transcript, record, CUT.format(why=cut))
             continue
-        ending = await finished(seat, transcript, record, reply, course)
+        ending = await finished(setup, transcript, record, reply, course)
         if ending is not None:
             return ending
-    return await last_word(seat, transcript, record, stop)
+    return await last_word(setup, transcript, record, stop)
 
 
-async def deliver(seat: RunSetup, transcript: list[Message], record: Recorder) -> None:
+async def deliver(setup: RunSetup, transcript: list[Message], record: Recorder) -> None:
     """Put what has come meanwhile before the model, exactly once."""
-    if come := seat.inbox.take() if seat.inbox else ():
+    if come := setup.inbox.take() if setup.inbox else ():
         transcript += come
         await record.commit(*map(MessageAdded, come))
 
 
-async def still_out(seat: RunSetup, record: Recorder, stop: Stop) -> bool:
+async def pending_work(setup: RunSetup, record: Recorder, stop: Stop) -> bool:
     """Whether an agent that has nothing left to say has to hear something that comes back."""
-    if seat.inbox is None or not seat.inbox.expecting:
+    if setup.inbox is None or not setup.inbox.expecting:
         return False
     await record.commit()
-    with stop.interrupts(), record.parked(seat.slot):
-        return await seat.inbox.more()
+    with stop.interruptible(), record.parked(setup.slot):
+        return await setup.inbox.more()
 
 
 async def finished(
-    seat: RunSetup, transcript: list[Message], record: Recorder, reply: AssistantMessage, course: RunProgress
+    setup: RunSetup, transcript: list[Message], record: Recorder, reply: AssistantMessage, course: RunProgress
 ) -> LoopResult | None:
     """How the work ended with this reply; None when the agent is told to say it better."""
     only_announced = course.called and merely_announced(reply)
@@ -138,27 +144,27 @@ async def finished(
         course.reminded = True
         await tell(transcript, record, ASK_AGAIN)
         return None
-    if seat.hooks is not None and (more := await seat.hooks.stopping(reply.text)) is not None:
+    if setup.hooks is not None and (more := await setup.hooks.stopping(reply.text)) is not None:
         await tell(transcript, record, more)
         return None
     ending = ending_of(reply, (NOT_DONE,) if only_announced else ())
     answers = record.task.run.answers
-    if seat.schema is None or ending.status not in (Status.COMPLETED, Status.EMPTY):
-        return if_silent(ending, answers, called=course.called)
-    output, problem = await shaped(reply.text, seat.schema)
+    if setup.schema is None or ending.status not in (Status.COMPLETED, Status.EMPTY):
+        return with_earlier_answer(ending, answers, called=course.called)
+    output, problem = await parse_answer(reply.text, setup.schema)
     if problem is None:
         return replace(ending, output=output)
     if course.repairs < MOST_REPAIRS:
         course.repairs += 1
         await tell(transcript, record, str(problem))
         return None
-    if found := await fitting_before(answers, seat.schema):
+    if found := await last_fitting_answer(answers, setup.schema):
         since, output = found
         text = since.with_these(reply.text)
         return LoopResult(Status.COMPLETED, EndReason.FINISHED, text, warnings=(BEFORE_THAT,), output=output)
     if ending.status is Status.EMPTY:
         return ending
-    why = f"its result does not fit the schema: {unasked(problem)}"
+    why = f"its result does not fit the schema: {problem_only(problem)}"
     return LoopResult(Status.FAILED, EndReason.WRONG_FORM, reply.text, why)
 
 
@@ -191,69 +197,73 @@ def ending_of(reply: AssistantMessage, warnings: tuple[str, ...] = ()) -> LoopRe
     return LoopResult(Status.COMPLETED, EndReason.FINISHED, reply.text, warnings=warnings)
 
 
-async def last_word(seat: RunSetup, transcript: list[Message], record: Recorder, stop: Stop) -> LoopResult:
+async def last_word(setup: RunSetup, transcript: list[Message], record: Recorder, stop: Stop) -> LoopResult:
     """One more turn without tools, so that a limit never throws away what was found."""
-    text = await sum_up(seat, transcript, record, stop, seat.limits.last_word())
-    output = (await shaped(text, seat.schema))[0] if seat.schema is not None else None
-    why = seat.limits.reached_words()
+    text = await sum_up(setup, transcript, record, stop, setup.limits.last_word())
+    output = (await parse_answer(text, setup.schema))[0] if setup.schema is not None else None
+    why = setup.limits.reached_words()
     return LoopResult(Status.LIMIT_REACHED, EndReason.TURN_LIMIT, text, why, output=output)
 
 
-async def sum_up(seat: RunSetup, transcript: list[Message], record: Recorder, stop: Stop, why: str) -> str:
+async def sum_up(setup: RunSetup, transcript: list[Message], record: Recorder, stop: Stop, why: str) -> str:
     """What the agent says when it is told that this turn, without tools, is its last."""
     stop.check()
-    await deliver(seat, transcript, record)
+    await deliver(setup, transcript, record)
     await tell(transcript, record, why)
-    reply = replace(await heard(seat, transcript, (), record, stop), calls=())
+    reply = replace(await heard(setup, transcript, (), record, stop), calls=())
     transcript.append(reply)
     record.defer(MessageAdded(reply))
     return reply.text
 
 
 async def heard(
-    seat: RunSetup, transcript: list[Message], tools: Sequence[ToolSchema], record: Recorder, stop: Stop
+    setup: RunSetup, transcript: list[Message], tools: Sequence[ToolSchema], record: Recorder, stop: Stop
 ) -> AssistantMessage:
     """One reply of the model to what it can hold: a transcript that is too long for it is summed up first."""
-    if seat.scale.taken(transcript, beside(seat)) > seat.context * FULL:
-        await slim(seat, transcript, record, stop, "the model holds no more")
+    if setup.scale.taken(transcript, beside(setup)) > setup.context * FULL:
+        await shorten_transcript(setup, transcript, record, stop, "the model holds no more")
     try:
-        return await listen(seat, transcript, asked_of(seat, transcript, tools, record), record, stop)
+        return await listen(setup, transcript, asked_of(setup, transcript, tools, record), record, stop)
     except ProviderError as refused:
-        if not refused.too_long or not await slim(seat, transcript, record, stop, str(refused)):
-            if not refused.unfit or not seat.scale.pictures:
+        if not refused.too_long or not await shorten_transcript(
+            setup, transcript, record, stop, str(refused)
+        ):
+            if not refused.unfit or not setup.scale.pictures:
                 raise
 
-            return await without_refused_images(seat, transcript, tools, record, stop, refused)
-    return await listen(seat, transcript, asked_of(seat, transcript, tools, record), record, stop)
+            return await without_refused_images(setup, transcript, tools, record, stop, refused)
+    return await listen(setup, transcript, asked_of(setup, transcript, tools, record), record, stop)
 
 
-async def slim(seat: RunSetup, transcript: list[Message], record: Recorder, stop: Stop, why: str) -> bool:
+async def shorten_transcript(
+    setup: RunSetup, transcript: list[Message], record: Recorder, stop: Stop, why: str
+) -> bool:
     """Sum up the beginning of a transcript; what does that is loaded when it is first needed."""
     from gencode.agent.compaction import compact
 
-    return await compact(seat, transcript, record, stop, why)
+    return await compact(setup, transcript, record, stop, why)
 
 
-def beside(seat: RunSetup) -> int:
+def beside(setup: RunSetup) -> int:
     """About how many tokens the model is told besides the transcript."""
-    return len(seat.system) // USUAL_TOKEN + len(seat.toolbox.schemas()) * USUAL_TOOL
+    return len(setup.system) // USUAL_TOKEN + len(setup.toolbox.schemas()) * USUAL_TOOL
 
 
 async def listen(
-    seat: RunSetup, transcript: list[Message], request: Request, record: Recorder, stop: Stop
+    setup: RunSetup, transcript: list[Message], request: Request, record: Recorder, stop: Stop
 ) -> AssistantMessage:
     """One reply of the model. Half a reply is kept in the journal when it is cut."""
     text: list[str] = []
     thinking: list[ThinkingPart] = []
     calls: list[ToolCall] = []
-    end = EndPart(seat.model.name)
+    end = EndPart(setup.model.name)
     paid: ReservedCall | None = None
     asked = whole = False
     try:
-        with stop.interrupts():
-            paid = await admitted(seat, request, record)
+        with stop.interruptible():
+            paid = await admitted(setup, request, record)
             asked = True
-            async with aclosing(seat.model.provider.stream(kept_to(request, paid))) as parts:
+            async with aclosing(setup.model.provider.stream(kept_to(request, paid))) as parts:
                 async for part in parts:
                     match part:
                         case TextPart():
@@ -267,9 +277,9 @@ async def listen(
                         case AgainPart():
                             lost, text, thinking, calls = text, [], [], []
                             record.tell(ReplyRestarted(part.why))
-                            await broken_off(seat, paid, cost_so_far(seat, request, lost), record)
+                            await broken_off(setup, paid, cost_so_far(setup, request, lost), record)
                         case EndPart():
-                            end = replace(part, usage=priced(seat, part.usage))
+                            end = replace(part, usage=priced(setup, part.usage))
                         case WaitPart():
                             asked = part.over or bool(text or thinking or calls)
                             tell_wait(record, part)
@@ -280,11 +290,11 @@ async def listen(
     finally:
         bounded = paid is not None and paid.bounded
         told = end.usage is not None or (whole and not bounded)
-        spent = (end.usage or Usage()) if told or not asked else cost_so_far(seat, request, text)
+        spent = (end.usage or Usage()) if told or not asked else cost_so_far(setup, request, text)
         if not told and spent != Usage():
             record.defer(CostEstimated(spent))
         elif not whole and not text:
-            await release(seat, paid)
+            await release(setup, paid)
         if not whole and text:
             transcript.append(half := AssistantMessage("".join(text), model=end.model, partial=True))
             await record.commit(MessageAdded(half))
@@ -293,36 +303,36 @@ async def listen(
 
 
 def asked_of(
-    seat: RunSetup, transcript: Sequence[Message], tools: Sequence[ToolSchema], record: Recorder
+    setup: RunSetup, transcript: Sequence[Message], tools: Sequence[ToolSchema], record: Recorder
 ) -> Request:
     """Everything the model of a seat is told for one turn."""
-    messages = as_shown(transcript, seat.model.name) if seat.scale.pictures else transcript
+    messages = as_shown(transcript, setup.model.name) if setup.scale.pictures else transcript
     return Request(
-        *(seat.model.name, seat.system, messages, tools, seat.agent, record.lease.task),
-        effort=seat.model.effort,
-        temperature=seat.model.temperature,
-        sent=seat.sent,
+        *(setup.model.name, setup.system, messages, tools, setup.agent, record.lease.task),
+        effort=setup.model.effort,
+        temperature=setup.model.temperature,
+        sent=setup.sent,
     )
 
 
-async def admitted(seat: RunSetup, request: Request, record: Recorder) -> "ReservedCall | None":
+async def admitted(setup: RunSetup, request: Request, record: Recorder) -> "ReservedCall | None":
     """Wait for the right to be at work, and hold what the call may cost where a budget limits that.
 
     A call that follows at once on facts that nothing limited does not look for a budget.
     """
     limited = not record.lease.unlimited
-    if seat.slot is not None and not seat.slot.try_take():
+    if setup.slot is not None and not setup.slot.try_acquire():
         limited = True  # by now, perhaps
         record.tell(ProgressMade(BACK_IN_LINE, waits_for=WaitFor.TURN))
         with record.parked():
-            await seat.slot.take()
+            await setup.slot.take()
         record.tell(ProgressMade("thinking"))
-    if seat.payer is None or not limited or (left := await seat.payer.left()) is None:
+    if setup.call_budget is None or not limited or (left := await setup.call_budget.left()) is None:
         return None
     await record.flush()  # what the call before cost settles its own hold
     with record.parked():
         tell = partial(tell_wait, record)
-        return await seat.payer.pay(request, seat.price, left, record.task.totals.usage, tell)
+        return await setup.call_budget.pay(request, setup.price, left, record.task.totals.usage, tell)
 
 
 def tell_wait(record: Recorder, part: WaitPart) -> None:
@@ -331,32 +341,32 @@ def tell_wait(record: Recorder, part: WaitPart) -> None:
         record.tell(ProgressMade(part.why, part.note, part.waits_for))
 
 
-def cost_so_far(seat: RunSetup, request: Request, text: Sequence[str]) -> Usage:
+def cost_so_far(setup: RunSetup, request: Request, text: Sequence[str]) -> Usage:
     """About what a call cost of which no more was heard than this."""
-    return priced(seat, cost(None, request, text, free=seat.price.input == 0)) or Usage()
+    return priced(setup, cost(None, request, text, free=setup.price.input == 0)) or Usage()
 
 
-def priced(seat: RunSetup, usage: Usage | None) -> Usage | None:
+def priced(setup: RunSetup, usage: Usage | None) -> Usage | None:
     """Usage with its price, where its provider does not tell one and it is known; a free model has none."""
     if usage is None or usage.usd is not None or usage == Usage():
         return usage
-    return replace(usage, usd=seat.price.of(usage) or None)
+    return replace(usage, usd=setup.price.of(usage) or None)
 
 
-async def broken_off(seat: RunSetup, paid: "ReservedCall | None", usage: Usage, record: Recorder) -> None:
+async def broken_off(setup: RunSetup, paid: "ReservedCall | None", usage: Usage, record: Recorder) -> None:
     """Count a call that is about to be made again; BudgetSpent when nothing is left for that."""
     if usage == Usage():
         return
     await record.commit(CostEstimated(usage))
-    if seat.payer is not None and paid is not None:
+    if setup.call_budget is not None and paid is not None:
         with record.parked():
-            await seat.payer.again(paid, partial(tell_wait, record))
+            await setup.call_budget.again(paid, partial(tell_wait, record))
 
 
-async def release(seat: RunSetup, paid: "ReservedCall | None") -> None:
+async def release(setup: RunSetup, paid: "ReservedCall | None") -> None:
     """Give back what was held for a call that cost nothing."""
-    if seat.payer is not None and paid is not None:
-        await seat.payer.release(paid)
+    if setup.call_budget is not None and paid is not None:
+        await setup.call_budget.release(paid)
 
 
 def _numbered(calls: Sequence[ToolCall]) -> Iterator[ToolCall]:
@@ -390,7 +400,7 @@ LONGEST_REFUSAL = 400
 
 
 async def without_refused_images(
-    seat: RunSetup,
+    setup: RunSetup,
     transcript: list[Message],
     tools: Sequence[ToolSchema],
     record: Recorder,
@@ -401,12 +411,12 @@ async def without_refused_images(
 
     Only where the model answers then are they to blame, and left out for good; else the refusal is raised.
     """
-    for count in _image_counts_to_drop(transcript, seat.model.name):
+    for count in _image_counts_to_drop(transcript, setup.model.name):
         words = IMAGES_REFUSED.format(pictures=counted(count), why=clip(str(refused), LONGEST_REFUSAL))
         note = UserMessage(words, sender="system", unseen=count)
         try:
-            request = asked_of(seat, [*transcript, note], tools, record)
-            reply = await listen(seat, transcript, request, record, stop)
+            request = asked_of(setup, [*transcript, note], tools, record)
+            reply = await listen(setup, transcript, request, record, stop)
         except ProviderError as again:
             if again.unfit:
                 continue

@@ -78,7 +78,7 @@ class Messaging:
             find=around.find,
             reach=lambda text: self.outbox.check(parse_address(text)),
         )
-        return JobCalendar(self._store.agenda, site)
+        return JobCalendar(self._store.schedule, site)
 
     def comes_from(self, task: str, origin: Address) -> None:
         """Note through which channel the person of a conversation speaks."""

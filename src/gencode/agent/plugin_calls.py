@@ -27,7 +27,7 @@ HEED_SECONDS = 1.0
 LEFT = " It does not heed that: it may still be at work, and nobody waits for it any more."
 
 
-async def heeding(tool: Tool, context: ToolContext, arguments: Struct, left: list[str]) -> ToolOutput:
+async def run_stoppable(tool: Tool, context: ToolContext, arguments: Struct, left: list[str]) -> ToolOutput:
     """Run a tool of which it is not known whether it heeds a stop; one that does not is noted in `left`.
 
     Who is stopped here is stopped, whatever the tool makes of it.
@@ -35,10 +35,10 @@ async def heeding(tool: Tool, context: ToolContext, arguments: Struct, left: lis
     if not _waits(tool.function):
         return await tool.run(context, arguments)
     whose = f"the tool {tool.name} of task {context.task}"
-    return await apart(tool.run(context, arguments), whose, left)
+    return await run_detached(tool.run(context, arguments), whose, left)
 
 
-async def apart(
+async def run_detached(
     doing: Awaitable[Given], whose: str, left: list[str] | None = None, most: float | None = None
 ) -> Given:
     """What something comes to that may not heed a stop: it is done in a task of its own.
@@ -50,13 +50,13 @@ async def apart(
     try:
         await asyncio.wait([work])
     except asyncio.CancelledError:
-        if not await leave(work, whose, most) and left is not None:
+        if not await cancel_or_abandon(work, whose, most) and left is not None:
             left.append(whose)
         raise
     return work.result()
 
 
-async def pieces_apart(pieces: AsyncGenerator[Given, None], whose: str) -> AsyncGenerator[Given, None]:
+async def stream_detached(pieces: AsyncGenerator[Given, None], whose: str) -> AsyncGenerator[Given, None]:
     """The same for what comes in pieces: each is made when the one before it was taken, as otherwise."""
     there: asyncio.Queue[tuple[Given, ...]] = asyncio.Queue()
     wanted = asyncio.Semaphore(0)
@@ -79,10 +79,10 @@ async def pieces_apart(pieces: AsyncGenerator[Given, None], whose: str) -> Async
         work.result()
     finally:
         left = True
-        await leave(work, whose)
+        await cancel_or_abandon(work, whose)
 
 
-async def leave(work: "asyncio.Future[Any]", whose: str, most: float | None = None) -> bool:
+async def cancel_or_abandon(work: "asyncio.Future[Any]", whose: str, most: float | None = None) -> bool:
     """Stop what is done in a task of its own, and wait a moment; whether it has come to its end by then."""
     work.add_done_callback(_over)
     if not work.cancel():
@@ -143,20 +143,20 @@ class PluginErrors:
         """Nothing has to be done before."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, GenCodeError) and not blamed(error):
+        if isinstance(error, Exception) and not isinstance(error, GenCodeError) and not plugin_failure(error):
             error.add_note(_PluginNote(f"{self._whose} failed"))
 
 
-def blamed(error: BaseException) -> str:
+def plugin_failure(error: BaseException) -> str:
     """Who failed and how, in words without what may be a key; empty where nobody else is to blame."""
     if isinstance(error, BaseExceptionGroup):
         several = cast("BaseExceptionGroup[BaseException]", error).exceptions
-        return next((told for each in several if (told := blamed(each))), "")
+        return next((told for each in several if (told := plugin_failure(each))), "")
     marks = [note for note in getattr(error, "__notes__", ()) if isinstance(note, _PluginNote)]
-    return f"{marks[0]}: {words_of(error)}" if marks else ""
+    return f"{marks[0]}: {error_text(error)}" if marks else ""
 
 
-def words_of(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """The kind of an exception and what it says, on one line and without what may be a key."""
     text = " ".join(str(error)[: 4 * SHOWN].split())
     for secret, instead in SECRETS:

@@ -85,7 +85,7 @@ class Delegate(Protocol):
         """The outcome of a task, after at most so many seconds of waiting for its end."""
         ...
 
-    async def strike(self, task: str, verb: StopAction) -> ControlResult:
+    async def apply_action(self, task: str, verb: StopAction) -> ControlResult:
         """Cut or stop a task in the background, and the work it waits for."""
         ...
 
@@ -109,7 +109,7 @@ class Delegate(Protocol):
         """Say something to a task of the same family; its outcome as it is, and when it hears that."""
         ...
 
-    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
+    async def ask_questions(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
         """Ask whoever can answer; the agent above first, then a person, and in the end nobody."""
         ...
 

@@ -140,7 +140,7 @@ class Parked:
     def __enter__(self) -> None:
         self._record.park(1)
         if self._slot is not None:
-            self._slot.give_back()
+            self._slot.release()
 
     def __exit__(self, *_: object) -> None:
         self._record.park(-1)

@@ -56,8 +56,8 @@ class RunLimits(Struct, frozen=True, gc=False):
 class RunSetup(Struct, frozen=True, eq=False):
     """Everything one run of the loop needs; the main agent and a subagent differ only here.
 
-    `slot` is its right to be at work beside others (None: always), `payer` pays for its calls where there are
-    budgets, `schema` what its result has to look like. Who has it was `sent` by an agent, or else by a person
+    `slot` is its right to work beside others (None: always), `call_budget` pays for its calls where there are
+    budgets, `schema` is the form of its result. `sent`: a subagent, started by an agent and not by a person
     or a program.
     """
 
@@ -70,7 +70,7 @@ class RunSetup(Struct, frozen=True, eq=False):
     seen: SeenFiles = field(default_factory=SeenFiles)
     shells: "Callable[[], Shells]" = no_shells
     slot: "Slot | None" = None
-    payer: "CallBudget | None" = None
+    call_budget: "CallBudget | None" = None
     price: Price = Price()
     schema: dict[str, Any] | None = None
     hooks: "Hooks | None" = None

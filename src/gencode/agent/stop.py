@@ -8,7 +8,7 @@ from gencode.core.status import StopCause
 
 
 class Stop:
-    """One branch. Work below it asks `check()` or runs inside `interrupts()`."""
+    """One branch. Work below it asks `check()` or runs inside `interruptible()`."""
 
     __slots__ = ("_branches", "_parent", "_running", "cause", "cuts")
 
@@ -72,7 +72,7 @@ class Stop:
         if self.cause is not None:
             raise Stopped(self.cause)
 
-    def interrupts(self, seconds: float | None = None) -> "Interruptible":
+    def interruptible(self, seconds: float | None = None) -> "Interruptible":
         """Run a block that a stop may cut inside any await; the cut shows as Stopped, not as a cancel.
 
         When only this block is cut, it shows as Interrupted. One that takes longer than `seconds` is cut with

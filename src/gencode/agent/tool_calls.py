@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.agent.gate import CHANGED, refusal
-from gencode.agent.plugin_calls import LEFT, PluginErrors, apart, heeding
+from gencode.agent.plugin_calls import LEFT, PluginErrors, run_detached, run_stoppable
 from gencode.agent.recorder import Recorder
 from gencode.agent.run_setup import RunSetup
 from gencode.agent.stop import Stop
@@ -46,60 +46,60 @@ class PreparedCall(Struct, frozen=True):
     network: bool = False
 
 
-async def answer(seat: RunSetup, reply: AssistantMessage, record: Recorder, stop: Stop) -> list[ToolResult]:
+async def answer(setup: RunSetup, reply: AssistantMessage, record: Recorder, stop: Stop) -> list[ToolResult]:
     """One result for every call: judged in order, then run side by side where nothing can clash.
 
     A call that a person is asked about holds up only those that have to come after it.
     """
-    wishes = [await _judged(seat, call) for call in reply.calls]
-    decided = [_decided(seat, wish) for wish in wishes if not wish.problem]
+    prepared_calls = [await _judged(setup, call) for call in reply.calls]
+    decided = [_decided(setup, prepared) for prepared in prepared_calls if not prepared.problem]
     await record.commit(MessageAdded(reply), *decided)
     results: list[ToolResult] = []
     one_question = asyncio.Lock()
 
-    async def answered(wish: PreparedCall) -> ToolResult:
-        if not wish.problem and wish.decision.action is Action.ASK:
+    async def answered(prepared: PreparedCall) -> ToolResult:
+        if not prepared.problem and prepared.decision.action is Action.ASK:
             async with one_question:
-                wish = await admit(seat, wish, record, stop)
-        result = record.answers[wish.call.id] = await perform(seat, wish, record, stop)
+                prepared = await admit(setup, prepared, record, stop)
+        result = record.answers[prepared.call.id] = await perform(setup, prepared, record, stop)
         return result
 
-    for batch in _batches(wishes):
+    for batch in _batches(prepared_calls):
         if len(batch) == 1:
             results.append(await answered(batch[0]))
             continue
         async with asyncio.TaskGroup() as group:
-            running = [group.create_task(answered(wish)) for wish in batch]
+            running = [group.create_task(answered(prepared)) for prepared in batch]
         results += [each.result() for each in running]
     return results
 
 
-async def admit(seat: RunSetup, wish: PreparedCall, record: Recorder, stop: Stop) -> PreparedCall:
-    """The wish after a person was asked."""
-    places = seat.gate.places(wish.call)
+async def admit(setup: RunSetup, prepared: PreparedCall, record: Recorder, stop: Stop) -> PreparedCall:
+    """The prepared after a person was asked."""
+    places = setup.gate.places(prepared.call)
     try:
-        with stop.interrupts(), record.parked(seat.slot):
-            preview = await _preview(seat, replace(wish, said_yes=places), record)
-            with PluginErrors(f"the asker {type(seat.gate.approvals.asker).__name__}"):
-                admission = await seat.gate.admit(wish.call, preview)
+        with stop.interruptible(), record.parked(setup.slot):
+            preview = await _preview(setup, replace(prepared, said_yes=places), record)
+            with PluginErrors(f"the asker {type(setup.gate.approvals.asker).__name__}"):
+                admission = await setup.gate.admit(prepared.call, preview)
     except Stopped as stopped:
-        return replace(wish, decision=Decision(Action.DENY, f"the question was withdrawn: {stopped}"))
+        return replace(prepared, decision=Decision(Action.DENY, f"the question was withdrawn: {stopped}"))
     answered = replace(
-        wish, decision=admission.decision, asked=True, said_yes=places, network=admission.network
+        prepared, decision=admission.decision, asked=True, said_yes=places, network=admission.network
     )
-    await record.commit(_decided(seat, answered))
+    await record.commit(_decided(setup, answered))
     return answered
 
 
-async def perform(seat: RunSetup, wish: PreparedCall, record: Recorder, stop: Stop) -> ToolResult:
+async def perform(setup: RunSetup, prepared: PreparedCall, record: Recorder, stop: Stop) -> ToolResult:
     """Run one admitted call; whatever happens becomes its result."""
-    call, left = wish.call, list[str]()
+    call, left = prepared.call, list[str]()
     try:
         stop.check()
-        tool, arguments, wish = _ready(seat, wish, record)
+        tool, arguments, prepared = _ready(setup, prepared, record)
         record.tell(CallStarted(call.id, tool.name, summary(call)))
-        with stop.interrupts(tool.timeout), record.parked() if _ends_by_itself(tool) else nullcontext():
-            output = await _run(seat, wish, record, tool, arguments, left)
+        with stop.interruptible(tool.timeout), record.parked() if _ends_by_itself(tool) else nullcontext():
+            output = await _run(setup, prepared, record, tool, arguments, left)
     except (ToolError, UserMistake) as error:
         output = ToolOutput(str(error), error=True)
     except (TimeoutError, Stopped) as cut:
@@ -108,29 +108,29 @@ async def perform(seat: RunSetup, wish: PreparedCall, record: Recorder, stop: St
         log.exception("the tool %s failed on %s", call.name, call.input)
         output = ToolOutput(f"{call.name} failed by a fault of its own; the log has the details.", error=True)
     record.tell(CallFinished(call.id, call.name, output.text.partition("\n")[0][:200], output.error))
-    text = await _fitting(seat, record, output)
+    text = await _fitting(setup, record, output)
     return ToolResult(call.id, call.name, text, output.error, output.trace, output.images)
 
 
 async def _run(
-    seat: RunSetup, wish: PreparedCall, record: Recorder, tool: Tool, arguments: Struct, left: list[str]
+    setup: RunSetup, prepared: PreparedCall, record: Recorder, tool: Tool, arguments: Struct, left: list[str]
 ) -> ToolOutput:
     """Run a tool, between the hooks there are: one before it may refuse, one after it may add a word."""
-    context = _context(seat, wish, record)
+    context = _context(setup, prepared, record)
     ours = tool.source == "builtin"  # which heeds a stop
-    work = partial(tool.run, context) if ours else partial(heeding, tool, context, left=left)
-    if seat.hooks is None:
+    work = partial(tool.run, context) if ours else partial(run_stoppable, tool, context, left=left)
+    if setup.hooks is None:
         return await work(arguments)
-    refused = await seat.hooks.before(wish.call)
+    refused = await setup.hooks.before(prepared.call)
     if refused is not None:
         decision = Decision(Action.DENY, f"A hook refused it: {refused}", by=DecidedBy.HOOK)
-        record.defer(_decided(seat, replace(wish, decision=decision)))  # calls beside it may be writing
+        record.defer(_decided(setup, replace(prepared, decision=decision)))  # calls beside it may be writing
         raise Denied(refusal(decision))
     output = await work(arguments)
-    result = ToolResult(wish.call.id, wish.call.name, output.text, output.error)
+    result = ToolResult(prepared.call.id, prepared.call.name, output.text, output.error)
     given = replace(result, text=clip(output.text), trace=output.trace, images=output.images)
-    record.answers[wish.call.id] = given  # if what follows is cut, this is not lost
-    more = await seat.hooks.after(wish.call, result)
+    record.answers[prepared.call.id] = given  # if what follows is cut, this is not lost
+    more = await setup.hooks.after(prepared.call, result)
     return replace(output, text=f"{output.text}\n[hook] {more}") if more else output
 
 
@@ -144,13 +144,13 @@ def _cut(call: ToolCall, cut: TimeoutError | Stopped, left: Sequence[str], recor
     return ToolOutput(text + record.remarks.get(call.id, ""), error=True)
 
 
-async def _fitting(seat: RunSetup, record: Recorder, output: ToolOutput) -> str:
+async def _fitting(setup: RunSetup, record: Recorder, output: ToolOutput) -> str:
     """A result as it enters the transcript; one that is too long is kept whole where the agent reads it."""
     text = output.text
     if output.paged:
         return clip(text, CLIP + PAGED)
     folder = record.folder if len(text) > CLIP else None
-    if folder is None or not any(name in seat.toolbox for name in READERS):
+    if folder is None or not any(name in setup.toolbox for name in READERS):
         return clip(text)
     from gencode.agent.output_files import keep_result, result_place
 
@@ -159,7 +159,7 @@ async def _fitting(seat: RunSetup, record: Recorder, output: ToolOutput) -> str:
     except OSError as error:
         log.info("a result of %s could not be kept: %s", record.lease.task, error.strerror)
         return clip(text)
-    seat.gate.hand_out(file)
+    setup.gate.allow_reading(file)
     return clip(text, rest=result_place(file, len(text)))
 
 
@@ -194,86 +194,90 @@ def target(call: ToolCall) -> str:
     return shown.splitlines()[0][:120] if shown else ""
 
 
-async def _judged(seat: RunSetup, call: ToolCall) -> PreparedCall:
-    tool = seat.toolbox.get(call.name)
+async def _judged(setup: RunSetup, call: ToolCall) -> PreparedCall:
+    tool = setup.toolbox.get(call.name)
     call = tool.spelled(call) if tool else call
-    if seat.workspace.copied is not None and tool is not None:
+    if setup.workspace.copied is not None and tool is not None:
         from gencode.workspaces.transfer.path_translation import translated_call
 
-        call = translated_call(call, tool.name, seat.workspace.copied, local=tool.local)
+        call = translated_call(call, tool.name, setup.workspace.copied, local=tool.local)
     try:
         arguments = tool.parse(call) if tool else None
     except ToolError as error:
         return PreparedCall(call, tool, problem=str(error))
-    await seat.gate.meet(call)
-    return PreparedCall(call, tool, arguments, decision=seat.gate.judge(call))
+    await setup.gate.meet(call)
+    return PreparedCall(call, tool, arguments, decision=setup.gate.judge(call))
 
 
-def _decided(seat: RunSetup, wish: PreparedCall) -> CallDecided:
-    chain, about = seat.gate.chain_names, target(wish.call)
-    return CallDecided(wish.call.id, wish.call.name, wish.decision, chain, about)
+def _decided(setup: RunSetup, prepared: PreparedCall) -> CallDecided:
+    chain, about = setup.gate.chain_names, target(prepared.call)
+    return CallDecided(prepared.call.id, prepared.call.name, prepared.decision, chain, about)
 
 
-def _ready(seat: RunSetup, wish: PreparedCall, record: Recorder) -> tuple[Tool, Struct, PreparedCall]:
+def _ready(setup: RunSetup, prepared: PreparedCall, record: Recorder) -> tuple[Tool, Struct, PreparedCall]:
     """The tool and its arguments, if the call was let through and still would be at this moment.
 
-    With it comes the wish as it stands now: what must run neutrally may only have become known since.
+    With it comes the prepared as it stands now: what must run neutrally may only have become known since.
     """
-    if wish.problem:
-        raise ToolError(wish.problem)
-    if wish.decision.action is not Action.ALLOW or wish.tool is None or wish.arguments is None:
-        raise Denied(refusal(wish.decision))
-    now = seat.gate.judge(wish.call)
-    if now.action is Action.DENY or (now.action is Action.ASK and not wish.asked):
+    if prepared.problem:
+        raise ToolError(prepared.problem)
+    if prepared.decision.action is not Action.ALLOW or prepared.tool is None or prepared.arguments is None:
+        raise Denied(refusal(prepared.decision))
+    now = setup.gate.judge(prepared.call)
+    if now.action is Action.DENY or (now.action is Action.ASK and not prepared.asked):
         refused = replace(now, action=Action.DENY, why=f"{now.why} {CHANGED}")
-        record.defer(_decided(seat, replace(wish, decision=refused)))  # calls beside it may be writing
+        record.defer(_decided(setup, replace(prepared, decision=refused)))  # calls beside it may be writing
         raise Denied(refusal(refused))
-    standing = replace(wish, decision=replace(wish.decision, neutral=True)) if now.neutral else wish
-    return wish.tool, wish.arguments, standing
+    standing = (
+        replace(prepared, decision=replace(prepared.decision, neutral=True)) if now.neutral else prepared
+    )
+    return prepared.tool, prepared.arguments, standing
 
 
-async def _preview(seat: RunSetup, wish: PreparedCall, record: Recorder) -> str:
-    if wish.tool is None or wish.arguments is None:
+async def _preview(setup: RunSetup, prepared: PreparedCall, record: Recorder) -> str:
+    if prepared.tool is None or prepared.arguments is None:
         return ""
-    clock = asyncio.timeout(wish.tool.timeout)
-    showing = wish.tool.shown(_context(seat, wish, record), wish.arguments)
-    ours = wish.tool.source == "builtin" or wish.tool.preview is None
+    clock = asyncio.timeout(prepared.tool.timeout)
+    showing = prepared.tool.shown(_context(setup, prepared, record), prepared.arguments)
+    ours = prepared.tool.source == "builtin" or prepared.tool.preview is None
     try:
         async with clock:
-            return await (showing if ours else apart(showing, f"the preview of the tool {wish.tool.name}"))
+            return await (
+                showing if ours else run_detached(showing, f"the preview of the tool {prepared.tool.name}")
+            )
     except TimeoutError:
         if not clock.expired():
             raise
-        return f"(it could not be shown beforehand: it took longer than {wish.tool.timeout:g} s)"
+        return f"(it could not be shown beforehand: it took longer than {prepared.tool.timeout:g} s)"
 
 
-def _context(seat: RunSetup, wish: PreparedCall, record: Recorder) -> ToolContext:
+def _context(setup: RunSetup, prepared: PreparedCall, record: Recorder) -> ToolContext:
     return ToolContext(
         task=record.lease.task,
-        agent=seat.agent,
-        call=wish.call,
-        workspace=seat.workspace,
-        may_read=seat.gate.may_read,
+        agent=setup.agent,
+        call=prepared.call,
+        workspace=setup.workspace,
+        may_read=setup.gate.may_read,
         progress=lambda text: record.tell(ProgressMade(text)),
         notify=lambda text: record.tell(ProgressMade(text, note=True)),
-        place=lambda text: seat.gate.place(wish.call, text, wish.said_yes),
-        delegate=seat.delegate,
-        network=wish.network,
-        neutral=wish.decision.neutral,
-        shells=seat.shells,
-        hand_out=seat.gate.hand_out,
-        closed=seat.gate.closed,
-        seen=seat.seen,
-        parked=lambda: record.parked(seat.slot),
+        place=lambda text: setup.gate.place(prepared.call, text, prepared.said_yes),
+        delegate=setup.delegate,
+        network=prepared.network,
+        neutral=prepared.decision.neutral,
+        shells=setup.shells,
+        allow_reading=setup.gate.allow_reading,
+        closed=setup.gate.closed,
+        seen=setup.seen,
+        parked=lambda: record.parked(setup.slot),
     )
 
 
-def _batches(wishes: Sequence[PreparedCall]) -> Iterator[list[PreparedCall]]:
+def _batches(prepared_calls: Sequence[PreparedCall]) -> Iterator[list[PreparedCall]]:
     """Calls that look or delegate run together; one that changes something runs alone, in its place."""
     for together, group in groupby(
-        wishes, lambda wish: wish.tool is None or wish.tool.effect in SIDE_BY_SIDE
+        prepared_calls, lambda prepared: prepared.tool is None or prepared.tool.effect in SIDE_BY_SIDE
     ):
         if together:
             yield list(group)
         else:
-            yield from ([wish] for wish in group)
+            yield from ([prepared] for prepared in group)

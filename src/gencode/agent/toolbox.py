@@ -68,9 +68,9 @@ class ToolContext(msgspec.Struct, frozen=True, eq=False):
 
     `place` judges a path of this call at this moment (Denied if it may not) and gives what an opener takes;
     whoever swaps a file or folder after that only makes the opener fail. `seen` is what this agent knows of
-    files: who reads one notes its state, who changes one asks for it. `hand_out` lets this agent read a file
-    that the harness wrote for it; `closed` is what no command should see. Inside of `parked` it waits for
-    somebody else, and others may work instead.
+    files: who reads one notes its state, who changes one asks for it. `allow_reading` lets this agent
+    read a file that GenCode wrote for it; `closed` is what no command should see. Inside of `parked` it waits
+    for somebody else, and others may work instead.
     """
 
     task: str
@@ -87,7 +87,7 @@ class ToolContext(msgspec.Struct, frozen=True, eq=False):
     """Whether this command was only let through to run where nothing that a repository names is started."""
     seen: SeenFiles = msgspec.field(default_factory=SeenFiles)
     shells: "Callable[[], Shells]" = no_shells
-    hand_out: Callable[[Path], None] = _keep_to_oneself
+    allow_reading: Callable[[Path], None] = _keep_to_oneself
     closed: Callable[[], tuple[str, ...]] = _nothing_closed
     parked: Callable[[], AbstractContextManager[None]] = nullcontext
     notify: Callable[[str], None] = _tell_nobody

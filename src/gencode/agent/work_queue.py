@@ -151,7 +151,7 @@ class SlotPool:
                 waiter.slot.handed = stamp()
                 waiter.turn.set_result(None)
 
-    def line_up(self, slot: "Slot", *, returning: bool) -> "SlotWaiter":
+    def enqueue(self, slot: "Slot", *, returning: bool) -> "SlotWaiter":
         """Wait for a slot, behind those who came before."""
         self._came += 1
         waiter = SlotWaiter(slot, self._came)
@@ -196,7 +196,7 @@ class Slot:
         """Whether it is waited for."""
         return self._waiter is not None
 
-    def try_take(self) -> bool:
+    def try_acquire(self) -> bool:
         """Take the slot if that needs no waiting; whether it is held now."""
         if not self.held and self._waiter is None:
             self.held = self._slots.occupy(self)
@@ -205,11 +205,11 @@ class Slot:
 
     async def take(self) -> None:
         """Wait until the slot is held."""
-        if self.try_take():
+        if self.try_acquire():
             return
         if self._waiter is not None:
             raise RuntimeError("this slot is being waited for already")
-        waiter = self._waiter = self._slots.line_up(self, returning=self._worked)
+        waiter = self._waiter = self._slots.enqueue(self, returning=self._worked)
         try:
             await waiter.turn
         except asyncio.CancelledError:
@@ -219,7 +219,7 @@ class Slot:
             self._waiter = None
         self.held = self._worked = True
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Let the next one work; nothing happens when the slot is not held."""
         if self.held:
             self.held = False

@@ -201,8 +201,8 @@ class _SpecBuilder:
             return "high"
         if word in _LESS_EFFORT:
             return "low"
-        unasked = word in _NO_EFFORT and not self._dialect.strict
-        if word and word not in _EFFORTS and not unasked:
+        problem_only = word in _NO_EFFORT and not self._dialect.strict
+        if word and word not in _EFFORTS and not problem_only:
             known = ", ".join(_EFFORTS)
             fields.wrong("effort", f"effort must be one of {known}, not {one_line(word, 64)!r}")
         return _EFFORTS.get(word)

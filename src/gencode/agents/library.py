@@ -239,7 +239,7 @@ class Library:
         """The skills an agent may choose from, a line each; empty when there are none."""
         return self.skills.lines()
 
-    def amounts_to(self, call: ToolCall) -> ToolCall | None:
+    def equivalent_call(self, call: ToolCall) -> ToolCall | None:
         """The call of Task that the use of a skill amounts to; None when it sends nobody."""
         return self._amounts(call, lambda: self.skills)
 

@@ -65,25 +65,25 @@ class OutboxMessage(Struct, frozen=True):
 class OutboxStore(Protocol):
     """Where messages lie until they are delivered."""
 
-    async def put_out(self, draft: OutgoingMessage) -> OutboxMessage:
+    async def add_message(self, draft: OutgoingMessage) -> OutboxMessage:
         """Write a message down; UserMistake when too many wait already."""
         ...
 
-    async def pick_up(
+    async def claim(
         self, channels: Sequence[str], now: str, until: str, number: int | None = None
     ) -> list[OutboxMessage]:
         """Take messages for these channels that nobody holds at `now`, and hold them; or just one of them."""
         ...
 
-    async def crossed_out(self, message: OutboxMessage) -> bool:
+    async def remove(self, message: OutboxMessage) -> bool:
         """Forget a message that was delivered; False when somebody else has taken it since."""
         ...
 
-    async def put_back(self, message: OutboxMessage, until: str) -> None:
+    async def retry_later(self, message: OutboxMessage, until: str) -> None:
         """Leave a message that could not be delivered for later, unless somebody else has taken it since."""
         ...
 
-    async def outgoing(self) -> list[OutboxMessage]:
+    async def pending(self) -> list[OutboxMessage]:
         """Everything that is not delivered, oldest first."""
         ...
 
@@ -100,7 +100,7 @@ class MessageStore(Protocol):
     """A store, as far as messages go."""
 
     @property
-    def tray(self) -> OutboxStore:
+    def outbox(self) -> OutboxStore:
         """Where messages wait."""
         ...
 
@@ -138,18 +138,18 @@ class Outbox:
     async def send(self, draft: OutgoingMessage) -> str:
         """Write a message down and deliver it; why it has to wait, or nothing when it arrived."""
         self.check(draft.to)
-        message = await self._keeper.tray.put_out(draft)
+        message = await self._keeper.outbox.add_message(draft)
         now = datetime.now(UTC)
-        taken = await self._keeper.tray.pick_up((draft.to.channel,), *_held(now), message.number)
+        taken = await self._keeper.outbox.claim((draft.to.channel,), *_held(now), message.number)
         return await self._delivered(taken[0]) if taken else ""
 
     async def waiting(self) -> list[OutboxMessage]:
         """The messages that have not been delivered yet."""
-        return await self._keeper.tray.outgoing()
+        return await self._keeper.outbox.pending()
 
     async def deliver(self) -> int:
         """Try everything that waits and is due; how many messages arrived."""
-        taken = await self._keeper.tray.pick_up(self.channels, *_held(datetime.now(UTC)))
+        taken = await self._keeper.outbox.claim(self.channels, *_held(datetime.now(UTC)))
         return (await asyncio.gather(*map(self._delivered, taken))).count("")
 
     async def _delivered(self, message: OutboxMessage) -> str:
@@ -161,7 +161,7 @@ class Outbox:
             why = str(error) or f"{to.channel} did not answer in time"
             await self._kept(message, why)
             return why
-        await self._keeper.tray.crossed_out(message)
+        await self._keeper.outbox.remove(message)
         return ""
 
     async def _kept(self, message: OutboxMessage, why: str) -> None:
@@ -169,10 +169,10 @@ class Outbox:
         if message.tries < MOST_TRIES:
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(message.tries, 10))
             until = datetime.now(UTC) + timedelta(seconds=pause)
-            await self._keeper.tray.put_back(message, stamp(until))
+            await self._keeper.outbox.retry_later(message, stamp(until))
             return
         log.warning("the message %d to %s was given up: %s", message.number, message.to, why)
-        if await self._keeper.tray.crossed_out(message) and message.sender:
+        if await self._keeper.outbox.remove(message) and message.sender:
             try:
                 said = f"[The message to {message.to} of {message.at} could not be delivered: {why}]"
                 await self._keeper.post(message.sender, said, "system")

@@ -82,9 +82,9 @@ class FleetTask:
         """Whether it has ended, or nobody waits for it any more."""
         return self._gone and not self._unpacking
 
-    async def outlook(self) -> MissingWorker | None:
+    async def missing_worker(self) -> MissingWorker | None:
         """What it waits for that no worker is at; None where one is, or none is needed any more."""
-        return await self._store.outlook(self._task)
+        return await self._store.missing_worker(self._task)
 
     def comes_home(self) -> bool:
         """Whether its changes are still to be brought here: queued, or not looked for since first asked.
@@ -184,7 +184,7 @@ class FleetEngine:
         enqueue = enqueue_task(created.agent, priority, delay)
         if not handover.task:
             return await self._store.submit(created, order, enqueue, handover.named, handover.account)
-        await self._store.hand_on(handover.task, handover.keeper, order, enqueue)
+        await self._store.submit_held(handover.task, handover.keeper, order, enqueue)
         return handover.task
 
     async def _given(self, giving: Coroutine[Any, Any, str]) -> str:
@@ -201,7 +201,7 @@ class FleetEngine:
         try:
             lease = await self._store.take(task, new_owner())
         except UserMistake:  # a worker has it by now
-            await self._store.ask(task, TaskSignal.STOP)
+            await self._store.send_signal(task, TaskSignal.STOP)
             return
         ended = TaskEnded(Status.CANCELLED, error=str(TAKEN_BACK), reason=TAKEN_BACK.reason)
         await self._store.append(lease, [ended], last=True)
@@ -242,7 +242,7 @@ class FleetEngine:
             now = await self._store.dispatched(task)
             if now is None or (now.takes > before.takes and (now.order is None or not now.status.ended)):
                 return
-            seen = await self._store.outlook(task)
+            seen = await self._store.missing_worker(task)
             if seen is not None and seen.most is not None:
                 return
             await self._store.changes.after(changed, LOOK_SECONDS)

@@ -339,7 +339,7 @@ class WorkerCopies:
 
     async def _hinder(self, task: str, why: FolderUnavailable) -> None:
         with suppress(StoreTrouble):
-            await self._parcels.hinder(task, self._house.worker, str(why), why.lacks)
+            await self._parcels.report_problem(task, self._house.worker, str(why), why.lacks)
 
     async def _look_back(self, lodged: CopiedTaskFolder, task: str) -> None:
         """Note what an agent that began elsewhere leaves behind there."""

@@ -218,7 +218,7 @@ class StuckTask(Struct, frozen=True):
     cwd: str
     seconds: float
     takes: int
-    outlook: MissingWorker = MissingWorker()
+    missing_worker: MissingWorker = MissingWorker()
 
 
 def _typed(path: str) -> str:
@@ -241,7 +241,7 @@ def _octets(sign: str) -> str:
 class WorkerTask(Protocol):
     """A task that workers run, or will, as its sender knows it."""
 
-    async def outlook(self) -> MissingWorker | None:
+    async def missing_worker(self) -> MissingWorker | None:
         """What it waits for that no worker is at; None where one is, or none is needed any more."""
         ...
 
@@ -276,7 +276,7 @@ class SharedJournal(Protocol):
         """Give an earlier task to workers; UserMistake while somebody is at it."""
         ...
 
-    async def hand_on(self, task: str, keeper: str, order: bytes, enqueue: Enqueue) -> None:
+    async def submit_held(self, task: str, keeper: str, order: bytes, enqueue: Enqueue) -> None:
         """Give a task to workers that `keeper` had written down and not begun; UserMistake otherwise."""
         ...
 
@@ -297,11 +297,11 @@ class SharedJournal(Protocol):
         """The tasks of workers that nobody has been at for so long."""
         ...
 
-    async def outlook(self, task: str) -> MissingWorker | None:
+    async def missing_worker(self, task: str) -> MissingWorker | None:
         """What a task waits for that no worker is at; None where one is, or none is needed."""
         ...
 
-    async def outlooks(self, tasks: Sequence[str]) -> dict[str, MissingWorker]:
+    async def missing_workers(self, tasks: Sequence[str]) -> dict[str, MissingWorker]:
         """The same for each of these tasks that has one."""
         ...
 

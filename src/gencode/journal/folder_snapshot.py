@@ -175,7 +175,7 @@ class SnapshotStore(Protocol):
         """Note that what a task changed was taken over; False where that was known."""
         ...
 
-    async def hinder(self, task: str, worker: str, why: str, lacks: MissingPart) -> None:
+    async def report_problem(self, task: str, worker: str, why: str, lacks: MissingPart) -> None:
         """Note why a worker cannot run a task."""
         ...
 

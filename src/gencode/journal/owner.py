@@ -22,7 +22,7 @@ def new_owner() -> str:
     return "|".join((_place(), boot_id(), str(os.getpid()), _began(os.getpid()), new_id()))
 
 
-def fate(owner: str) -> OwnerState:
+def owner_state(owner: str) -> OwnerState:
     """Whether the process behind an owner's name still lives."""
     match owner.split("|"):
         case [place, boot, process, began, _] if place == _place() and process.isdigit():
@@ -39,7 +39,7 @@ def machine_of(owner: str) -> str:
     return place.split(" ")[0] if rest else owner
 
 
-def process_named(owner: str) -> str:
+def process_label(owner: str) -> str:
     """The process behind an owner's name as a person finds it; the name itself where it says none."""
     match owner.split("|"):
         case [_, _, process, _, _]:
@@ -59,7 +59,7 @@ def process_of(owner: str) -> int:
 
 def suspended(owner: str) -> bool:
     """Whether the process behind an owner's name is suspended, as by Ctrl-Z, where that can be told."""
-    return fate(owner) == "alive" and _state(process_of(owner)) in ("T", "t")
+    return owner_state(owner) == "alive" and _state(process_of(owner)) in ("T", "t")
 
 
 def _place() -> str:

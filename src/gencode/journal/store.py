@@ -146,14 +146,14 @@ class Journal(Protocol):
         """Every task that is leased or has not ended, its owner (empty: nobody), and whether that is over."""
         ...
 
-    async def ask(self, task: str, wish: TaskSignal) -> bool:
+    async def send_signal(self, task: str, signal: TaskSignal) -> bool:
         """Ask something of whoever holds the lease of a task; False when nobody does.
 
         The last wish counts, but a stop is never taken back.
         """
         ...
 
-    async def asked(self, owner: str) -> list[tuple[str, TaskSignal]]:
+    async def signals(self, owner: str) -> list[tuple[str, TaskSignal]]:
         """What somebody asked of the tasks of `owner`."""
         ...
 
@@ -161,7 +161,7 @@ class Journal(Protocol):
         """Leave a letter for a task, whoever runs it; its number. UserMistake when there is no such task."""
         ...
 
-    async def letters(self, owner: str) -> list[PostedMessage]:
+    async def posted_messages(self, owner: str) -> list[PostedMessage]:
         """The letters to the tasks of `owner` that these have not taken yet, in order."""
         ...
 
@@ -189,7 +189,7 @@ class JournalReader(Protocol):
         """All facts of a task as objects for an export, also those of kinds that are not known here."""
         ...
 
-    async def waiting(self, task: str) -> list[PostedMessage]:
+    async def unread_messages(self, task: str) -> list[PostedMessage]:
         """The letters that a task has not taken yet, in order."""
         ...
 
@@ -209,12 +209,12 @@ class Store(Journal, JournalReader, Protocol):
     """A journal that can be read, and closed, and what is planned and on its way beside it."""
 
     @property
-    def agenda(self) -> "JobStore":
+    def schedule(self) -> "JobStore":
         """What is planned for later."""
         ...
 
     @property
-    def tray(self) -> "OutboxStore":
+    def outbox(self) -> "OutboxStore":
         """Messages that are not delivered yet."""
         ...
 
@@ -224,7 +224,7 @@ class Store(Journal, JournalReader, Protocol):
         ...
 
     @property
-    def chronicle(self) -> "GlobalLog":
+    def global_log(self) -> "GlobalLog":
         """The facts of all tasks in one order."""
         ...
 

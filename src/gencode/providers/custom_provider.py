@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from gencode.agent.plugin_calls import PluginErrors, pieces_apart, words_of
+from gencode.agent.plugin_calls import PluginErrors, error_text, stream_detached
 from gencode.agent.ports import Provider, Request
 from gencode.core.errors import ProviderError
 from gencode.core.messages import AgainPart, CallPart, EndPart, Part, TextPart, ThinkingPart, WaitPart
@@ -27,13 +27,13 @@ class CustomProvider:
         whose = f"{self._name} of task {request.task}"
         try:
             with PluginErrors(self._name):
-                async with aclosing(pieces_apart(self._inner.stream(request), whose)) as parts:
+                async with aclosing(stream_detached(self._inner.stream(request), whose)) as parts:
                     async for part in parts:
                         self._check(part)
                         whole = isinstance(part, EndPart)
                         yield part
         except (TimeoutError, ConnectionError) as error:
-            raise ProviderError(f"{self._name} failed: {words_of(error)}", retryable=True) from error
+            raise ProviderError(f"{self._name} failed: {error_text(error)}", retryable=True) from error
         if not whole:
             raise ProviderError(f"the reply of {self._name} ended without an EndPart; yield one last")
 

@@ -19,7 +19,7 @@ from types import TracebackType
 
 import msgspec
 
-from gencode.journal.owner import boot_id, fate, new_owner
+from gencode.journal.owner import boot_id, new_owner, owner_state
 from gencode.providers.rate_limit import SLOW, RateLimitState
 
 log = logging.getLogger(__name__)
@@ -157,7 +157,8 @@ class SharedLimitFile(LimitStorage):
             self.state.places = {
                 name: each
                 for name, each in self.state.places.items()
-                if each.seen_at > now - SILENT_SECONDS or (each.seen_at > now - SLOW and fate(name) != "dead")
+                if each.seen_at > now - SILENT_SECONDS
+                or (each.seen_at > now - SLOW and owner_state(name) != "dead")
             }
 
     def _write(self, file: int) -> None:

@@ -16,7 +16,7 @@ from gencode.core.errors import ToolError, UnknownName
 from gencode.core.ids import SHELL, clean_id, new_id
 from gencode.core.messages import CommandRun
 from gencode.core.spec import Workspace
-from gencode.journal.owner import fate, new_owner
+from gencode.journal.owner import new_owner, owner_state
 from gencode.permissions.bash.decision import CommandReading, read_command
 from gencode.permissions.paths import places_of
 from gencode.sandbox.choose_sandbox import Sandbox, best_sandbox
@@ -295,7 +295,7 @@ def remove_stale_folders(run: Path) -> None:
         return
     # The name is checked, because what is removed follows from it.
     folders = (note.with_suffix("") for note in notes if clean_id(note.stem) == note.stem)
-    dead = (folder for folder in folders if fate(_owner(folder)) == "dead")
+    dead = (folder for folder in folders if owner_state(_owner(folder)) == "dead")
     for folder in islice(dead, _MOST_REMOVED):
         _remove(folder)
 

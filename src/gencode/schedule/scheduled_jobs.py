@@ -83,19 +83,19 @@ class ScheduledJob(Struct, frozen=True, omit_defaults=True):
 class JobStore(Protocol):
     """Where appointments are kept. Every change is guarded by the revision, so that one process wins."""
 
-    async def plan(self, appointment: ScheduledJob, most: int) -> ScheduledJob:
+    async def add(self, appointment: ScheduledJob, most: int) -> ScheduledJob:
         """Write a new one under a free id; UserMistake when there are so many already."""
         ...
 
-    async def appointments(self) -> list[ScheduledJob]:
+    async def jobs(self) -> list[ScheduledJob]:
         """All of them, oldest first."""
         ...
 
-    async def pressing(self, now: str) -> list[ScheduledJob]:
+    async def due_or_running(self, now: str) -> list[ScheduledJob]:
         """Those that are due, or that some process is at."""
         ...
 
-    async def move(
+    async def replace(
         self, before: ScheduledJob, after: ScheduledJob | None, draft: OutgoingMessage | None = None
     ) -> bool:
         """Put `after` (None: nothing) in the place of `before` and put a message out, all or nothing.
@@ -120,8 +120,8 @@ class JobContext(Struct, frozen=True):
 class JobCalendar:
     """Makes, lists and removes appointments for one folder."""
 
-    def __init__(self, agenda: JobStore, site: JobContext) -> None:
-        self._agenda = agenda
+    def __init__(self, schedule: JobStore, site: JobContext) -> None:
+        self._schedule = schedule
         self._site = site
 
     async def add(self, plan: JobRequest, by: str = "") -> ScheduledJob:
@@ -149,11 +149,11 @@ class JobCalendar:
             to=plan.to,
             by=by,
         )
-        return await self._agenda.plan(appointment, MOST)
+        return await self._schedule.add(appointment, MOST)
 
     async def listed(self, *, everywhere: bool = False) -> list[ScheduledJob]:
         """The appointments of this folder, or of all of them."""
-        found = await self._agenda.appointments()
+        found = await self._schedule.jobs()
         return [each for each in found if everywhere or each.cwd == self._site.cwd]
 
     async def find(self, name: str, *, everywhere: bool = True) -> ScheduledJob:
@@ -172,7 +172,7 @@ class JobCalendar:
         """Remove an appointment; a run that is going on goes on."""
         while True:
             found = await self.find(name, everywhere=everywhere)
-            if await self._agenda.move(found, None):
+            if await self._schedule.replace(found, None):
                 return found
 
     def _check(self, plan: JobRequest) -> None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class _Record:
     """One task: its facts, their fold, and who may write to it until when."""
 
-    __slots__ = ("epoch", "events", "owner", "session", "state", "until", "wish")
+    __slots__ = ("epoch", "events", "owner", "session", "signal", "state", "until")
 
     def __init__(self, growth: Growth, epoch: int, owner: str | None, until: float) -> None:
         self.events = growth.events
@@ -49,7 +49,7 @@ class _Record:
         self.epoch = epoch
         self.owner = owner
         self.until = until
-        self.wish: TaskSignal | None = None
+        self.signal: TaskSignal | None = None
         self.session = ""
         """The account of the session that pays for it."""
 
@@ -72,12 +72,12 @@ class MemoryStore:
         self._mail: dict[str, list[PostedMessage]] = {}
         self._lease_seconds = lease_seconds
         self._draw = draw
-        self._tray: MemoryOutbox | None = None
-        self._agenda: MemorySchedule | None = None
+        self._outbox: MemoryOutbox | None = None
+        self._schedule: MemorySchedule | None = None
         self._questions: MemoryQuestions | None = None
         self.changes = ChangeNotifier()
         """Wakes whoever waits for something new."""
-        self.chronicle = MemoryEventLog(lambda: [record.state for record in self._records.values()])
+        self.global_log = MemoryEventLog(lambda: [record.state for record in self._records.values()])
         """The facts of all tasks in one order."""
         self.ledger = MemoryLedger(
             lambda task: self._records[task].state if task in self._records else None,
@@ -88,20 +88,20 @@ class MemoryStore:
         """What tasks may spend, and have spent."""
 
     @property
-    def tray(self) -> "MemoryOutbox":
+    def outbox(self) -> "MemoryOutbox":
         """Messages that are not delivered yet."""
         from gencode.stores.memory_schedule import MemoryOutbox
 
-        self._tray = self._tray or MemoryOutbox(self.changes)
-        return self._tray
+        self._outbox = self._outbox or MemoryOutbox(self.changes)
+        return self._outbox
 
     @property
-    def agenda(self) -> "MemorySchedule":
+    def schedule(self) -> "MemorySchedule":
         """What is planned for later; nothing of it is loaded before somebody asks."""
         from gencode.stores.memory_schedule import MemorySchedule
 
-        self._agenda = self._agenda or MemorySchedule(self.tray, self._draw, self.changes)
-        return self._agenda
+        self._schedule = self._schedule or MemorySchedule(self.outbox, self._draw, self.changes)
+        return self._schedule
 
     @property
     def questions(self) -> "MemoryQuestions":
@@ -132,7 +132,7 @@ class MemoryStore:
                 above = self._path_of(record)
                 self.ledger.created(growth.state, above)
                 self._records[task] = record
-                self.chronicle.write(growth.events)
+                self.global_log.write(growth.events)
                 self.changes.note()
                 return Lease(owner, 1, growth.state, (task, *above))
         raise StoreTrouble(f"No free task id was found in {DRAWS} attempts.")
@@ -149,7 +149,7 @@ class MemoryStore:
         record.epoch += 1
         record.owner = owner
         record.until = self._until()
-        record.wish = None
+        record.signal = None
         self.changes.note()
         top = self._top(record)
         if session is not None and session != top.session:
@@ -170,7 +170,7 @@ class MemoryStore:
         before = record.state
         self.ledger.check_appended(before, growth.state, lease.path)
         record.events.extend(growth.events)
-        self.chronicle.write(growth.events)
+        self.global_log.write(growth.events)
         record.state = lease.state = growth.state
         lease.unlimited = not self.ledger.appended(before, growth.state, lease.path)
         if last:
@@ -201,26 +201,26 @@ class MemoryStore:
             if record.owner is not None or not record.state.status.ended
         ]
 
-    async def ask(self, task: str, wish: TaskSignal) -> bool:
+    async def send_signal(self, task: str, signal: TaskSignal) -> bool:
         """Ask something of whoever holds the lease of a task; False when nobody does."""
         record = self._records.get(task)
         if record is None or record.owner is None:
             return False
-        kept = record.wish is TaskSignal.STOP or (
-            record.wish is TaskSignal.REPORT and wish is not TaskSignal.STOP
+        kept = record.signal is TaskSignal.STOP or (
+            record.signal is TaskSignal.REPORT and signal is not TaskSignal.STOP
         )
-        kept = kept or (record.wish is not None and wish is TaskSignal.BUDGET)
-        record.wish = record.wish if kept else wish
+        kept = kept or (record.signal is not None and signal is TaskSignal.BUDGET)
+        record.signal = record.signal if kept else signal
         self.changes.note()
         return True
 
-    async def asked(self, owner: str) -> list[tuple[str, TaskSignal]]:
+    async def signals(self, owner: str) -> list[tuple[str, TaskSignal]]:
         """What somebody asked of the tasks of `owner`; an interrupt and a budget are told once."""
-        pairs = [(task, record.wish) for task, record in self._records.items() if record.owner == owner]
-        heard = [(task, wish) for task, wish in pairs if wish is not None]
-        for task, wish in heard:
-            if wish.once:
-                self._records[task].wish = None
+        pairs = [(task, record.signal) for task, record in self._records.items() if record.owner == owner]
+        heard = [(task, signal) for task, signal in pairs if signal is not None]
+        for task, signal in heard:
+            if signal.once:
+                self._records[task].signal = None
         return heard
 
     async def post(self, task: str, text: str, sender: str) -> int:
@@ -228,7 +228,7 @@ class MemoryStore:
         clean = letter_text(text)
         if task not in self._records:
             raise missing(task)
-        waiting = await self.waiting(task)
+        waiting = await self.unread_messages(task)
         if len(waiting) >= MOST_WAITING:
             raise unheard(task)
         number = (waiting[-1].number if waiting else self._records[task].state.delivered.mailed) + 1
@@ -236,12 +236,12 @@ class MemoryStore:
         self.changes.note()
         return number
 
-    async def letters(self, owner: str) -> list[PostedMessage]:
+    async def posted_messages(self, owner: str) -> list[PostedMessage]:
         """The letters to the tasks of `owner` that these have not taken yet, in order."""
         mine = sorted(task for task in self._mail if self._records[task].owner == owner)
-        return [letter for task in mine for letter in await self.waiting(task)]
+        return [letter for task in mine for letter in await self.unread_messages(task)]
 
-    async def waiting(self, task: str) -> list[PostedMessage]:
+    async def unread_messages(self, task: str) -> list[PostedMessage]:
         """The letters that a task has not taken yet, in order."""
         letters = self._mail.get(task, ())
         return [letter for letter in letters if letter.number > self._records[task].state.delivered.mailed]
@@ -252,7 +252,7 @@ class MemoryStore:
         if growth.state.id in self._records:
             raise taken(growth.state.id)
         self._records[growth.state.id] = _Record(growth, 0, None, 0.0)
-        self.chronicle.write(growth.events)
+        self.global_log.write(growth.events)
         self.ledger.count(self._above(growth.state.id))
         self.changes.note()
 
@@ -270,7 +270,7 @@ class MemoryStore:
         for name in gone:
             del self._records[name]
             self._mail.pop(name, None)
-        self.chronicle.forget(gone)
+        self.global_log.forget(gone)
         self.ledger.deleted(gone)
         self.changes.note()
         return gone

@@ -11,7 +11,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.questions import ALL, Answer, CannotAsk, NewQuestion, NobodyAvailable, Presence, QuestionRow
 from gencode.journal.change_notifier import ChangeNotifier
-from gencode.journal.owner import fate
+from gencode.journal.owner import owner_state
 from gencode.stores.question_rules import (
     DEEPEST,
     MOST_SHOWN,
@@ -128,7 +128,7 @@ class MemoryQuestions:
         row = self._rows.get(number)
         if row is not None and row.answer is not None:
             raise UserMistake(answered_already(number, row.by))
-        if row is None or not self._is_open(row) or fate(row.new.owner) == "dead":
+        if row is None or not self._is_open(row) or owner_state(row.new.owner) == "dead":
             raise UserMistake(nobody_asks(number))
         self._write(row, answer, by)
 
@@ -151,7 +151,7 @@ class MemoryQuestions:
 
     def _somebody_is_there(self, new: NewQuestion, root: "TaskNow") -> bool:
         people = [person for person, until in self._people.values() if until > time.time()]
-        others = [each for each in people if each.name != new.owner and fate(each.name) != "dead"]
+        others = [each for each in people if each.name != new.owner and owner_state(each.name) != "dead"]
         if new.background:
             return any(each.background and each.cwd in (root.cwd, "") for each in others)
         alone = root.owner == new.owner

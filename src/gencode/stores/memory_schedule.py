@@ -22,7 +22,7 @@ class MemoryOutbox:
         self._messages: dict[int, tuple[OutboxMessage, str]] = {}
         self._last = 0
 
-    async def put_out(self, draft: OutgoingMessage) -> OutboxMessage:
+    async def add_message(self, draft: OutgoingMessage) -> OutboxMessage:
         """Write a message down; UserMistake when too many wait already."""
         message = self.add(draft)
         if message is None:
@@ -40,7 +40,7 @@ class MemoryOutbox:
         self._changes.note()
         return message
 
-    async def pick_up(
+    async def claim(
         self, channels: Sequence[str], now: str, until: str, number: int | None = None
     ) -> list[OutboxMessage]:
         """Take messages for these channels that nobody holds, and hold them until a moment."""
@@ -53,20 +53,20 @@ class MemoryOutbox:
         self._messages |= {each.number: (each, until) for each in taken}
         return taken
 
-    async def crossed_out(self, message: OutboxMessage) -> bool:
+    async def remove(self, message: OutboxMessage) -> bool:
         """Forget a message that was delivered; False when somebody else has taken it since."""
         ours = self._is(message)
         if ours:
             del self._messages[message.number]
         return ours
 
-    async def put_back(self, message: OutboxMessage, until: str) -> None:
+    async def retry_later(self, message: OutboxMessage, until: str) -> None:
         """Leave a message for later, unless somebody else has taken it since."""
         if self._is(message):
             self._messages[message.number] = (message, until)
             self._changes.note()
 
-    async def outgoing(self) -> list[OutboxMessage]:
+    async def pending(self) -> list[OutboxMessage]:
         """Everything that is not delivered, oldest first."""
         return [message for message, _ in self._messages.values()]
 
@@ -78,13 +78,13 @@ class MemoryOutbox:
 class MemorySchedule:
     """An `JobStore` in a dictionary."""
 
-    def __init__(self, tray: MemoryOutbox, draw: Callable[[], str], changes: ChangeNotifier) -> None:
-        self._tray = tray
+    def __init__(self, outbox: MemoryOutbox, draw: Callable[[], str], changes: ChangeNotifier) -> None:
+        self._outbox = outbox
         self._changes = changes
         self._draw = draw
         self._planned: dict[str, ScheduledJob] = {}
 
-    async def plan(self, appointment: ScheduledJob, most: int) -> ScheduledJob:
+    async def add(self, appointment: ScheduledJob, most: int) -> ScheduledJob:
         """Write a new one under a free id; UserMistake when there are so many already."""
         if len(self._planned) >= most:
             raise crowded(most)
@@ -96,16 +96,16 @@ class MemorySchedule:
                 return self._planned[name]
         raise StoreTrouble(f"No free id was found in {DRAWS} attempts.")
 
-    async def appointments(self) -> list[ScheduledJob]:
+    async def jobs(self) -> list[ScheduledJob]:
         """All of them, oldest first."""
         return sorted(self._planned.values(), key=lambda each: each.created_at)
 
-    async def pressing(self, now: str) -> list[ScheduledJob]:
+    async def due_or_running(self, now: str) -> list[ScheduledJob]:
         """Those that are due, or that some process is at."""
         found = [each for each in self._planned.values() if each.owner or (each.due and each.due <= now)]
         return sorted(found, key=lambda each: each.due or "")
 
-    async def move(
+    async def replace(
         self, before: ScheduledJob, after: ScheduledJob | None, draft: OutgoingMessage | None = None
     ) -> bool:
         """Put `after` in the place of `before` and put a message out, all or nothing."""
@@ -117,7 +117,7 @@ class MemorySchedule:
         else:
             self._planned[before.id] = _clean(replace(after, id=before.id, revision=before.revision + 1))
         if draft is not None:
-            self._tray.add(draft)
+            self._outbox.add(draft)
         self._changes.note()
         return True
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from gencode.core.errors import CorruptFact
 from gencode.core.events import unicode_text
-from gencode.journal.owner import fate
+from gencode.journal.owner import owner_state
 from gencode.stores.open_store import open_postgres
 from gencode.stores.pg_pool import Connection, storable
 from gencode.stores.postgres import PostgresStore
@@ -95,7 +95,7 @@ class _SourceTask(Struct, frozen=True):
     @property
     def busy(self) -> bool:
         owner = self.row[14]
-        return owner is not None and fate(owner) != "dead"
+        return owner is not None and owner_state(owner) != "dead"
 
     @property
     def stored(self) -> list[StoredFact]:

@@ -194,7 +194,7 @@ class FleetStore(PostgresStore):
                 raise
             raise StoreTrouble(f"{away} {IN_DOUBT.format(task=task)}") from None
 
-    async def hand_on(self, task: str, keeper: str, order: bytes, enqueue: Enqueue) -> None:
+    async def submit_held(self, task: str, keeper: str, order: bytes, enqueue: Enqueue) -> None:
         """Give a task to workers that `keeper` had written down and not begun; UserMistake otherwise.
 
         Only its keeper can do that, so one that workers have or had was given to them by an earlier try.
@@ -242,15 +242,15 @@ class FleetStore(PostgresStore):
         """Those of these tasks that no worker is at, each with its agent and its order."""
         return [(row[0], row[1], row[2]) for row in await self.link.fetch(_UNATTENDED, list(tasks))]
 
-    async def outlook(self, task: str) -> MissingWorker | None:
+    async def missing_worker(self, task: str) -> MissingWorker | None:
         """What a task waits for that no worker is at; None where one is, or none is needed."""
-        return (await self.outlooks([task])).get(task)
+        return (await self.missing_workers([task])).get(task)
 
-    async def outlooks(self, tasks: Sequence[str]) -> dict[str, MissingWorker]:
+    async def missing_workers(self, tasks: Sequence[str]) -> dict[str, MissingWorker]:
         """The same for each of these tasks that has one."""
-        from gencode.stores.pg_fleet_status import outlooks
+        from gencode.stores.pg_fleet_status import missing_workers
 
-        return await outlooks(self, tasks)
+        return await missing_workers(self, tasks)
 
     async def over(self, tasks: Sequence[str]) -> set[str]:
         """Those of these tasks that workers have nothing more to do with."""

@@ -86,7 +86,7 @@ async def fleet_status(url: str, stuck_seconds: float = STUCK_SECONDS) -> FleetS
         await link.close()
 
 
-async def outlooks(
+async def missing_workers(
     store: FleetStore, tasks: Sequence[str], *, late: bool = False
 ) -> dict[str, MissingWorker]:
     """What tasks wait for that no worker is at, of each that does; `late`: they have waited for long."""
@@ -115,9 +115,9 @@ async def outlooks(
 
 async def _looked(store: FleetStore, stuck: Sequence[StuckTask], *, late: bool) -> list[StuckTask]:
     """Tasks that nobody is at, with the reason as far as that is known."""
-    seen = await outlooks(store, [each.task for each in stuck], late=late)
+    seen = await missing_workers(store, [each.task for each in stuck], late=late)
     found = [(each, seen.get(each.task, MissingWorker())) for each in stuck]
-    return [replace(each, outlook=outlook) for each, outlook in found]
+    return [replace(each, missing_worker=missing_worker) for each, missing_worker in found]
 
 
 async def _hopeless(store: FleetStore, known: set[str]) -> list[StuckTask]:
@@ -125,7 +125,9 @@ async def _hopeless(store: FleetStore, known: set[str]) -> list[StuckTask]:
     fresh = [each for each in await store.overdue(0) if each.task not in known]
     looked = await _looked(store, fresh[:MOST_ASKED], late=False)
     return [
-        each for each in looked if each.outlook.reason not in (NoWorkerReason.NOT_YET, NoWorkerReason.BUSY)
+        each
+        for each in looked
+        if each.missing_worker.reason not in (NoWorkerReason.NOT_YET, NoWorkerReason.BUSY)
     ]
 
 

@@ -12,7 +12,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.questions import ALL, Answer, CannotAsk, NewQuestion, NobodyAvailable, Presence, QuestionRow
 from gencode.journal.change_notifier import ChangeNotifier
-from gencode.journal.owner import fate
+from gencode.journal.owner import owner_state
 from gencode.stores.pg_pool import Connection, Pool, Step
 from gencode.stores.question_rules import (
     DEEPEST,
@@ -197,7 +197,7 @@ class PostgresQuestions:
         async def step(connection: Connection, again: bool) -> str | None:
             async with connection.transaction():
                 owner = await connection.fetchval(_ASKER, number) or ""
-                asks = fate(owner) != "dead"  # its lease goes on for a while
+                asks = owner_state(owner) != "dead"  # its lease goes on for a while
                 if asks and await connection.fetchval(_ANSWER, number, body, who) is not None:
                     return None
                 said = await connection.fetchrow(_SAID, number)

@@ -66,7 +66,7 @@ class PostgresSchedule:
         self._draw = draw
         self._changes = changes
 
-    async def plan(self, appointment: ScheduledJob, most: int) -> ScheduledJob:
+    async def add(self, appointment: ScheduledJob, most: int) -> ScheduledJob:
         """Write a new one under a free id; UserMistake when there are so many already."""
         for _ in range(DRAWS):
             named = _clean(replace(appointment, id=self._draw(), revision=0))
@@ -75,15 +75,15 @@ class PostgresSchedule:
                 return named
         raise StoreTrouble(f"No free id was found in {DRAWS} attempts.")
 
-    async def appointments(self) -> list[ScheduledJob]:
+    async def jobs(self) -> list[ScheduledJob]:
         """All of them, oldest first."""
         return _read(await self._link.fetch(_ALL))
 
-    async def pressing(self, now: str) -> list[ScheduledJob]:
+    async def due_or_running(self, now: str) -> list[ScheduledJob]:
         """Those that are due, or that some process is at."""
         return _read(await self._link.fetch(_PRESSING, now))
 
-    async def move(
+    async def replace(
         self, before: ScheduledJob, after: ScheduledJob | None, draft: OutgoingMessage | None = None
     ) -> bool:
         """Put `after` in the place of `before` and put a message out, all or nothing."""
@@ -129,7 +129,7 @@ class PostgresOutbox:
         self._link = link
         self._changes = changes
 
-    async def put_out(self, draft: OutgoingMessage) -> OutboxMessage:
+    async def add_message(self, draft: OutgoingMessage) -> OutboxMessage:
         """Write a message down; UserMistake when too many wait already."""
         mark, at = secrets.token_hex(8), stamp()
 
@@ -147,23 +147,23 @@ class PostgresOutbox:
         to = Address(draft.to.channel, unicode_text(draft.to.chat))
         return OutboxMessage(number, to, unicode_text(draft.text), draft.sender, at)
 
-    async def pick_up(
+    async def claim(
         self, channels: Sequence[str], now: str, until: str, number: int | None = None
     ) -> list[OutboxMessage]:
         """Take messages for these channels that nobody holds, and hold them until a moment."""
         rows = await self._link.fetch(_PICK_UP, list(channels), now, until, number, MOST_TOGETHER)
         return sorted((_outgoing(row) for row in rows), key=lambda each: each.number)
 
-    async def crossed_out(self, message: OutboxMessage) -> bool:
+    async def remove(self, message: OutboxMessage) -> bool:
         """Forget a message that was delivered; False when somebody else has taken it since."""
         return bool(await self._link.fetch(_CROSS_OUT, message.number, message.tries))
 
-    async def put_back(self, message: OutboxMessage, until: str) -> None:
+    async def retry_later(self, message: OutboxMessage, until: str) -> None:
         """Leave a message for later, unless somebody else has taken it since."""
         await self._link.fetch(_PUT_BACK, until, message.number, message.tries)
         self._changes.note()
 
-    async def outgoing(self) -> list[OutboxMessage]:
+    async def pending(self) -> list[OutboxMessage]:
         """Everything that is not delivered, oldest first."""
         return [_outgoing(row) for row in await self._link.fetch(_OUTGOING)]
 

@@ -5,7 +5,7 @@ compared with facts are text, as in the facts; only leases and workers go by the
 """
 
 from gencode.core.errors import StoreTrouble
-from gencode.journal.owner import fate, process_named
+from gencode.journal.owner import owner_state, process_label
 from gencode.stores.pg_ledger import LEDGER
 from gencode.stores.pg_pool import Connection, Pool, alone
 from gencode.stores.pg_workspace_transfer import LACKS, PARCELS
@@ -262,8 +262,8 @@ async def _check_alone(connection: Connection, address: str) -> None:
     """StoreTrouble while somebody works with the earlier version."""
     await connection.execute(_STAND_STILL)
     users = [f"worker {row[0]} runs" for row in await connection.fetch(_WORKERS, WORKER_SECONDS)]
-    tasks = {row[1]: row[0] for row in await connection.fetch(_LEASED) if fate(row[1]) != "dead"}
-    users += [f"{process_named(owner)} works on task {task}" for owner, task in tasks.items()]
+    tasks = {row[1]: row[0] for row in await connection.fetch(_LEASED) if owner_state(row[1]) != "dead"}
+    users += [f"{process_label(owner)} works on task {task}" for owner, task in tasks.items()]
     if users:
         them = "it" if len(users) == 1 else "them"
         raise StoreTrouble(

@@ -133,7 +133,7 @@ class PostgresWorkspaceTransfer:
         """Note that what a task changed was taken over; False where that was known."""
         return bool(await self._link.fetch(_TAKEN, task, commit))
 
-    async def hinder(self, task: str, worker: str, why: str, lacks: MissingPart) -> None:
+    async def report_problem(self, task: str, worker: str, why: str, lacks: MissingPart) -> None:
         """Note why a worker cannot run a task."""
         await self._link.fetch(_HINDER, task, worker, storable(why[:1_000]), FRESH_SECONDS / 2, lacks.value)
 

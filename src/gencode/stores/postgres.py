@@ -150,7 +150,7 @@ class PostgresStore:
         self.ledger = PostgresLedger(link, self._ear, self.changes.note)
         """What tasks may spend, and have spent."""
         self._given_up: set[str] = set()
-        self._chronicle: PostgresEventLog | None = None
+        self._global_log: PostgresEventLog | None = None
 
     @classmethod
     async def open(
@@ -171,14 +171,14 @@ class PostgresStore:
         return cls(link, lease_seconds, draw)
 
     @property
-    def agenda(self) -> "PostgresSchedule":
+    def schedule(self) -> "PostgresSchedule":
         """Where appointments are kept."""
         from gencode.stores.pg_schedule import PostgresSchedule
 
         return PostgresSchedule(self.link, self.draw, self.changes)
 
     @property
-    def tray(self) -> "PostgresOutbox":
+    def outbox(self) -> "PostgresOutbox":
         """Where messages wait."""
         from gencode.stores.pg_schedule import PostgresOutbox
 
@@ -192,12 +192,12 @@ class PostgresStore:
         return PostgresQuestions(self.link, self.changes)
 
     @property
-    def chronicle(self) -> "PostgresEventLog":
+    def global_log(self) -> "PostgresEventLog":
         """The facts of all tasks in one order."""
         from gencode.stores.pg_event_log import PostgresEventLog
 
-        self._chronicle = self._chronicle or PostgresEventLog(self.link)
-        return self._chronicle
+        self._global_log = self._global_log or PostgresEventLog(self.link)
+        return self._global_log
 
     async def close(self) -> None:
         """Let go of the connections; nothing that was appended is lost."""
@@ -301,27 +301,27 @@ class PostgresStore:
         """Every task that is leased or has not ended, its owner (empty: nobody), and whether that is over."""
         return [Ownership(*row) for row in await self.link.fetch(_OWNED, QUEUE, self.lease_seconds)]
 
-    async def ask(self, task: str, wish: TaskSignal) -> bool:
+    async def send_signal(self, task: str, signal: TaskSignal) -> bool:
         """Ask something of whoever holds the lease of a task; False when nobody does."""
-        rows = await self.link.fetch(_ASK, storable(task), wish.value, WAKE)
+        rows = await self.link.fetch(_ASK, storable(task), signal.value, WAKE)
         for row in rows:
             self._ear.hear(row[0])
         self.changes.note()
         return bool(rows)
 
-    async def asked(self, owner: str) -> list[tuple[str, TaskSignal]]:
+    async def signals(self, owner: str) -> list[tuple[str, TaskSignal]]:
         """What somebody asked of the tasks of `owner`; an interrupt and a budget are told once."""
         if await self._ear.quiet("asked", owner, LOOK_SECONDS):
             return []
         rows = await self.link.fetch(_ASKED, owner)
-        asked = [(task, TaskSignal(wish)) for task, wish in rows]
+        asked = [(task, TaskSignal(signal)) for task, signal in rows]
         lasting = [each for each in asked if not each[1].once]
         if lasting:
             self._ear.hear(owner)  # it counts for as long as the task is there
         if len(lasting) == len(asked):
             return lasting
         heard = await self.link.fetch(_HEARD, owner)
-        return [*lasting, *((task, TaskSignal(wish)) for task, wish in heard)]
+        return [*lasting, *((task, TaskSignal(signal)) for task, signal in heard)]
 
     async def post(self, task: str, text: str, sender: str) -> int:
         """Leave a letter for a task, whoever runs it; its number. UserMistake when it cannot be taken."""
@@ -347,7 +347,7 @@ class PostgresStore:
         self.changes.note()
         return number
 
-    async def letters(self, owner: str) -> list[PostedMessage]:
+    async def posted_messages(self, owner: str) -> list[PostedMessage]:
         """The letters to the tasks of `owner` that these have not taken yet, in order."""
         if await self._ear.quiet("letters", owner, LOOK_SECONDS):
             return []
@@ -356,7 +356,7 @@ class PostgresStore:
             self._ear.hear(owner)  # they wait until they are taken
         return letters
 
-    async def waiting(self, task: str) -> list[PostedMessage]:
+    async def unread_messages(self, task: str) -> list[PostedMessage]:
         """The letters that a task has not taken yet, in order."""
         return await self._letters(_WAITING, task)
 

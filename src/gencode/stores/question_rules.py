@@ -10,7 +10,7 @@ from gencode.core.events import unicode_text
 from gencode.core.messages import ToolCall
 from gencode.core.questions import FOR_EVER, Answer, CannotAsk, Question, QuestionRow
 from gencode.core.rules import DecidedBy
-from gencode.journal.owner import fate, machine_of
+from gencode.journal.owner import machine_of, owner_state
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def waiting_rows(rows: Sequence[Any]) -> list[QuestionRow]:
     """
     found: list[QuestionRow] = []
     for number, body, asked, left, background, folder, owner in rows:
-        if fate(owner) == "dead":
+        if owner_state(owner) == "dead":
             continue
         ends = asked + left < FOR_EVER - 1
         try:

@@ -188,21 +188,21 @@ class SqliteStore:
         return cls(path, connections, thread, lease_seconds, draw)
 
     @property
-    def agenda(self) -> "SqliteSchedule":
+    def schedule(self) -> "SqliteSchedule":
         """What is planned for later; nothing of it is loaded before somebody asks."""
         from gencode.stores.sqlite_schedule import SqliteSchedule
 
         return SqliteSchedule(self._pen, self._writer, self._reader, self._plain_errors, self._draw)
 
     @property
-    def tray(self) -> "SqliteOutbox":
+    def outbox(self) -> "SqliteOutbox":
         """Messages that are not delivered yet."""
         from gencode.stores.sqlite_schedule import SqliteOutbox
 
         return SqliteOutbox(self._pen, self._writer, self._reader, self._plain_errors)
 
     @property
-    def chronicle(self) -> "SqliteEventLog":
+    def global_log(self) -> "SqliteEventLog":
         """The facts of all tasks in one order."""
         from gencode.stores.sqlite_event_log import SqliteEventLog
 
@@ -285,22 +285,24 @@ class SqliteStore:
             for task, owner, over, late in rows
         ]
 
-    async def ask(self, task: str, wish: TaskSignal) -> bool:
+    async def send_signal(self, task: str, signal: TaskSignal) -> bool:
         """Ask something of whoever holds the lease of a task; False when nobody does."""
-        wanted = {"id": task, "wish": wish.value}
+        wanted = {"id": task, "wish": signal.value}
         return await self._pen.change(lambda: self._writer.execute(_ASK, wanted).rowcount) > 0
 
-    async def asked(self, owner: str) -> list[tuple[str, TaskSignal]]:
+    async def signals(self, owner: str) -> list[tuple[str, TaskSignal]]:
         """What somebody asked of the tasks of `owner`; an interrupt and a budget are told once."""
         rows = await self._read(lambda: self._reader.execute(ASKED, (owner,)).fetchall())
-        asked = [(task, TaskSignal(wish)) for task, wish in rows]
-        if any(wish.once for _, wish in asked):
+        asked = [(task, TaskSignal(signal)) for task, signal in rows]
+        if any(signal.once for _, signal in asked):
             return await self._pen.change(lambda: self._heard(owner))
         return asked
 
     def _heard(self, owner: str) -> list[tuple[str, TaskSignal]]:
         """The same, read and taken back as one step: what is asked in between is not lost."""
-        asked = [(task, TaskSignal(wish)) for task, wish in self._writer.execute(ASKED, (owner,)).fetchall()]
+        asked = [
+            (task, TaskSignal(signal)) for task, signal in self._writer.execute(ASKED, (owner,)).fetchall()
+        ]
         self._writer.execute(_HEARD, (owner,))
         return asked
 
@@ -308,11 +310,11 @@ class SqliteStore:
         """Leave a letter for a task, whoever runs it; its number. UserMistake when it cannot be taken."""
         return await self._write(PostMessage(self._cursor, task, letter_text(text), unicode_text(sender)))
 
-    async def letters(self, owner: str) -> list[PostedMessage]:
+    async def posted_messages(self, owner: str) -> list[PostedMessage]:
         """The letters to the tasks of `owner` that these have not taken yet, in order."""
         return await self._letters(LETTERS, owner)
 
-    async def waiting(self, task: str) -> list[PostedMessage]:
+    async def unread_messages(self, task: str) -> list[PostedMessage]:
         """The letters that a task has not taken yet, in order."""
         return await self._letters(_WAITING, task)
 

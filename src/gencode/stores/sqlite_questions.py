@@ -12,7 +12,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import unicode_text
 from gencode.core.messages import ToolCall
 from gencode.core.questions import ALL, Answer, CannotAsk, NewQuestion, NobodyAvailable, Presence, QuestionRow
-from gencode.journal.owner import fate
+from gencode.journal.owner import owner_state
 from gencode.stores.group_commit import FunctionStep
 from gencode.stores.question_rules import (
     DEEPEST,
@@ -195,7 +195,7 @@ class SqliteQuestions(SqliteTable):
 
     def _somebody_is_there(self, new: NewQuestion, cwd: str, led_by: str | None) -> bool:
         wanted = {"owner": new.owner, "background": new.background, "cwd": cwd, "led_by": led_by}
-        return any(fate(name) != "dead" for (name,) in self._writer.execute(_THERE, wanted).fetchall())
+        return any(owner_state(name) != "dead" for (name,) in self._writer.execute(_THERE, wanted).fetchall())
 
     async def _written(self, do: Callable[[], T]) -> T:
         return await self._pen.write(FunctionStep(do), together=False)

@@ -68,7 +68,7 @@ class SqliteSchedule(SqliteTable):
         super().__init__(pen, writer, reader, errors)
         self._draw = draw
 
-    async def plan(self, appointment: ScheduledJob, most: int) -> ScheduledJob:
+    async def add(self, appointment: ScheduledJob, most: int) -> ScheduledJob:
         """Write a new one under a free id; UserMistake when there are so many already."""
         for _ in range(DRAWS):
             named = replace(appointment, id=self._draw(), revision=0)
@@ -76,15 +76,15 @@ class SqliteSchedule(SqliteTable):
                 return named
         raise StoreTrouble(f"No free id was found in {DRAWS} draws.")
 
-    async def appointments(self) -> list[ScheduledJob]:
+    async def jobs(self) -> list[ScheduledJob]:
         """All of them, oldest first."""
         return _legible(await self._read(_ALL))
 
-    async def pressing(self, now: str) -> list[ScheduledJob]:
+    async def due_or_running(self, now: str) -> list[ScheduledJob]:
         """Those that are due, or that some process is at."""
         return _legible(await self._read(PRESSING, (now,)))
 
-    async def move(
+    async def replace(
         self, before: ScheduledJob, after: ScheduledJob | None, draft: OutgoingMessage | None = None
     ) -> bool:
         """Put `after` in the place of `before` and put a message out, all or nothing."""
@@ -94,11 +94,11 @@ class SqliteSchedule(SqliteTable):
 class SqliteOutbox(SqliteTable):
     """The outbox in a table beside the journal (implements `OutboxStore`)."""
 
-    async def put_out(self, draft: OutgoingMessage) -> OutboxMessage:
+    async def add_message(self, draft: OutgoingMessage) -> OutboxMessage:
         """Write a message down; UserMistake when too many wait already."""
         return await self._pen.write(_PutOutStep(self._writer, draft), together=False)
 
-    async def pick_up(
+    async def claim(
         self, channels: Sequence[str], now: str, until: str, number: int | None = None
     ) -> list[OutboxMessage]:
         """Take messages for these channels that nobody holds, and hold them until a moment."""
@@ -109,7 +109,7 @@ class SqliteOutbox(SqliteTable):
         )
         return sorted((_outgoing(row) for row in rows), key=lambda each: each.number)
 
-    async def crossed_out(self, message: OutboxMessage) -> bool:
+    async def remove(self, message: OutboxMessage) -> bool:
         """Forget a message that was delivered; False when somebody else has taken it since."""
         row = (message.number, message.tries)
         gone = await self._pen.write(
@@ -117,14 +117,14 @@ class SqliteOutbox(SqliteTable):
         )
         return gone > 0
 
-    async def put_back(self, message: OutboxMessage, until: str) -> None:
+    async def retry_later(self, message: OutboxMessage, until: str) -> None:
         """Leave a message for later, unless somebody else has taken it since."""
         row = (until, message.number, message.tries)
         await self._pen.write(
             FunctionStep(lambda: self._writer.execute(_PUT_BACK, row).rowcount), together=False
         )
 
-    async def outgoing(self) -> list[OutboxMessage]:
+    async def pending(self) -> list[OutboxMessage]:
         """Everything that is not delivered, oldest first."""
         return [_outgoing(row) for row in await self._read(_OUTGOING)]
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from gencode.core.errors import StoreTrouble
-from gencode.journal.owner import fate, process_named, process_of
+from gencode.journal.owner import owner_state, process_label, process_of
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ def in_use(path: Path) -> StoreTrouble:
 
 def check_leases(connection: sqlite3.Connection, path: Path) -> None:
     """StoreTrouble where a process, perhaps on another machine, still works on a task of the file."""
-    owners = {owner: task for task, owner in connection.execute(_LEASED) if fate(owner) != "dead"}
+    owners = {owner: task for task, owner in connection.execute(_LEASED) if owner_state(owner) != "dead"}
     if not owners:
         return
     users = [f"{_owner(owner)} works on task {task}" for owner, task in owners.items()]
@@ -99,7 +99,7 @@ def _refused(path: Path, why: str, end: str) -> StoreTrouble:
 
 def _owner(owner: str) -> str:
     process = process_of(owner)
-    return _command(process) if process else process_named(owner)
+    return _command(process) if process else process_label(owner)
 
 
 def _command(process: int) -> str:

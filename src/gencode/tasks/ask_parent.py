@@ -14,7 +14,7 @@ from math import inf
 
 from msgspec import Struct
 
-from gencode.agent.plugin_calls import apart
+from gencode.agent.plugin_calls import run_detached
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.events import MessageAdded
 from gencode.core.messages import AssistantMessage, ToolCall, unanswered
@@ -105,7 +105,7 @@ class QuestionRouter:
     ) -> InquiryResult:
         """The answers, from the parent if it gives them in time, else from a person."""
         job = self._supervisor.local(caller.task or "")
-        alone = job is not None and job.seat.gate.approvals.unattended
+        alone = job is not None and job.setup.gate.approvals.unattended
         waited = job is not None and not job.task.terms.background
         parent = await self._parent(job) if job is not None else None
         if job is not None and parent is not None:
@@ -149,7 +149,9 @@ class QuestionRouter:
         here = self._supervisor.local(parent_id)
         if here is not None:
             waits = job.sent_back is not None
-            return ParentAgent(here.id, here.seat.agent, waits) if ANSWERS_WITH in here.seat.toolbox else None
+            return (
+                ParentAgent(here.id, here.setup.agent, waits) if ANSWERS_WITH in here.setup.toolbox else None
+            )
         try:
             found = await self._at_work(parent_id)
             events, _ = await readable_events(self._store, parent_id)
@@ -167,7 +169,7 @@ class QuestionRouter:
         self, job: LocalTask, parent: ParentAgent, inbox: AgentInbox, inquiries: Sequence[Inquiry]
     ) -> bool:
         """Whether the parent answers with a message; one that waits for this agent is let go to read it."""
-        known = [each.number for each in await self._store.waiting(job.id)]
+        known = [each.number for each in await self._store.unread_messages(job.id)]
         after = max(known, default=job.task.delivered.mailed)
         share = self._share(job, SHARE_OF_PARENT)
         seconds = self._parent_seconds if share is None else min(self._parent_seconds, share)
@@ -191,7 +193,9 @@ class QuestionRouter:
                 return False
             if not await self._comes(inbox, asked, after, until):
                 last = True
-                for letter in await self._store.waiting(job.id):  # it may have said so just before its end
+                for letter in await self._store.unread_messages(
+                    job.id
+                ):  # it may have said so just before its end
                     inbox.put(letter)
 
     async def _comes(self, inbox: AgentInbox, asked: ParentQuestion, after: int, until: float) -> bool:
@@ -267,7 +271,7 @@ async def _asked(asker: Asker, question: Question) -> Answer:
     clock = asyncio.timeout(None if seconds is None or slack is None else seconds + slack)
     try:
         async with clock:
-            return await apart(asker.ask(question), f"the asker {type(asker).__name__}", most=slack)
+            return await run_detached(asker.ask(question), f"the asker {type(asker).__name__}", most=slack)
     except TimeoutError:
         if not clock.expired():
             raise
@@ -283,7 +287,7 @@ def question_message(job: LocalTask, inquiries: Sequence[Inquiry], seconds: floa
         lines += [f"   Without an answer: {each.default}"] if each.default else []
     asked = quoted(disarmed("\n".join(lines)))
     return (
-        f"[{job.seat.agent} (task {job.id}) asks]\n"
+        f"[{job.setup.agent} (task {job.id}) asks]\n"
         f"{asked}\n"
         f'Answer with SendMessage(task_id="{job.id}", message="…") if you know it. Otherwise leave it: once '
         f"you only wait for it, or after {seconds:.0f} s, the user is asked, or it goes on without an answer."

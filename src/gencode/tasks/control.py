@@ -12,7 +12,7 @@ from gencode.core.errors import Conflict, Fenced, UserMistake
 from gencode.core.events import TaskStarted
 from gencode.core.status import STOP_UNANSWERED, EndReason, Status, StopCause
 from gencode.core.task import Task
-from gencode.journal.owner import fate
+from gencode.journal.owner import owner_state
 from gencode.journal.store import Store, TaskQuery, TaskSignal
 from gencode.tasks import process_engine
 from gencode.tasks.crash_recovery import close_task, stop_anywhere
@@ -50,7 +50,9 @@ class TaskControl:
         self._supervisor = supervisor
         self._watch = watch
 
-    async def strike(self, task: str, verb: StopAction, why: StopCause, message: str = "") -> StopResult:
+    async def apply_action(
+        self, task: str, verb: StopAction, why: StopCause, message: str = ""
+    ) -> StopResult:
         """Do one of the verbs that cut or end; only a task that is interrupted can be told a message."""
         if verb == "interrupt":
             return await self.interrupt(task, why, message)
@@ -70,7 +72,7 @@ class TaskControl:
         # All are asked before any is waited for, from the top, so that no end below wakes anybody above.
         for each in (task, *below) if below and not report else ():
             if each in running and self._supervisor.find(each) is None:
-                await self._store.ask(each, TaskSignal.STOP)
+                await self._store.send_signal(each, TaskSignal.STOP)
         if task in running:
             await self._stopped(task, why, report=report)
         else:
@@ -129,7 +131,7 @@ class TaskControl:
             job.interrupt(why)
             if job.task.conversation:
                 await job.wait(STOP_SECONDS)
-        elif hit and await self._store.ask(task, TaskSignal.INTERRUPT):
+        elif hit and await self._store.send_signal(task, TaskSignal.INTERRUPT):
             await self._watch.until(task, lambda now: now.seq > hit[0].seq, STOP_SECONDS)
         now = await self._watch.task(task)
         if now.status is Status.PENDING or _ended_by_itself(now):
@@ -150,9 +152,11 @@ class TaskControl:
         """Leave a letter for a task, whoever runs it; its number."""
         number = await self._store.post(task, text, sender)
         job = self._supervisor.local(task)
-        if job is not None and job.seat.inbox is not None:
-            for letter in await self._store.waiting(task):  # with those that came before it from elsewhere
-                job.seat.inbox.put(letter)
+        if job is not None and job.setup.inbox is not None:
+            for letter in await self._store.unread_messages(
+                task
+            ):  # with those that came before it from elsewhere
+                job.setup.inbox.put(letter)
         return number
 
     async def may_be_woken(self, task: Task) -> bool:
@@ -169,7 +173,7 @@ class TaskControl:
             raise Conflict(f"Task {task} has already ended as {found.status}.")
         if found.conversation:
             raise UserMistake(f"{task} is a conversation; only the work of an agent goes to the background.")
-        if found.terms.background or not await self._store.ask(task, TaskSignal.BACKGROUND):
+        if found.terms.background or not await self._store.send_signal(task, TaskSignal.BACKGROUND):
             return await self._watch.task(task)
         found = await self._watch.until(task, lambda now: now.terms.background, LET_GO_SECONDS)
         if not found.terms.background and not found.status.ended:
@@ -194,7 +198,7 @@ class TaskControl:
         if report and (local := self._supervisor.local(task)) is not None:
             local.report(why)
         elif report:
-            await self._store.ask(task, TaskSignal.REPORT)
+            await self._store.send_signal(task, TaskSignal.REPORT)
         if job is not None:
             await job.wait(REPORT_SECONDS if report else 0)
             await job.halt(why)
@@ -212,7 +216,7 @@ class TaskControl:
         """
         owned = await self._store.owned()
         owner = next((held.owner for held in owned if held.task == task), "")
-        if fate(owner) == "unknown":
+        if owner_state(owner) == "unknown":
             return
         await close_task(self._store, task, self._supervisor.owner, owner, STOP_UNANSWERED)
         now = await self._store.task(task)
@@ -293,7 +297,9 @@ class MessageSender:
 
     async def _deaf(self, task: Task) -> bool:
         """Whether an agent has ended without having heard all that was said to it."""
-        return task.status.ended and not task.conversation and bool(await self._store.waiting(task.id))
+        return (
+            task.status.ended and not task.conversation and bool(await self._store.unread_messages(task.id))
+        )
 
     async def _held(self, task: str) -> bool:
         """Whether somebody has taken a task to go on with it."""

@@ -33,7 +33,7 @@ from gencode.core.outcome import output_file
 from gencode.core.status import DIED, LOST, EndReason, Status, StopCause
 from gencode.core.task import Task, replay, transcript_of
 from gencode.journal.dispatch import SharedJournal
-from gencode.journal.owner import fate, new_owner
+from gencode.journal.owner import new_owner, owner_state
 from gencode.journal.store import Lease, Store, TaskQuery, TaskSignal
 from gencode.tasks import process_engine
 from gencode.tasks.liveness import FolderLiveness, HungProcess, is_abandoned, ownership_of
@@ -75,7 +75,7 @@ async def _close_orphan(
     outputs: Path | None,
     why: StopCause | None = None,
 ) -> None:
-    why = why or (LOST if before is not None and fate(before) == "unknown" else DIED)
+    why = why or (LOST if before is not None and owner_state(before) == "unknown" else DIED)
     try:
         await close_task(store, task, owner, before, why, outputs=outputs)
     except GenCodeError as trouble:
@@ -145,7 +145,7 @@ async def recover_folder(store: Store, liveness: FolderLiveness) -> None:
 async def stop_anywhere(store: Store, task: str, owner: str, why: StopCause) -> None:
     """Stop a task wherever it is: whoever is at it is asked, and one that nobody is at ends at once."""
     for _ in range(MOST_TRIES):
-        if await store.ask(task, TaskSignal.STOP) or await _cancelled(store, task, owner, why):
+        if await store.send_signal(task, TaskSignal.STOP) or await _cancelled(store, task, owner, why):
             return
 
 

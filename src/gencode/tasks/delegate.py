@@ -53,9 +53,9 @@ class Delegation(Struct, frozen=True, eq=False, kw_only=True):
     wake: Wake
     outputs: Path
 
-    async def strike(self, task: str, verb: StopAction, why: StopCause) -> ControlResult:
+    async def apply_action(self, task: str, verb: StopAction, why: StopCause) -> ControlResult:
         """Interrupt or stop a task, and the work it waits for."""
-        hit = (await self.reach.strike(task, verb, why)).hit
+        hit = (await self.reach.apply_action(task, verb, why)).hit
         over = {task, *(each.id for each in hit)}
         left = [each for each in await self.reach.hits(task, "tree") if each.id not in over]
         outcome = await self.look(task, 0)
@@ -155,13 +155,13 @@ class AgentDelegate:
             outcome = replace(outcome, queue_position=place)
         return replace(outcome, background=True) if self._inbox.is_later(outcome.agent_id) else outcome
 
-    async def strike(self, task: str, verb: StopAction) -> ControlResult:
+    async def apply_action(self, task: str, verb: StopAction) -> ControlResult:
         """Interrupt or stop a task in the background, and the work it waits for."""
         agent = self._caller.lineage[-1]
         why = stop_cause(f"the agent {agent} stopped it")
         if verb == "interrupt":
             why = StopCause(EndReason.INTERRUPTED, f"the agent {agent} interrupted it")
-        return await self._delegation.strike(_id(task), verb, why)
+        return await self._delegation.apply_action(_id(task), verb, why)
 
     async def hits(self, task: str, verb: StopAction) -> Sequence[StartedTask]:
         """What a verb would affect at this moment, the task itself first."""
@@ -185,7 +185,7 @@ class AgentDelegate:
         now = await self._delegation.reach.send(found.id, text, self._task)
         if not now.status.ended:
             return self._delegation.watch.outcome(now), "soon"
-        if not await self._delegation.store.waiting(found.id):
+        if not await self._delegation.store.unread_messages(found.id):
             return self._delegation.watch.outcome(now), "heard"
         own = found.parent == self._caller.task
         wake = self.wake if own else await self._wake_sibling(now)
@@ -196,7 +196,7 @@ class AgentDelegate:
         except UserMistake as refused:
             await self._starter.settled(found.id)  # somebody else may be waking it at this moment
             now = await self._delegation.watch.task(found.id)
-            if now.status.ended and await self._delegation.store.waiting(found.id):
+            if now.status.ended and await self._delegation.store.unread_messages(found.id):
                 if isinstance(refused, MessageKept):
                     raise
                 raise MessageKept(
@@ -222,12 +222,12 @@ class AgentDelegate:
         if not (beside and await self._delegation.reach.may_be_woken(found)):
             return None
         sender = self._delegation.supervisor.local(found.parent or "")
-        if sender is not None and not sender.over and isinstance(sender.seat.delegate, AgentDelegate):
-            return sender.seat.delegate.wake
+        if sender is not None and not sender.over and isinstance(sender.setup.delegate, AgentDelegate):
+            return sender.setup.delegate.wake
         above = await self._delegation.watch.task(found.parent or "")
         return self._delegation.wake if above.status.ended else None
 
-    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
+    async def ask_questions(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
         """Ask whoever can answer; the agent above first, then a person, and in the end nobody."""
         return await self._delegation.questions.ask(self._caller, self._inbox, inquiries, call)
 

@@ -428,11 +428,11 @@ class Delivery:
 
 
 def _has_sent(job: LocalTask) -> bool:
-    return isinstance(job.seat.inbox, AgentInbox) and job.seat.inbox.has_sent
+    return isinstance(job.setup.inbox, AgentInbox) and job.setup.inbox.has_sent
 
 
 def _deliver(parent: LocalTask, task: Task) -> None:
     """Let an agent have an end that it was not told, if that is told by itself."""
-    [known], inbox = as_sent(parent.task, [task]), parent.seat.inbox
+    [known], inbox = as_sent(parent.task, [task]), parent.setup.inbox
     if isinstance(inbox, AgentInbox) and undelivered(parent.task, known):
         inbox.arrived(known)

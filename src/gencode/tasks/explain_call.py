@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gencode.agent.gate import doubted
+from gencode.agent.gate import needs_person
 from gencode.agent.toolbox import Tool, Toolbox
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.rules import Action, Decision, Effect, Mode, Remedy
@@ -55,7 +55,7 @@ class CallExplainer:
         found = explain(call, chain, _ceiling(chain))
         served = self._outside.get(call.tool)
         if found.decision is Action.ALLOW and served is not None and (why := served.doubt()):
-            decision = doubted(why, chain, nobody=background)
+            decision = needs_person(why, chain, nobody=background)
             return replace(told(call, decision, found.chain, found.notes), lifts=served.approval)
         if agent is None or served is not None or _gives(agent, call, self._toolbox):
             return found

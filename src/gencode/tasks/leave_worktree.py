@@ -134,7 +134,7 @@ def _in_worktree(job: LocalTask) -> bool:
     """Whether a job works in a worktree that was made for another."""
     from gencode.workspaces.worktrees.worktree import enclosing_worktree
 
-    return enclosing_worktree(job.seat.workspace.cwd) is not None
+    return enclosing_worktree(job.setup.workspace.cwd) is not None
 
 
 async def _hosts(store: Store, job: LocalTask) -> list[tuple[Task, Path]]:

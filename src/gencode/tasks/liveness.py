@@ -22,7 +22,7 @@ from gencode.core.events import Event, PassingFact, TaskStalled
 from gencode.core.ids import stamp
 from gencode.core.status import EndReason, StopCause
 from gencode.core.task import Task
-from gencode.journal.owner import LEASE_SECONDS, fate, process_of
+from gencode.journal.owner import LEASE_SECONDS, owner_state, process_of
 from gencode.journal.store import Lease, Ownership, Store
 from gencode.tasks import process_engine
 
@@ -51,7 +51,7 @@ class LivenessTimeouts(Struct, frozen=True):
 
 def is_abandoned(held: Ownership) -> bool:
     """Whether nobody can be working on a task that is leased."""
-    verdict = fate(held.owner)
+    verdict = owner_state(held.owner)
     return verdict == "dead" or (verdict == "unknown" and held.over)
 
 
@@ -68,7 +68,7 @@ async def lease_task(
     A process of this machine that is only suspended renews nothing, and keeps what it has while it lives.
     """
     held = await ownership_of(store, task)
-    if held is not None and held.owner != owner and fate(held.owner) == "alive":
+    if held is not None and held.owner != owner and owner_state(held.owner) == "alive":
         raise Conflict(BUSY.format(task=task))
     return await store.take(task, owner, instead_of, session)
 

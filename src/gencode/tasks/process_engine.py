@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from gencode.core.errors import UserMistake
 from gencode.journal.dispatch import Handover
-from gencode.journal.owner import fate, process_of
+from gencode.journal.owner import owner_state, process_of
 
 START_SECONDS = 60.0
 LOG = "worker.log"
@@ -148,7 +148,7 @@ async def kill_task_process(owner: str) -> None:
     with suppress(OSError):
         os.killpg(process_of(owner), signal.SIGKILL)
     for _ in range(round(GONE_SECONDS / GONE_LOOK_SECONDS)):
-        if fate(owner) != "alive":
+        if owner_state(owner) != "alive":
             return
         await asyncio.sleep(GONE_LOOK_SECONDS)
 
@@ -186,7 +186,7 @@ def _part(process: "subprocess.Popen[bytes]", *, bound: bool) -> None:
 
 def _words(owner: str) -> list[str]:
     """What such a process was started with; nothing of any other."""
-    if fate(owner) != "alive":
+    if owner_state(owner) != "alive":
         return []
     try:
         words = Path(f"/proc/{process_of(owner)}/cmdline").read_bytes().decode(errors="replace").split("\0")

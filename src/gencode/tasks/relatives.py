@@ -55,7 +55,7 @@ class TaskTree:
         agent = self._agents.get(task)
         return f"{agent} (task {task})" if agent else f"task {task}"
 
-    def in_reach(self, task: str) -> list[str]:
+    def reachable(self, task: str) -> list[str]:
         """Its parent and the latest of its siblings, as an agent is told that may write to them."""
         parent = self._parents.get(task)
         if parent is None:
@@ -111,9 +111,9 @@ class TaskRelatives:
             return list(self._shells().of_task(self._task))[::-1][:MOST_LISTED]
         return self._tree.children(self._task)[:MOST_LISTED]
 
-    def in_reach(self) -> Sequence[str]:
+    def reachable(self) -> Sequence[str]:
         """Its parent and its latest siblings, to whom it may write if its file says so."""
-        return self._tree.in_reach(self._task)
+        return self._tree.reachable(self._task)
 
     async def meet(self, target: str) -> None:
         """Learn of a task that another process may have started."""
@@ -162,24 +162,24 @@ class TaskFamily:
             if self._tree.relation(task.id, target) == "foreign":
                 await self.learn(task)
 
-    def introduced(self, seat: RunSetup, task: Task) -> RunSetup:
+    def introduced(self, setup: RunSetup, task: Task) -> RunSetup:
         """A seat whose agent is told who it is and who sent it, if it may write to others."""
-        if task.parent is None or not seat.gate.may_write:
-            return seat
+        if task.parent is None or not setup.gate.may_write:
+            return setup
         words = kin_words(task.id, self._tree.named(task.parent))
-        return replace(seat, system=f"{seat.system}\n\n{words}")
+        return replace(setup, system=f"{setup.system}\n\n{words}")
 
     async def _learn_sender(self, sender: str) -> None:
         above = await self._store.task(sender)
         self._tree.learn(sender, above.parent if above else None, above.agent if above else "")
 
-    def take_up(self, children: Sequence[Task], inbox: AgentInbox, seat: RunSetup) -> None:
+    def take_up(self, children: Sequence[Task], inbox: AgentInbox, setup: RunSetup) -> None:
         """Expect what earlier turns sent and still runs here, and hand out the files of it all."""
         for child in children:
             if not child.terms.background:
                 continue
             if self._outputs is not None:
-                seat.gate.hand_out(output_file(self._outputs, child.id))
+                setup.gate.allow_reading(output_file(self._outputs, child.id))
             if job := self._supervisor.find(child.id):
                 inbox.expect(job)
 
@@ -190,8 +190,8 @@ class TaskFamily:
                 continue
             remote = RejoinedTask(child, job.stop.branch(), self._store, self._bus)
             self._supervisor.watch(remote, lambda remote=remote: remote.follow(self._supervisor.owner))
-            if isinstance(job.seat.inbox, AgentInbox):
-                job.seat.inbox.expect(remote)
+            if isinstance(job.setup.inbox, AgentInbox):
+                job.setup.inbox.expect(remote)
 
 
 class RejoinedTask(FollowedTask):
@@ -205,10 +205,10 @@ class RejoinedTask(FollowedTask):
     async def follow(self, owner: str) -> None:
         """Hear what is written until the task has ended; one that nobody runs any more is ended here."""
         try:
-            with self.stop.interrupts():
+            with self.stop.interruptible():
                 await self._to_its_end(owner)
         except Stopped:
-            await self._store.ask(self.id, TaskSignal.STOP)
+            await self._store.send_signal(self.id, TaskSignal.STOP)
             with suppress(TimeoutError):
                 async with asyncio.timeout(GRACE_SECONDS):
                     await self._to_its_end(owner)

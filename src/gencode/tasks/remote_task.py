@@ -185,7 +185,7 @@ class RemoteTask(FollowedTask):
             return
         try:
             try:
-                with self.stop.interrupts():
+                with self.stop.interruptible():
                     await self._followed()
             except Stopped as stopped:
                 patience, self._calling_off = GRACE_SECONDS / 2, stopped.cause
@@ -202,7 +202,7 @@ class RemoteTask(FollowedTask):
         """Wait for its turn and let a process take it; one that cannot begin any more ends here."""
         status, why = Status.CANCELLED, CANCELLED
         try:
-            with self.stop.interrupts():
+            with self.stop.interruptible():
                 if self._slot is not None:
                     await self._slot.take()
                 await self.retry(self.begin, QUEUES)
@@ -229,7 +229,7 @@ class RemoteTask(FollowedTask):
         if isinstance(self._process, WorkerTask):
             await stop_anywhere(self._store, self.id, owner, why)
         else:
-            await self._store.ask(self.id, TaskSignal.STOP)
+            await self._store.send_signal(self.id, TaskSignal.STOP)
 
     @property
     def _gone(self) -> bool:
@@ -237,7 +237,7 @@ class RemoteTask(FollowedTask):
 
     @property
     def _outlook(self) -> FindOutlook | None:
-        return self._process.outlook if isinstance(self._process, WorkerTask) else None
+        return self._process.missing_worker if isinstance(self._process, WorkerTask) else None
 
     async def _followed(self) -> None:
         seen = self._store.changes.count
@@ -271,11 +271,11 @@ class RemoteTask(FollowedTask):
             self._returning.cancel()
             self._returning = None
         if self._slot is not None:
-            self._slot.give_back()
+            self._slot.release()
 
     def _unpark(self) -> None:
         """Count as at work again, before those who are new; it goes on there meanwhile."""
-        if self._slot is not None and self._returning is None and not self._slot.try_take():
+        if self._slot is not None and self._returning is None and not self._slot.try_acquire():
             self._returning = asyncio.get_running_loop().create_task(self._slot.take())
 
     def _comes_home(self) -> bool:
@@ -341,7 +341,7 @@ class OtherProcesses:
         """
         if self._engine is None or handover.created is None:
             raise UserMistake(NOT_HERE)
-        if slot.try_take():
+        if slot.try_acquire():
             remote = await self._at_once(self._timed(handover, limits), stop, slot)
         else:
             lease = await self._store.create(
@@ -388,7 +388,7 @@ class OtherProcesses:
             begun = True
         finally:
             if not begun:
-                slot.give_back()
+                slot.release()
         remote = RemoteTask(
             _told(events, process.task),
             stop,

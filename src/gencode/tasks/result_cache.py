@@ -102,33 +102,33 @@ def _unchanged(inputs: Iterable[FileChange], now: ContentHasher) -> bool:
     return all(now.hash(each.path) == each.sha256 for each in inputs if each.path != BEGINNING)
 
 
-async def cache_inputs(store: Store, seat: RunSetup, task: str, began: str) -> tuple[FileChange, ...] | None:
+async def cache_inputs(store: Store, setup: RunSetup, task: str, began: str) -> tuple[FileChange, ...] | None:
     """What the result of a task rests on, as it was all the time; None when that is not known."""
     events, trouble = await readable_events(store, task)
-    return None if trouble else await asyncio.to_thread(_inputs, seat, events, began)
+    return None if trouble else await asyncio.to_thread(_inputs, setup, events, began)
 
 
-def _inputs(seat: RunSetup, events: Sequence[Event], began: str) -> tuple[FileChange, ...] | None:
+def _inputs(setup: RunSetup, events: Sequence[Event], began: str) -> tuple[FileChange, ...] | None:
     transcript = transcript_of(events)
-    if not _left_alone(seat, events, transcript):
+    if not _left_alone(setup, events, transcript):
         return None
     replies = [each for each in transcript if isinstance(each, AssistantMessage)]
-    names = [_name(seat, call) for reply in replies for call in reply.calls]
+    names = [_name(setup, call) for reply in replies for call in reply.calls]
     if None in names:
         return None
     start = next(event.at for event in events if isinstance(event.fact, TaskStarted))
-    then = ContentHasher(seat.workspace, unchanged_since=moment(start).timestamp())
+    then = ContentHasher(setup.workspace, unchanged_since=moment(start).timestamp())
     found = [FileChange(name, then.hash(name)) for name in dict.fromkeys(names) if name]
     return (FileChange(BEGINNING, began), *found) if all(each.sha256 for each in found) else None
 
 
-def _left_alone(seat: RunSetup, events: Sequence[Event], transcript: Sequence[Message]) -> bool:
+def _left_alone(setup: RunSetup, events: Sequence[Event], transcript: Sequence[Message]) -> bool:
     """Whether a task heard nothing after its beginning, nobody was asked about it, and no call failed."""
     decisions = [event.fact.decision for event in events if isinstance(event.fact, CallDecided)]
     later = transcript[beginning(transcript) :]
     return not (
         is_summed_up(transcript)
-        or seat.gate.approvals.given.rules()
+        or setup.gate.approvals.given.rules()
         or any(decision.action is not Action.ALLOW for decision in decisions)
         or any(isinstance(each, UserMessage) for each in later)
         or any(isinstance(each, UserMessage) and each.mail for each in transcript)
@@ -137,12 +137,12 @@ def _left_alone(seat: RunSetup, events: Sequence[Event], transcript: Sequence[Me
     )
 
 
-def _name(seat: RunSetup, call: ToolCall) -> str | None:
+def _name(setup: RunSetup, call: ToolCall) -> str | None:
     """The file or folder that a call looked at, from the working directory; None when that is not known.
 
     It must be in there, with no link on the way. Empty for a call that looks at nothing.
     """
-    tool = seat.toolbox.get(call.name)
+    tool = setup.toolbox.get(call.name)
     if tool is None or tool.source != "builtin" or tool.name not in READING:
         return "" if tool is not None and tool.name == WITHOUT_INPUT else None
     given = tool.spelled(call).input
@@ -151,11 +151,11 @@ def _name(seat: RunSetup, call: ToolCall) -> str | None:
         folders = _LITERAL.match(given["pattern"])
         prefix = folders[0] if folders else ""
         text = prefix if prefix.startswith(("/", "~")) else f"{text}/{prefix}"
-    place, here = resolve(text, seat.workspace), seat.workspace.cwd
+    place, here = resolve(text, setup.workspace), setup.workspace.cwd
     if place.refusal or place.twin is not None:
         return None
     name = os.path.relpath(place.real, os.path.realpath(here))
-    known = seat.seen.state(place.real)
+    known = setup.seen.state(place.real)
     if name != os.path.relpath(place.lexical, here) or (known is not None and known != state_of(place.real)):
         return None
     return None if Path(name).parts[:1] == ("..",) else name

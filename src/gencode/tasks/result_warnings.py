@@ -25,19 +25,19 @@ _NAME = re.compile(r"(?<![\w.@+~/-])[\w@+~-]*+[./][\w.@+~/-]{1,300}")
 
 
 def warnings_of(
-    seat: RunSetup, transcript: Sequence[Message], task: Task, ending: LoopResult
+    setup: RunSetup, transcript: Sequence[Message], task: Task, ending: LoopResult
 ) -> tuple[str, ...]:
     """What whoever reads a result should know that the result may not say."""
     found = [*ending.warnings]
-    if seat.delegate is not None:
-        found += children_warnings(seat.delegate.sent())
-    found += shells_warnings(seat, task)
-    if seat.hooks is not None:
-        found += seat.hooks.warnings
+    if setup.delegate is not None:
+        found += children_warnings(setup.delegate.sent())
+    found += shells_warnings(setup, task)
+    if setup.hooks is not None:
+        found += setup.hooks.warnings
     if ending.status is Status.COMPLETED and not task.conversation:
-        if seat.toolbox and not task.evidence.tool_calls:
+        if setup.toolbox and not task.evidence.tool_calls:
             found.append(NO_TOOL)
-        if unread := list(never_read(seat, transcript, task, ending.text)):
+        if unread := list(never_read(setup, transcript, task, ending.text)):
             found.append(f"the report names files that were never read: {', '.join(unread)}")
     return tuple(found)
 
@@ -56,11 +56,11 @@ def children_warnings(sent: Sequence[StartedTask]) -> list[str]:
     return [*found[:MOST_CHILDREN], f"and {rest} more tasks did not end well"] if rest > 0 else found
 
 
-def shells_warnings(seat: RunSetup, task: Task) -> list[str]:
+def shells_warnings(setup: RunSetup, task: Task) -> list[str]:
     """Which commands of a task still run although it has ended."""
     if all(command.exit is not None for command in task.evidence.commands):
         return []  # it left none in the background, and what runs commands need not even be loaded
-    running = [shell for shell in seat.shells().of_task(task.id).values() if not shell.over]
+    running = [shell for shell in setup.shells().of_task(task.id).values() if not shell.over]
     found = [
         f"the command in the background `{one_line(shell.order.text, LONGEST_COMMAND)}` ({shell.id}) was "
         "still running at the end and will be stopped when the session closes"
@@ -70,7 +70,7 @@ def shells_warnings(seat: RunSetup, task: Task) -> list[str]:
     return [*found, f"and {rest} more commands in the background were still running"] if rest > 0 else found
 
 
-def never_read(seat: RunSetup, transcript: Sequence[Message], task: Task, report: str) -> Iterator[str]:
+def never_read(setup: RunSetup, transcript: Sequence[Message], task: Task, report: str) -> Iterator[str]:
     """Files of the workspace that a report names and that no call read, changed, listed or was given.
 
     Nobody can tell where a part of the transcript was summed up.
@@ -78,9 +78,9 @@ def never_read(seat: RunSetup, transcript: Sequence[Message], task: Task, report
     if is_summed_up(transcript):
         return
     known = {*task.evidence.files_read, *(change.path for change in task.evidence.files_changed)}
-    named = [name for name in _names(report, seat.workspace) if name not in known]
+    named = [name for name in _names(report, setup.workspace) if name not in known]
     for name in named:
-        if seat.gate.may_read(name) and not any(_last(name) in text for text in _seen(transcript)):
+        if setup.gate.may_read(name) and not any(_last(name) in text for text in _seen(transcript)):
             yield name
 
 

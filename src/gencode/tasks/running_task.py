@@ -182,7 +182,7 @@ class LocalTask(RunningTask):
 
     def __init__(
         self,
-        seat: RunSetup,
+        setup: RunSetup,
         transcript: list[Message],
         record: Recorder,
         stop: Stop,
@@ -200,7 +200,7 @@ class LocalTask(RunningTask):
         result rests on, where that is written down so that it may be given again.
         """
         super().__init__(stop, liveness, limits)
-        self.seat = seat
+        self.setup = setup
         self.transcript = transcript
         self.record = record
         self.workplace = workplace
@@ -231,7 +231,7 @@ class LocalTask(RunningTask):
     @property
     def at_work(self) -> bool:
         """Whether it works in this process, or waits for its turn to."""
-        slot = self.seat.slot
+        slot = self.setup.slot
         return slot is None or slot.held or slot.waits
 
     @property
@@ -261,8 +261,8 @@ class LocalTask(RunningTask):
         """Take it off the stop tree and let others work: it has ended."""
         self.turns.fall()
         super().fall()
-        if self.seat.slot is not None:
-            self.seat.slot.give_back()
+        if self.setup.slot is not None:
+            self.setup.slot.release()
 
     def change_seconds(self, budget: Budget, find: Find) -> None:
         """Let it be at work for as long as another budget says, with its earlier runs."""

@@ -25,7 +25,7 @@ from gencode.core.rules import Action, Mode, Policy, Rule, RuleSource, merge
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.text import clip
-from gencode.journal.owner import fate, new_owner
+from gencode.journal.owner import new_owner, owner_state
 from gencode.journal.store import Store
 from gencode.schedule.recurrence import count_until, next_time, read_schedule, told, zone_of
 from gencode.schedule.scheduled_jobs import ScheduledJob
@@ -129,7 +129,7 @@ class Scheduler:
     async def look(self, now: datetime) -> list[ScheduledJob]:
         """Claim every run that is due, and report what was missed or cut off; those that are ours to run."""
         claimed: list[ScheduledJob] = []
-        for each in await self._store.agenda.pressing(stamp(now)):
+        for each in await self._store.schedule.due_or_running(stamp(now)):
             try:
                 if each.owner:
                     await self._bury(each, now)
@@ -178,7 +178,7 @@ class Scheduler:
             runs=job.runs + runs,
         )
         text = _missed_words(job, missed, due) if missed else ""
-        if not await self._store.agenda.move(job, after, _draft(job, text)):
+        if not await self._store.schedule.replace(job, after, _draft(job, text)):
             return None
         if text:
             self._tell(text)
@@ -186,7 +186,7 @@ class Scheduler:
 
     async def _bury(self, job: ScheduledJob, now: datetime) -> None:
         """Let go of a run whose process died, and report it."""
-        lost = fate(job.owner)
+        lost = owner_state(job.owner)
         if lost == "alive" or (lost == "unknown" and not await self._is_gone(job, now)):
             return
         run = f"{_named(job)}: its run of {told(moment(job.began), zone_of(job.zone))}"
@@ -195,7 +195,7 @@ class Scheduler:
         if not job.last_task:
             text, status = f"{run} was missed, because {why} before it began.", "missed"
         after = replace(job, owner="", began="", last_status=status, missed=job.missed + (status == "missed"))
-        if await self._store.agenda.move(job, after, _draft(job, text)):
+        if await self._store.schedule.replace(job, after, _draft(job, text)):
             self._tell(text)
 
     async def _is_gone(self, job: ScheduledJob, now: datetime) -> bool:
@@ -261,12 +261,12 @@ class Scheduler:
     ) -> None:
         """Change an appointment that this process is at, as it is now; one that was removed stays so."""
         while True:
-            found = [each for each in await self._store.agenda.appointments() if each.id == job.id]
+            found = [each for each in await self._store.schedule.jobs() if each.id == job.id]
             if not found or found[0].owner != self._owner:
                 if draft is not None:
-                    await self._store.tray.put_out(draft)
+                    await self._store.outbox.add_message(draft)
                 return
-            if await self._store.agenda.move(found[0], make(found[0]), draft):
+            if await self._store.schedule.replace(found[0], make(found[0]), draft):
                 return
 
 

@@ -77,7 +77,7 @@ class AgentSkills(Protocol):
         """The text of those that an agent's file wants to have from the start."""
         ...
 
-    def amounts_to(self, call: ToolCall) -> ToolCall | None:
+    def equivalent_call(self, call: ToolCall) -> ToolCall | None:
         """The call of Task that the use of a skill amounts to; None when it sends nobody."""
         ...
 
@@ -167,9 +167,9 @@ class SeatBuilder:
         spec = self._known(name)
         return spec.mode if spec else None
 
-    def amounts_to(self, call: ToolCall) -> ToolCall | None:
+    def equivalent_call(self, call: ToolCall) -> ToolCall | None:
         """The call that another one leads to: a skill may start an agent."""
-        return self._customs.skills.amounts_to(call) if self._customs.skills else None
+        return self._customs.skills.equivalent_call(call) if self._customs.skills else None
 
     def model(self, asked: str, spec: AgentSpec, parent: Model) -> Model:
         """The model of an agent: that of the call, else that of its file."""
@@ -272,7 +272,7 @@ class SeatBuilder:
             now=datetime.now().astimezone(),
         )
 
-    def seat(
+    def setup(
         self,
         spec: AgentSpec,
         task: Task,

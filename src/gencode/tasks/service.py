@@ -272,7 +272,7 @@ class TaskService:
         job = await self._starter.start_here(plan)
         self._budgets.keep(job.id, budget)
         self._led.pop(job.id, None)
-        self._led[job.id] = job.seat.seen, approved
+        self._led[job.id] = job.setup.seen, approved
         if len(self._led) > MOST_LED:
             del self._led[next(iter(self._led))]
         return job
@@ -286,7 +286,7 @@ class TaskService:
         children = await self._store.tasks(TaskQuery(parent=found.id))
         if said is None and (worth_a_turn(found, children) or self.commands_ended(found)):
             said = COME_BACK
-        elif said is None and not await self._store.waiting(found.id):
+        elif said is None and not await self._store.unread_messages(found.id):
             return None
         try:
             return await self.turn(spec, said or "", found.id)
@@ -355,7 +355,7 @@ class TaskService:
             raise
         except (UserMistake, Fenced):
             await self._budgets.limit(task, budget)
-            await self._store.ask(task.id, TaskSignal.BUDGET)
+            await self._store.send_signal(task.id, TaskSignal.BUDGET)
 
     async def budget_of(self, session: str | None) -> Budget:
         """What a conversation may spend, by what was said now and before."""

@@ -9,7 +9,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from gencode.agent.call_budget import CallBudget, CallQueue
-from gencode.agent.final_answer import told_form
+from gencode.agent.final_answer import form_notices
 from gencode.agent.models import Model
 from gencode.agent.ports import Request
 from gencode.agent.recorder import Recorder
@@ -185,7 +185,7 @@ class TaskStarter:
             request = Request(place.model.name, system, shown, toolbox.schemas())
             known, began = await find_cached(self._store, created, request, place)
         slot = None if known else self._slot(created, place)
-        at_once = slot is None or slot.try_take()
+        at_once = slot is None or slot.try_acquire()
         written = False
         try:
             named = run.named or (plan.workplace.named if plan.workplace else "")
@@ -197,20 +197,20 @@ class TaskStarter:
             written = True
         finally:
             if not written and slot is not None:
-                slot.give_back()
+                slot.release()
         record = Recorder(self._store, self._bus, lease, self._outputs)
         record.publish(events)
         await self._family.greet(lease.state)
-        seat = self._seat(plan, record, toolbox, slot, system)
+        setup = self._seat(plan, record, toolbox, slot, system)
         if run.memory:
-            await recall_files(seat, told)
+            await recall_files(setup, told)
         job = self._job(
             plan,
-            seat,
+            setup,
             told,
             record,
             first=() if at_once else then[len(kept) :],
-            rests_on=partial(cache_inputs, self._store, seat, lease.task, began) if began else None,
+            rests_on=partial(cache_inputs, self._store, setup, lease.task, began) if began else None,
             ready=cached_ending(known) if known else None,
         )
         if run.received is not None and run.received.task:
@@ -248,9 +248,9 @@ class TaskStarter:
 
     async def _bring_mail(self, job: LocalTask) -> None:
         """Hand over what was said to a task while it waited elsewhere, so that its first reply knows that."""
-        for letter in await self._store.waiting(job.id):
-            if job.seat.inbox is not None:
-                job.seat.inbox.put(letter)
+        for letter in await self._store.unread_messages(job.id):
+            if job.setup.inbox is not None:
+                job.setup.inbox.put(letter)
 
     async def _resume(self, plan: TaskPlan, run: EarlierTask) -> LocalTask:
         """Resume a task that can be read as a whole, while it is `_alone`."""
@@ -340,12 +340,12 @@ class TaskStarter:
                 plan = plan.with_agents_model()
                 record = Recorder(self._store, self._bus, lease, self._outputs)
                 toolbox = self._seating.tools(plan.agent, plan.place)
-                seat = self._seat(plan, record, toolbox, None, lease.state.terms.system)
+                setup = self._seat(plan, record, toolbox, None, lease.state.terms.system)
                 earlier = transcript_of(await self._store.events(task))
                 children = as_sent(lease.state, await self._family.learn(lease.state))
-                job = self._job(plan, seat, earlier, record, children)
+                job = self._job(plan, setup, earlier, record, children)
                 job.turns.fall()
-                return await compact(job.seat, job.transcript, record, plan.place.stop, why)
+                return await compact(job.setup, job.transcript, record, plan.place.stop, why)
             finally:
                 await self._store.release(lease)
 
@@ -355,7 +355,7 @@ class TaskStarter:
         spec, place = plan.agent, plan.place
         begun, slot = False, None
         try:
-            letters = await self._store.waiting(lease.task)
+            letters = await self._store.unread_messages(lease.task)
             record = Recorder(self._store, self._bus, lease, self._outputs)
             children = await self._family.learn(lease.state)
             events, before = await self._cut_off(record, children, at_once=not run.takes_over)
@@ -371,20 +371,20 @@ class TaskStarter:
             notes = place.notes(before.delivered.place)
             heard += [note for note in notes if note.notice is not None or note not in earlier]
             schema = output_schema_of(lease.state, spec, run.schema)
-            heard += told_form(schema, earlier)
+            heard += form_notices(schema, earlier)
             heard = with_place_notice(before, heard, plan.workplace, place.workspace, events)
             started = self._seating.started(spec, toolbox, place, system, last_tools(events))
             first = (TaskBackgrounded(),) if run.to_background else ()
             started = replace(started, budget=run.budget, was=lease.state.status)
             started = replace(started, output_schema=run.schema, seconds=plan.time.most)
             slot = self._slot(lease.state, place)
-            seat = self._seat(plan, record, toolbox, slot, lease.state.terms.system or system)
-            seat = replace(seat, schema=schema)
-            await restore_known_files(seat, record, whole_transcript(events))
-            at_once = slot is None or slot.try_take()
+            setup = self._seat(plan, record, toolbox, slot, lease.state.terms.system or system)
+            setup = replace(setup, schema=schema)
+            await restore_known_files(setup, record, whole_transcript(events))
+            at_once = slot is None or slot.try_acquire()
             begins, later = (started, ()) if at_once else queued_start(started)
             children_then = as_sent(before, children)
-            job = self._job(plan, seat, [*earlier, *heard], record, children_then, first=later)
+            job = self._job(plan, setup, [*earlier, *heard], record, children_then, first=later)
             async with self._limited(lease.task, run.budget):
                 await record.commit(begins, *first, *map(MessageAdded, heard))
             begun = True
@@ -393,7 +393,7 @@ class TaskStarter:
         finally:
             if not begun:
                 if slot is not None:
-                    slot.give_back()
+                    slot.release()
                 await self._store.release(lease)
 
     @asynccontextmanager
@@ -450,16 +450,18 @@ class TaskStarter:
         self._tree.learn(task.id, task.parent, plan.agent.name)
         shells = place.session.shells.all
         relatives = TaskRelatives(self._tree, task.id, shells, partial(self._family.meet, task))
-        seat = self._seating.seat(plan.agent, task, toolbox, place, plan.limits, relatives)
+        setup = self._seating.setup(plan.agent, task, toolbox, place, plan.limits, relatives)
         if slot is not None:
             slot.assign(task.id)
-        payer = CallBudget(self._store.ledger, self._calls, record.lease.path, record.lease.owner)
-        return self._family.introduced(replace(seat, slot=slot, system=system, payer=payer), task)
+        call_budget = CallBudget(self._store.ledger, self._calls, record.lease.path, record.lease.owner)
+        return self._family.introduced(
+            replace(setup, slot=slot, system=system, call_budget=call_budget), task
+        )
 
     def _job(
         self,
         plan: TaskPlan,
-        seat: RunSetup,
+        setup: RunSetup,
         transcript: Sequence[Message],
         record: Recorder,
         children: Sequence[Task] = (),
@@ -468,16 +470,16 @@ class TaskStarter:
         rests_on: RestsOn | None = None,
         ready: LoopResult | None = None,
     ) -> LocalTask:
-        cwd = seat.workspace.cwd
+        cwd = setup.workspace.cwd
         waits, task = plan.limits.commands, record.task.id
         inbox = AgentInbox(
             record,
             cap=self._seating.result_cap,
             earlier=children,
             outputs=self._outputs,
-            stale=lambda: seat.seen.stale(cwd),
+            stale=lambda: setup.seen.stale(cwd),
             commands=BackgroundCommands(
-                lambda: seat.shells().of_task(task),
+                lambda: setup.shells().of_task(task),
                 self._command_seconds if waits is None else waits,
                 lambda: remaining(self._supervisor.find(task), self._supervisor.find),
             ),
@@ -485,12 +487,12 @@ class TaskStarter:
         folder = record.folder
         for each in record.task.evidence.commands:
             if each.shell and folder is not None:
-                seat.gate.hand_out(folder / f"{each.shell}.txt")
+                setup.gate.allow_reading(folder / f"{each.shell}.txt")
         delegate = AgentDelegate(self._delegation, self, replace(plan.place, task=task), inbox)
-        self._family.take_up(children, inbox, seat)
-        seat = replace(seat, delegate=delegate, inbox=inbox)
+        self._family.take_up(children, inbox, setup)
+        setup = replace(setup, delegate=delegate, inbox=inbox)
         return LocalTask(
-            seat,
+            setup,
             [*transcript],
             record,
             plan.place.stop,
@@ -509,10 +511,10 @@ def _first_messages(plan: TaskPlan, created: TaskCreated) -> list[UserMessage]:
     first = [UserMessage(spec.initial_prompt)] if created.conversation and spec.initial_prompt else []
     place = plan.workplace.introduction() if plan.workplace else ()
     said = UserMessage(created.prompt, images=plan.images)
-    return [*first, said, *place, *plan.place.notes(), *told_form(output_schema_of(created, spec))]
+    return [*first, said, *place, *plan.place.notes(), *form_notices(output_schema_of(created, spec))]
 
 
-async def restore_known_files(seat: RunSetup, record: Recorder, transcript: Sequence[Message]) -> None:
+async def restore_known_files(setup: RunSetup, record: Recorder, transcript: Sequence[Message]) -> None:
     """Let an agent read the outputs of its earlier runs, and change the files it knew if they are the same.
 
     What came from a file may claim to know anything, and knows nothing.
@@ -520,12 +522,12 @@ async def restore_known_files(seat: RunSetup, record: Recorder, transcript: Sequ
     from gencode.agent.output_files import result_files
 
     for file in result_files(record.folder) if record.folder else ():
-        seat.gate.hand_out(file)
+        setup.gate.allow_reading(file)
     if not record.task.imported:
-        await recall_files(seat, transcript)
+        await recall_files(setup, transcript)
 
 
-async def recall_files(seat: RunSetup, transcript: Sequence[Message]) -> None:
+async def recall_files(setup: RunSetup, transcript: Sequence[Message]) -> None:
     """Let an agent know the files that calls in its transcript let it know."""
     if known := last_known(transcript):
-        await asyncio.to_thread(recall, seat.seen, known, seat.workspace)
+        await asyncio.to_thread(recall, setup.seen, known, setup.workspace)

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
 from msgspec.structs import replace
 
-from gencode.agent.final_answer import BEFORE_THAT, fitting_before, shaped
+from gencode.agent.final_answer import BEFORE_THAT, last_fitting_answer, parse_answer
 from gencode.agent.loop import run, sum_up
-from gencode.agent.plugin_calls import blamed
+from gencode.agent.plugin_calls import plugin_failure
 from gencode.agent.run_setup import LoopResult
 from gencode.agent.stop import Stop
 from gencode.agent.tool_calls import interrupted
@@ -169,10 +169,10 @@ class Supervisor:
     async def _wait_for_turn(self, job: LocalTask) -> None:
         """Wait until another agent may be at work, and write that this one is."""
         if job.first:
-            if job.seat.slot is not None:
-                with job.turns.interrupts(), job.record.parked():
-                    await job.seat.slot.take()
-            handed = job.seat.slot.handed if job.seat.slot is not None else ""
+            if job.setup.slot is not None:
+                with job.turns.interruptible(), job.record.parked():
+                    await job.setup.slot.take()
+            handed = job.setup.slot.handed if job.setup.slot is not None else ""
             await job.record.commit(*(_when_handed(each, handed) for each in job.first))
             job.begun()
 
@@ -184,7 +184,7 @@ class Supervisor:
             job.deadline.begin(job.task, self.find)
             with DeadlineAlarm(job):
                 try:
-                    return await run(job.seat, job.transcript, job.record, job.turns)
+                    return await run(job.setup, job.transcript, job.record, job.turns)
                 except Stopped as cut:
                     return await self._reported(job, cut.cause)
         except Stopped as cut:
@@ -198,7 +198,9 @@ class Supervisor:
         except GenCodeError:
             raise
         except Exception as bug:
-            if words := blamed(bug):  # what a program brought along failed, and says so in its own words
+            if words := plugin_failure(
+                bug
+            ):  # what a program brought along failed, and says so in its own words
                 log.info("task %s failed: %s", job.id, words, exc_info=bug)
                 return LoopResult(Status.FAILED, EndReason.EXTENSION_ERROR, error=words)
             log.exception("task %s failed by a bug", job.id)
@@ -212,9 +214,9 @@ class Supervisor:
             note = REPORT.format(why=why)
             try:
                 async with asyncio.timeout(REPORT_SECONDS):
-                    text = await sum_up(job.seat, job.transcript, job.record, job.stop, note)
-                schema = job.seat.schema
-                output = None if schema is None else (await shaped(text, schema))[0]
+                    text = await sum_up(job.setup, job.transcript, job.record, job.stop, note)
+                schema = job.setup.schema
+                output = None if schema is None else (await parse_answer(text, schema))[0]
                 return replace(ending, text=text, output=output)
             except Stopped:
                 return ending
@@ -233,7 +235,7 @@ class Supervisor:
         said = bool(ending.text.strip())
         report, changes = (ending.text, ()) if said else (task.report.text, task.report.changes)
         changes = ending.changes or changes
-        warnings = ending.warnings if job.ready else warnings_of(job.seat, job.transcript, task, ending)
+        warnings = ending.warnings if job.ready else warnings_of(job.setup, job.transcript, task, ending)
         trouble = (job.record.trouble,) if job.record.trouble else ()
         warnings, error = (*warnings, *trouble), ending.error
         ended = TaskEnded(ending.status, report, error, warnings, ending.output, reason=ending.reason)
@@ -253,17 +255,17 @@ class Supervisor:
         """Do what somebody in another process asked for, and hand over what they said."""
         async for _ in self._journal.changes.looks():
             try:
-                for letter in await self._journal.letters(self.owner) if self._jobs else ():
-                    if (job := self.local(letter.task)) is not None and job.seat.inbox is not None:
-                        job.seat.inbox.put(letter)
-                for task, wish in await self._journal.asked(self.owner) if self._jobs else ():
+                for letter in await self._journal.posted_messages(self.owner) if self._jobs else ():
+                    if (job := self.local(letter.task)) is not None and job.setup.inbox is not None:
+                        job.setup.inbox.put(letter)
+                for task, signal in await self._journal.signals(self.owner) if self._jobs else ():
                     live = self.find(task)
                     if (job := self.local(task)) is not None:
                         await self._take_budget(job)
-                        await self._grant(job, wish)
+                        await self._grant(job, signal)
                     elif (
                         live is not None
-                        and wish in (TaskSignal.STOP, TaskSignal.REPORT)
+                        and signal in (TaskSignal.STOP, TaskSignal.REPORT)
                         and not live.stop.stopped
                     ):
                         live.request_stop()
@@ -295,8 +297,8 @@ class Supervisor:
                 self._jobs[task].tell(QueueMoved(place))
         self._places = places
 
-    async def _grant(self, job: LocalTask, wish: TaskSignal) -> None:
-        match wish:
+    async def _grant(self, job: LocalTask, signal: TaskSignal) -> None:
+        match signal:
             case TaskSignal.STOP if not job.stop.stopped:
                 job.request_stop()
                 self._group.create_task(job.halt(ELSEWHERE))
@@ -320,7 +322,7 @@ class Supervisor:
     async def move_to_background(self, job: LocalTask) -> None:
         """Let whoever waits for a job go on without it; from now on it is one in the background."""
         await job.record.commit(TaskBackgrounded())
-        job.seat.gate.approvals.move_to_background()
+        job.setup.gate.approvals.move_to_background()
         job.move_to_background()
 
     async def _renew(self) -> None:
@@ -355,12 +357,12 @@ def _when_handed(fact: DurableFact, handed: str) -> DurableFact:
 async def _with_answers(job: LocalTask, ending: LoopResult) -> LoopResult:
     """An end with what was answered before something else came; with a schema, from what fits it on."""
     said = bool(ending.text.strip())
-    if job.seat.schema is None:
+    if job.setup.schema is None:
         return replace(ending, text=job.task.run.answers.with_these(ending.text)) if said else ending
     if ending.status is Status.COMPLETED or ending.output is not None or not job.task.run.answers.before:
         return ending
     try:
-        found = await fitting_before(job.task.run.answers, job.seat.schema)
+        found = await last_fitting_answer(job.task.run.answers, job.setup.schema)
     except asyncio.CancelledError:  # the end is written in any case
         return ending
     if found is None:

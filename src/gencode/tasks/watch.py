@@ -86,13 +86,13 @@ class WorkerWait:
         self._told: MissingWorker | None = None
         self._timer = UnclaimedTimer(clock)
 
-    async def look(self, outlook: FindOutlook | None, *, quiet: bool) -> str:
+    async def look(self, missing_worker: FindOutlook | None, *, quiet: bool) -> str:
         """Look why a task is `quiet`, if it may not have begun; what is so twice in a row is said.
 
         Why it has to end, where it was waited for long enough.
         """
         now = self._clock()
-        if outlook is None or (quiet and now < self._next):
+        if missing_worker is None or (quiet and now < self._next):
             return ""
         if not quiet:
             self._next, self._seen = now + QUIET_SECONDS, None
@@ -101,7 +101,7 @@ class WorkerWait:
         self._next = now + OUTLOOK_SECONDS
         before, self._seen = self._seen, None
         try:
-            self._seen = seen = await outlook()
+            self._seen = seen = await missing_worker()
         except GenCodeError:  # it is looked again, and whoever follows the task says what is wrong
             self._timer.pause()
             return ""

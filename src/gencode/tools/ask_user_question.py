@@ -63,7 +63,7 @@ async def ASK_USER_QUESTION(
         for each in questions
     ]
     with ctx.parked():
-        reply = await ctx.delegate.inquire(inquiries, ctx.call)
+        reply = await ctx.delegate.ask_questions(inquiries, ctx.call)
     if reply.later:
         return ToolOutput(f"{reply.by} answered; the answer is the message after this one.")
     head = f"{reply.by} answered:" if reply.words else f"{reply.by}."

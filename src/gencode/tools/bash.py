@@ -39,7 +39,7 @@ async def BASH(
     if not run_in_background:
         return _told(ctx, command, await _run(ctx, order))
     shell = await ctx.shells().start(order)
-    ctx.hand_out(shell.file)
+    ctx.allow_reading(shell.file)
     return ToolOutput(
         f"Started in the background as {shell.id}. Its output grows in {shell.file} (page it with Read). "
         "You are notified when it ends. It runs until then, until the session closes, or until "
@@ -83,7 +83,7 @@ async def _run(ctx: ToolContext, order: "CommandRequest") -> "ShellResult":
 def _told(ctx: ToolContext, command: str, result: "ShellResult") -> ToolOutput:
     ended = result.ended
     if ended.output.file is not None:
-        ctx.hand_out(ended.output.file)
+        ctx.allow_reading(ended.output.file)
     said = [ended.output.text().rstrip("\n"), ended.verdict]
     if result.touched:
         names = ", ".join(relative(ctx.workspace, str(path)) for path in result.touched[:10])

@@ -62,7 +62,7 @@ def skill_tool(skills: Callable[[], SkillSource], *, delegates: bool) -> Tool:
         if not found.agent:
             if not found.project:  # they lie outside of the workspace, where the user put them to be read
                 for file in (_real(found.source), *files):
-                    ctx.hand_out(Path(file))
+                    ctx.allow_reading(Path(file))
             return ToolOutput(instructions(found, arguments, files), Trace(read=(found.source,)))
         request = _request(found, arguments, files)
         return await _sent(ctx, found, request) if delegates else _to_be_sent(request)
@@ -162,7 +162,7 @@ async def _sent(ctx: ToolContext, skill: Skill, request: TaskRequest) -> ToolOut
 def _told(ctx: ToolContext, outcome: Outcome, note: str) -> ToolOutput:
     if not outcome.status.ended:
         if outcome.output_file:
-            ctx.hand_out(Path(outcome.output_file))
+            ctx.allow_reading(Path(outcome.output_file))
         return ToolOutput(started(outcome) + note, Trace(children=(outcome.agent_id,)))
     cap = ctx.delegate.result_cap(outcome.agent) if ctx.delegate else 0
     who = (outcome.agent_id,)

@@ -53,7 +53,7 @@ async def TASK(
         outcome = await ctx.delegate.run(request, ctx.call)
     if run_in_background or not outcome.status.ended:
         if outcome.output_file:
-            ctx.hand_out(Path(outcome.output_file))
+            ctx.allow_reading(Path(outcome.output_file))
         # Who was waited for and cannot be followed any more is told of as one in the background.
         left = () if run_in_background or outcome.background else (outcome.agent_id,)
         return ToolOutput(started(outcome), Trace(children=(outcome.agent_id,), left=left))
@@ -121,7 +121,7 @@ async def _spawned(ctx: ToolContext, agent: str, task: str, label: str) -> ToolO
     request = TaskRequest(agent, task, title, background=True, spawned=True)
     outcome = await ctx.delegate.run(request, ctx.call)
     if outcome.output_file:
-        ctx.hand_out(Path(outcome.output_file))
+        ctx.allow_reading(Path(outcome.output_file))
     running = sum(child.background and not child.status.ended for child in ctx.delegate.sent())
     return ToolOutput(
         f"Subagent [{title}] started (id: {outcome.agent_id})\n{running} running",

@@ -41,7 +41,7 @@ async def TASK_STOP(
         raise ToolError(in_foreground(before))
     ctx.progress(await preview_stop(ctx, task_id, how))
     with ctx.parked():  # who reports may need the place
-        struck = await delegate_of(ctx).strike(task_id, how)
+        struck = await delegate_of(ctx).apply_action(task_id, how)
     outcome = struck.outcome
     text = _told(struck, how)
     if how != "keep" or not outcome.result or not _itself(struck):

@@ -14,10 +14,9 @@ from gencode.core.messages import Message
 from gencode.core.outcome import Outcome, RunOutcome
 from gencode.core.questions import Question
 from gencode.core.rules import Decision
-from gencode.interfaces.chat.agent_info import AgentLine, LintedFile
+from gencode.interfaces.chat.agent_info import AgentLine, LintedFile, SkillLine
+from gencode.interfaces.chat.model_info import ModelLine
 from gencode.interfaces.cli.doctor import Check
-from gencode.interfaces.cli.models import ModelLine
-from gencode.interfaces.cli.skills import SkillLine
 from gencode.mcp.session_servers import ServerReport
 from gencode.tasks.history import Difference, Pair
 from gencode.workspaces.worktrees.leftovers import LeftoverWorktree

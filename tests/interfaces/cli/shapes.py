@@ -13,9 +13,10 @@ from msgspec import Struct
 
 from gencode.core.outcome import Outcome
 from gencode.interfaces.chat.agent_info import AgentDetails, LintedFile
+from gencode.interfaces.chat.folder_review import FolderReview
 from gencode.interfaces.cli.ask import PromptResult
 from gencode.interfaces.cli.permissions import CaseVerdict
-from gencode.interfaces.cli.trust import FolderReview, ServerReviews
+from gencode.interfaces.cli.trust import ServerReviews
 from gencode.permissions.explanation import Explanation
 from gencode.stores.pg_copy import CopyReport
 from gencode.workspaces.transfer.apply_changes import ApplyResult

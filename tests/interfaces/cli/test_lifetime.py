@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.journal.owner import fate
+from gencode.journal.owner import owner_state
 from tests.house.source import package
 from tests.interfaces.cli.running import SECONDS, Ended, Turn, gen, script, send
 from tests.waiting import wait_until
@@ -103,7 +103,7 @@ def test_the_process_of_a_task_in_the_background_ends_with_it(tmp_path: Path, si
     task = gen(*words, "--json", cwd=tmp_path, PYTHONPATH=site).json["agentId"]
     assert gen("task", "output", task, cwd=tmp_path) == Ended(0, "It was stopped.\n")
     owner = (tmp_path / "owner").read_text()
-    wait_until(lambda: fate(owner) == "dead", "the process of the task is gone")
+    wait_until(lambda: owner_state(owner) == "dead", "the process of the task is gone")
 
 
 LEAVES = """

@@ -59,15 +59,13 @@ def test_a_decision_is_told_with_the_rule_the_file_it_stands_in_and_the_chain(
     }
 
 
-def test_a_person_reads_why_and_what_lifts_it(tmp_path: Path) -> None:
+def test_a_person_reads_why_and_what_would_allow_it(tmp_path: Path) -> None:
     ended = gen("permissions", "explain", "--tool", "Write", "--input", "a.txt", cwd=tmp_path)
     assert ended.code == 0
     lines = ended.out.splitlines()
     assert lines[0] == 'ask: Write {"file_path": "a.txt"}'
     assert "  why            Write of 'a.txt': edits need approval in this mode." in lines
-    assert any(
-        line.startswith("  what lifts it  --permission-mode acceptEdits, or --allow") for line in lines
-    )
+    assert any(line.startswith("  to allow this  --permission-mode acceptEdits, or") for line in lines)
     assert lines[-1].split()[:3] == ["session", "default", "ask"]
 
 

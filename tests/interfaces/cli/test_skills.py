@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gencode.core.spec import Skill, SkillEntry
+from gencode.interfaces.chat.agent_info import skill_line, skills_text
 from gencode.interfaces.cli.main import main
-from gencode.interfaces.cli.skills import skill_line, told
 
 TEXT = "---\nname: {name}\ndescription: Does it.\nagent: Plan\nallowed-tools: Read\n---\nDo it.\n"
 
@@ -67,7 +67,7 @@ def test_everything_that_does_not_count_is_named_and_nothing_acts_on_the_termina
         SkillEntry("/b/SKILL.md", good, shadowed_by="/a/SKILL.md"),
         SkillEntry("/c/SKILL.md", problem="/c/SKILL.md: it is not UTF-8 text."),
     ]
-    table, *remarks = told(map(skill_line, entries))
+    _, table, *remarks = skills_text([*map(skill_line, entries)]).split("\n")
     assert "Works\\x1b[2J." in table
     assert remarks == [
         "only for people: /a/SKILL.md",
@@ -79,6 +79,4 @@ def test_everything_that_does_not_count_is_named_and_nothing_acts_on_the_termina
 
 
 def test_without_any_the_first_step_is_told() -> None:
-    assert list(told([])) == [
-        "There are no skills. Put one in ~/.gen/skills/NAME/SKILL.md, or in .gen/skills of a project."
-    ]
+    assert "~/.gen/skills/NAME/SKILL.md" in skills_text([])

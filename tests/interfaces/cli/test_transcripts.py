@@ -30,9 +30,9 @@ from gencode.core.rules import Action, Decision
 from gencode.core.status import EndReason, Status
 from gencode.interfaces.render.transcript import (
     Call,
+    IncomingMessage,
     Remark,
     Reply,
-    SentMessage,
     Thought,
     Transcript,
     adopt,
@@ -60,7 +60,13 @@ def test_what_is_said_thought_called_and_answered_is_kept_in_order() -> None:
         MessageAdded(AssistantMessage("here")),
     )
     read = Call("c1", "Read", "Read(a.py)", {"file_path": "a.py"}, "done", "line 1")
-    assert transcript.entries == (SentMessage("where?"), Thought("hm"), Reply("I look."), read, Reply("here"))
+    assert transcript.entries == (
+        IncomingMessage("where?"),
+        Thought("hm"),
+        Reply("I look."),
+        read,
+        Reply("here"),
+    )
 
 
 def test_what_is_arriving_is_there_until_it_is_said() -> None:
@@ -140,7 +146,7 @@ def test_a_bad_end_is_remarked_and_a_good_one_is_not() -> None:
 def test_a_fact_that_comes_twice_counts_once() -> None:
     said = event(MessageAdded(UserMessage("once")), 1)
     transcript = hear(hear(Transcript("a"), said), said)
-    assert transcript.entries == (SentMessage("once"),)
+    assert transcript.entries == (IncomingMessage("once"),)
 
 
 def test_events_of_others_change_nothing() -> None:
@@ -154,4 +160,4 @@ def test_only_the_last_entries_are_kept_and_the_others_counted(said: int, most: 
     transcript = retold("a", events, most)
     assert len(transcript.entries) + transcript.dropped == said
     assert len(transcript.entries) <= most + most // 4
-    assert transcript.entries[-1] == SentMessage(str(said))
+    assert transcript.entries[-1] == IncomingMessage(str(said))

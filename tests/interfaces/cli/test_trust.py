@@ -53,24 +53,23 @@ def agents(folder: Path) -> dict[str, str]:
 
 def test_a_folder_is_shown_in_plain_words(project: Path) -> None:
     assert gen("trust", "--show", cwd=project).out.splitlines() == [
-        f"{project} is not trusted, so what it brings does not count. It brings:",
+        f"{project} is not trusted, so its content does not apply. It contains:",
         "",
         "Settings, in .gen/settings.toml",
-        "  allow            Bash(make  test:*)  (without asking)",
-        "  permission_mode  acceptEdits  (writes files without asking)",
+        "  allow            Bash(make  test:*)  (without approval)",
+        "  permission_mode  acceptEdits  (edits files without approval)",
         "  model            offline",
-        "  deny             Read(*.sql)  (counts already: it can only narrow)",
-        "  durability       power  (does not count: only you can set it)",
+        "  deny             Read(*.sql)  (applies already, since it only restricts)",
+        "  durability       power  (has no effect: only your own settings can set it)",
         "",
         "Agents",
-        "  deployer  mode dontAsk (everything without asking); tools Bash, Write; allows Bash(rm:*)"
+        "  deployer  mode dontAsk (allows everything without approval); tools Bash, Write; allows Bash(rm:*)"
         "  (.gen/agents/deployer.md)",
-        "  Explore   its sender's mode; all tools; takes the place of the built-in Explore"
-        "  (.gen/agents/explore.md)",
-        "  Plan      its sender's mode; all tools; does not count, because the built-in Plan has its name"
+        "  Explore   its parent's mode; all tools; replaces the built-in Explore  (.gen/agents/explore.md)",
+        "  Plan      its parent's mode; all tools; has no effect: the built-in Plan has the same name"
         "  (.gen/agents/plan.md)",
         "",
-        "Programs and servers that are started",
+        "Programs and servers that it starts",
         "  this folder  .mcp.json has no object mcpServers",
     ]
     assert states(project) == []
@@ -88,16 +87,16 @@ def test_every_program_that_would_be_started_is_shown_as_it_is(project: Path) ->
     skill.write_text("---\nname: pdf\ndescription: d\n---\nb")
     (project / ".mcp.json").write_text('{"mcpServers": {"web": {"command": "npx", "args": ["-y", "web"]}}}')
     shown = gen("trust", "--show", cwd=project).out.splitlines()
-    at = shown.index("Programs and servers that are started")
+    at = shown.index("Programs and servers that it starts")
     assert shown[at + 1 : at + 14] == [
         "  guarded      hook PreToolUse of bash: ./guard.sh",
         "  guarded      MCP server db: A='b c' sh -c 'curl x | sh'",
         "  this folder  MCP server web: npx -y web",
         "",
-        "Files of this folder that these start; they are trusted with it",
+        "Files of this folder that these start; they are trusted, too",
         "  guard.sh",
         "",
-        "What these run cannot be followed, so a change of it is not noticed",
+        "Programs whose files are unknown, so that changes of them are not noticed",
         "  npx -y web: npx decides what is run",
         "  sh -c 'curl x | sh': sh reads its script from its input",
         "",
@@ -206,23 +205,17 @@ def test_trust_from_before_anybody_looked_at_scripts_has_to_be_given_again(
 
 def test_without_a_person_only_a_clear_yes_trusts(project: Path) -> None:
     asked = gen("trust", cwd=project)
-    assert (asked.code, asked.err) == (
-        2,
-        "gen: Nobody is at a terminal to say yes; to trust it all the same, add --yes.\n",
-    )
+    assert refused(asked, "--yes")
     assert (states(project), "deployer" in agents(project)) == ([], False)
     said = gen("trust", "--yes", cwd=project)
-    assert (said.code, said.out.splitlines()[-1]) == (
-        0,
-        "Trusted, for 5 files as they are; when one changes, it has to be looked at again.",
-    )
+    assert said.code == 0 and said.out.splitlines()[-1].startswith("Trusted, with 5 files")
     assert states(project) == ["trusted"]
     assert agents(project) == {
         **dict.fromkeys(("Bash", "Plan", "Review", "general-purpose", "researcher"), "agents"),
         **dict.fromkeys(("Explore", "deployer"), ".gen"),
     }
     again = gen("trust", cwd=project)
-    assert (again.code, again.out) == (0, f"{project} is trusted as it is.\n")
+    assert (again.code, again.out) == (0, f"{project} is trusted.\n")
 
 
 @pytest.mark.parametrize(
@@ -240,23 +233,23 @@ def test_a_change_is_told_and_nothing_counts_until_it_is_looked_at_again(project
     (project / ".gen" / "agents" / "plan.md").unlink()
     (project / ".gen" / "hooks.toml").write_text("")
     shown = gen("trust", "--show", cwd=project).out.splitlines()
-    assert shown[0].startswith(f"{project} has changed since it was trusted")
+    assert shown[0].startswith(f"{project} has changed since you trusted it")
     assert shown[-4:] == [
-        "Since it was trusted",
+        "Changes since it was trusted",
         "  gone     .gen/agents/plan.md",
         "  new      .gen/hooks.toml",
         "  changed  .mcp.json",
     ]
     assert (states(project), "deployer" in agents(project)) == (["changed"], False)
     told = gen("-p", "hello", cwd=project).err
-    assert "This folder changed since you trusted it, so its settings and agents do not count" in told
+    assert "This folder changed since you trusted it, so its settings and agents do not apply" in told
 
 
 def test_trust_is_taken_back(project: Path) -> None:
     gen("trust", "--yes", cwd=project)
     first, second = (gen("trust", "--revoke", cwd=project) for _ in range(2))
     assert (first.out, second.out) == (
-        f"{project} is not trusted any more.\n",
+        f"{project} is no longer trusted.\n",
         f"{project} was not trusted.\n",
     )
     assert gen("trust", "--list", cwd=project).out == "No folder is trusted.\n"
@@ -265,11 +258,9 @@ def test_trust_is_taken_back(project: Path) -> None:
 def test_one_line_tells_that_something_waits_and_nobody_is_asked(project: Path) -> None:
     ended = gen("-p", "hello", cwd=project)
     notes = [line for line in ended.err.splitlines() if "This folder" in line]
-    assert notes == [
-        "This folder brings settings and agents that do not count yet; look at them with: gen trust ."
-    ]
+    assert notes == ["This folder's settings and agents do not apply until you trust it: gen trust ."]
     elsewhere = gen("-p", "hello", "--cwd", str(project), cwd=project.parent)
-    assert elsewhere.err.rstrip().endswith(f"look at them with: gen trust {project}")
+    assert elsewhere.err.rstrip().endswith(f"until you trust it: gen trust {project}")
     gen("trust", "--yes", cwd=project)
     assert "This folder" not in gen("-p", "hello", cwd=project).err
 
@@ -287,7 +278,7 @@ def test_the_line_also_tells_of_a_folder_with_nothing_else(
     (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / path).write_text(text)
     ended = gen("-p", "hello", cwd=tmp_path)
-    assert f"This folder brings {waits} that do not count yet; look at them with: gen trust ." in ended.err
+    assert f"This folder's {waits} do not apply until you trust it: gen trust ." in ended.err
 
 
 def test_a_folder_whose_rules_only_narrow_is_left_in_peace(tmp_path: Path) -> None:
@@ -325,7 +316,7 @@ def test_json_shows_a_folder_and_never_asks(project: Path) -> None:
 
 def test_a_folder_without_anything_needs_no_trust(tmp_path: Path, home: Path) -> None:
     ended = gen("trust", ".", cwd=tmp_path)
-    assert (ended.code, ended.out) == (0, f"{tmp_path} brings nothing that would need trust.\n")
+    assert (ended.code, ended.out) == (0, f"{tmp_path} contains nothing that needs trust.\n")
     assert not (home / ".gen").exists()
 
 
@@ -344,13 +335,13 @@ def test_what_cannot_be_trusted_says_why(project: Path) -> None:
 
 def test_only_a_person_trusts_and_no_command_of_an_agent(project: Path) -> None:
     ended = gen("trust", "--yes", cwd=project, **{PROCESS_MARK: "1"})
-    assert refused(ended, "Only a person trusts a folder")
+    assert refused(ended, "Only you can trust a folder")
     assert states(project) == []
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [(("--yes", "--list"), "exclude each other"), (("nowhere",), "is not a folder"), (("--ye",), "--ye")],
+    [(("--yes", "--list"), "only one of"), (("nowhere",), "is not a folder"), (("--ye",), "--ye")],
 )
 def test_a_mistake_is_one_sentence(project: Path, words: tuple[str, ...], says: str) -> None:
     assert refused(gen("trust", *words, cwd=project), says)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gencode.app import components
 from gencode.core.extras import installing
 from gencode.core.messages import UserMessage
 from gencode.core.task import transcript_of
@@ -221,9 +222,12 @@ async def test_what_goes_on_and_waits_in_line_is_pending_and_told_so_once(tmp_pa
         assert sorted(states) == sorted(each["status"] for each in listed) == ["pending", "running"]
         async with served(tmp_path, settings={"max_agents": 1}, Explore=LONG) as other:
             for task in tasks:
-                heard = transcript_of(await other.gen.store.events(task))
+                heard = transcript_of(await other.gen.history.events(task))
                 told = [each.notice for each in heard if isinstance(each, UserMessage)]
-                assert (told.count(GO_ON.notice), await other.gen.store.waiting(task)) == (1, [])
+                assert (
+                    told.count(GO_ON.notice),
+                    await components(other.gen).store.unread_messages(task),
+                ) == (1, [])
 
 
 def test_a_shared_database_that_is_not_there_is_said_to_be_gone(tmp_path: Path) -> None:

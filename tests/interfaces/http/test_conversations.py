@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gencode.app import components
 from gencode.channels.address import parse_address
 from gencode.channels.outbox import WebhookChannel, WebhookSettings
 from gencode.core.ids import stamp
@@ -107,7 +108,7 @@ async def test_a_word_left_for_a_chat_at_rest_begins_a_turn(tmp_path: Path) -> N
     async with served(tmp_path, main=[says("one"), says("I heard it.")]) as site:
         session = (await say(site.client, "hello"))["sessionId"]
         await site.client.ended(session)
-        await site.gen.store.post(session, "It is nine o'clock.", "system")
+        await components(site.gen).store.post(session, "It is nine o'clock.", "system")
         await site.client.until(f"/api/tasks/{session}", lambda told: told["result"] == "I heard it.")
         ended = await site.client.ended(session)
         assert (ended["turns"], ended["success"]) == (2, True)
@@ -157,13 +158,13 @@ async def test_a_channel_that_takes_nothing_is_named_once(
 ) -> None:
     hook = WebhookChannel("team", WebhookSettings("http://127.0.0.1:9/in"))
     async with served(tmp_path, main=[says("one"), says("two")]) as site:
-        site.gen.secretary.outbox.register("team", hook)
+        site.gen.outbox.register("team", hook)
         session = (await say(site.client, "hello", "team/room"))["sessionId"]
         await site.client.ended(session)
         await say(site.client, "again", "team/room")
 
         async def waiting() -> int:
-            return len(await site.gen.store.tray.outgoing())
+            return len(await components(site.gen).store.outbox.pending())
 
         await eventually(waiting, 2)
     told = [each.getMessage() for each in caplog.records if "took no message" in each.getMessage()]
@@ -219,7 +220,7 @@ async def test_a_webhook_is_a_channel_and_a_chat_behind_it_is_told_what_came(tmp
     ):
         house = await village.build("hook.example.net", page(b"ok"))
         hook = WebhookChannel("team", WebhookSettings("http://hook.example.net/in"), village)
-        site.gen.secretary.outbox.register("team", hook)
+        site.gen.outbox.register("team", hook)
         session = (await say(site.client, "find it", "team/room"))["sessionId"]
         await site.client.ended(session)
 
@@ -235,9 +236,9 @@ async def test_a_webhook_is_a_channel_and_a_chat_behind_it_is_told_what_came(tmp
 async def test_what_is_planned_runs_in_the_server_and_reaches_its_chat(tmp_path: Path, home: Path) -> None:
     async with served(tmp_path, main=[says("It is nine.")]) as site:
         now = stamp()
-        planned = (f"at {now}", "What time is it?", "UTC", str(tmp_path), site.gen.root.policy, now, now)
+        planned = (f"at {now}", "What time is it?", "UTC", str(tmp_path), site.gen.policy, now, now)
         model = f"scripted:{tmp_path}/script.json"
-        await site.gen.store.agenda.plan(ScheduledJob(*planned, model=model, to="file:team"), 10)
+        await components(site.gen).store.schedule.add(ScheduledJob(*planned, model=model, to="file:team"), 10)
 
         async def told() -> bool:
             return any("It is nine." in line for line in sent_on(home))

@@ -135,10 +135,10 @@ async def seated(
 
     app = TerminalApp(opener, folder=folder, begin=begun, **also)
     async with app.run_test(size=size) as pilot:
-        seat = Seat(app, pilot)
-        await seat.ready()
+        setup = Seat(app, pilot)
+        await setup.ready()
         try:
-            yield seat
+            yield setup
         finally:
             await app.closed()
     if app.trouble is not None:

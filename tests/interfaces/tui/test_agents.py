@@ -19,27 +19,27 @@ def send(title: str, agent: str = "Explore", **more: object) -> dict[str, object
     return call("Task", subagent_type=agent, prompt=f"look for {title}", description=title, **more)
 
 
-async def one_slow(seat: Seat) -> str:
+async def one_slow(setup: Seat) -> str:
     """Ask, and wait until the one agent is at its second turn; its id."""
-    await seat.type("go")
-    await seat.until(lambda: any(each.turns for each in seat.talk.foreground()))
-    return seat.talk.foreground()[0].id
+    await setup.type("go")
+    await setup.until(lambda: any(each.turns for each in setup.talk.foreground()))
+    return setup.talk.foreground()[0].id
 
 
 async def test_the_tree_shows_every_agent_and_enter_opens_its_live_transcript(tmp_path: Path) -> None:
     (tmp_path / "a.py").touch()
     async with seated(
         tmp_path, script=turns(main=[says("", send("alpha")), says("ok")], explore=SLOW)
-    ) as seat:
-        task = await one_slow(seat)
-        await seat.press("ctrl+t")
-        await seat.assert_sees(f"└─● Explore {task} alpha running")
-        await seat.press("down", "enter")
-        await seat.assert_sees(f"main › Explore · {task}")
-        await seat.assert_sees("● Glob(*.py)  → a.py")
-        assert "steers Explore before its next reply" in seat.screen
-        await seat.press("escape", "escape")
-        await seat.assert_sees("› go")
+    ) as setup:
+        task = await one_slow(setup)
+        await setup.press("ctrl+t")
+        await setup.assert_sees(f"└─● Explore {task} alpha running")
+        await setup.press("down", "enter")
+        await setup.assert_sees(f"main › Explore · {task}")
+        await setup.assert_sees("● Glob(*.py)  → a.py")
+        assert "steers Explore before its next reply" in setup.screen
+        await setup.press("escape", "escape")
+        await setup.assert_sees("› go")
 
 
 async def test_typing_in_an_agents_transcript_steers_it(tmp_path: Path) -> None:
@@ -47,29 +47,29 @@ async def test_typing_in_an_agents_transcript_steers_it(tmp_path: Path) -> None:
     quick = [says("", call("Glob", pattern="*")), says("", gate.call), says("done", delay_ms=300)]
     sent = send("alpha", "general-purpose")
     script = {"main": [says("", sent), says("ok")], "general-purpose": quick}
-    async with seated(tmp_path, script=script, settings={"allow": ["Task(general-purpose)"]}) as seat:
-        task = await one_slow(seat)
-        await seat.type(f"/open {task}")
-        await seat.until(lambda: isinstance(seat.app.top, AgentScreen))
-        await seat.type("leave the tests out")
-        await seat.until(lambda: "hears it before its next reply" in seat.screen, "the letter")
-        await seat.until(gate.opened)
-        await seat.assert_sees("› leave the tests out")
-        await seat.rests()
-        events = (await seat.talk.gen.journal(task)).events
+    async with seated(tmp_path, script=script, settings={"allow": ["Task(general-purpose)"]}) as setup:
+        task = await one_slow(setup)
+        await setup.type(f"/open {task}")
+        await setup.until(lambda: isinstance(setup.app.top, AgentScreen))
+        await setup.type("leave the tests out")
+        await setup.until(lambda: "hears it before its next reply" in setup.screen, "the letter")
+        await setup.until(gate.opened)
+        await setup.assert_sees("› leave the tests out")
+        await setup.rests()
+        events = (await setup.talk.gen.journal(task)).events
         assert "leave the tests out" in str(events)
 
 
 async def test_an_agent_that_has_ended_is_woken_by_typing(tmp_path: Path) -> None:
     script = {"main": [says("", send("alpha")), says("ok")], "Explore": [says("first"), says("second")]}
-    async with seated(tmp_path, script=script) as seat:
-        await seat.type("go")
-        await seat.rests()
-        task = next(each.id for each in seat.talk.view.agents.values() if each.parent)
-        await seat.type(f"/open {task}")
-        await seat.assert_sees("wakes Explore, which has ended")
-        await seat.type("and now?")
-        await seat.assert_sees("second")
+    async with seated(tmp_path, script=script) as setup:
+        await setup.type("go")
+        await setup.rests()
+        task = next(each.id for each in setup.talk.view.agents.values() if each.parent)
+        await setup.type(f"/open {task}")
+        await setup.assert_sees("wakes Explore, which has ended")
+        await setup.type("and now?")
+        await setup.assert_sees("second")
 
 
 @pytest.mark.parametrize(
@@ -84,55 +84,55 @@ async def test_verbs_say_what_they_hit_before_and_after(
     tmp_path: Path, key: str, will: str, did: str, status: Status
 ) -> None:
     script = turns(main=[says("", send("alpha")), says("ok")], explore=SLOW)
-    async with seated(tmp_path, script=script) as seat:
-        task = await one_slow(seat)
-        await seat.press("ctrl+t", "down", key)
-        await seat.assert_sees(f"{will}: {task} (Explore)")
-        await seat.press("y")
-        await seat.assert_sees(f"{did}: {task} (Explore).")
-        await seat.until(lambda: seat.talk.view.agents[task].status is status)
+    async with seated(tmp_path, script=script) as setup:
+        task = await one_slow(setup)
+        await setup.press("ctrl+t", "down", key)
+        await setup.assert_sees(f"{will}: {task} (Explore)")
+        await setup.press("y")
+        await setup.assert_sees(f"{did}: {task} (Explore).")
+        await setup.until(lambda: setup.talk.view.agents[task].status is status)
 
 
 async def test_a_verb_that_is_not_confirmed_hits_nothing(tmp_path: Path) -> None:
     async with seated(
         tmp_path, script=turns(main=[says("", send("alpha")), says("ok")], explore=SLOW)
-    ) as seat:
-        task = await one_slow(seat)
-        await seat.type(f"/stop {task}")
-        await seat.assert_sees("Abort hits 1 task")
-        await seat.press("enter")  # it begins at no
-        await seat.pilot.pause(0.2)
-        assert seat.talk.view.agents[task].status is Status.RUNNING
+    ) as setup:
+        task = await one_slow(setup)
+        await setup.type(f"/stop {task}")
+        await setup.assert_sees("Abort hits 1 task")
+        await setup.press("enter")  # it begins at no
+        await setup.pilot.pause(0.2)
+        assert setup.talk.view.agents[task].status is Status.RUNNING
 
 
 async def test_stop_and_keep_gives_a_last_word(tmp_path: Path) -> None:
     played = [SLOW[0], says("never", delay_ms=60_000), says("never")]
     script = {"main": [says("", send("alpha")), says("ok")], "Explore": played}
-    async with seated(tmp_path, script=script) as seat:
-        task = await one_slow(seat)
-        await seat.type(f"/keep {task}")
-        await seat.assert_sees("Stop and keep hits 1 task")
-        await seat.press("escape")
-        await seat.until(lambda: "Stop and keep" not in seat.screen)
+    async with seated(tmp_path, script=script) as setup:
+        task = await one_slow(setup)
+        await setup.type(f"/keep {task}")
+        await setup.assert_sees("Stop and keep hits 1 task")
+        await setup.press("escape")
+        await setup.until(lambda: "Stop and keep" not in setup.screen)
 
 
 async def test_a_queue_and_a_budget_are_in_the_tree(tmp_path: Path) -> None:
     sent = [send(str(number), budget={"turns": 4}) for number in range(3)]
     script = {"main": [says("", *sent), says("ok")], "Explore": SLOW}
-    async with seated(tmp_path, settings={"max_agents": 2}, size=(140, 30), script=script) as seat:
-        await seat.type("go")
-        await seat.press("ctrl+t")
-        await seat.assert_sees("1. in line")
-        await seat.assert_sees("1/4 turns")
-        await seat.press("escape", "escape")
+    async with seated(tmp_path, settings={"max_agents": 2}, size=(140, 30), script=script) as setup:
+        await setup.type("go")
+        await setup.press("ctrl+t")
+        await setup.assert_sees("1. in line")
+        await setup.assert_sees("1/4 turns")
+        await setup.press("escape", "escape")
 
 
 async def test_task_status_and_the_other_pages_are_shown(tmp_path: Path) -> None:
     script = {"main": [says("", send("alpha")), says("ok")], "Explore": [says("in a.py:1")]}
-    async with seated(tmp_path, script=script) as seat:
-        await seat.type("go")
-        await seat.rests()
-        task = next(each.id for each in seat.talk.view.agents.values() if each.parent)
+    async with seated(tmp_path, script=script) as setup:
+        await setup.type("go")
+        await setup.rests()
+        task = next(each.id for each in setup.talk.view.agents.values() if each.parent)
         for command, said in (
             (f"/task-status {task}", "What it found:"),
             ("/cost", "In all:"),
@@ -142,18 +142,18 @@ async def test_task_status_and_the_other_pages_are_shown(tmp_path: Path) -> None
             ("/mcp", "No MCP server is set"),
             ("/mode", "→ default"),
         ):
-            await seat.type(command)
-            await seat.assert_sees(said)
-            await seat.press("escape")
-            await seat.until(lambda: len(seat.app.screen_stack) == 1)
+            await setup.type(command)
+            await setup.assert_sees(said)
+            await setup.press("escape")
+            await setup.until(lambda: len(setup.app.screen_stack) == 1)
 
 
 async def test_a_mistake_is_one_line(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        await seat.type("/stpo")
-        await seat.assert_sees("There is no command /stpo. Did you mean /stop")
-        await seat.type("/open 12345678")
-        await seat.assert_sees("There is no task '12345678'")
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        await setup.type("/stpo")
+        await setup.assert_sees("There is no command /stpo. Did you mean /stop")
+        await setup.type("/open 12345678")
+        await setup.assert_sees("There is no task '12345678'")
 
 
 async def test_agents_are_browsed_and_the_folder_is_trusted_after_it_was_shown(tmp_path: Path) -> None:
@@ -161,96 +161,96 @@ async def test_agents_are_browsed_and_the_folder_is_trusted_after_it_was_shown(t
     (tmp_path / ".gen" / "agents" / "tester.md").write_text(
         "---\nname: tester\ndescription: Runs the tests.\n---\nRun them."
     )
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        await seat.type("/agents")
-        await seat.assert_sees("Agents that can be sent")
-        await seat.press(*"expl", "enter")
-        await seat.assert_sees("gen agents show Explore")
-        await seat.press("escape")
-        await seat.type("/agents trust")
-        await seat.assert_sees("y  trust it as it is now")
-        assert "tester" in seat.screen
-        await seat.press("y")
-        await seat.assert_sees("The folder is trusted as it is")
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        await setup.type("/agents")
+        await setup.assert_sees("Agents that can be sent")
+        await setup.press(*"expl", "enter")
+        await setup.assert_sees("gen agents show Explore")
+        await setup.press("escape")
+        await setup.type("/agents trust")
+        await setup.assert_sees("y  trust it as it is now")
+        assert "tester" in setup.screen
+        await setup.press("y")
+        await setup.assert_sees("The folder is trusted as it is")
     assert standing(tmp_path, Path.home() / ".gen").state == "trusted"
 
 
 async def test_a_command_typed_in_the_tree_goes_to_the_text_and_hits_nobody(tmp_path: Path) -> None:
     async with seated(
         tmp_path, script=turns(main=[says("", send("alpha")), says("ok")], explore=SLOW)
-    ) as seat:
-        task = await one_slow(seat)
-        await seat.press("ctrl+t", "down")
-        await seat.assert_sees("[tree] letters are verbs")
-        await seat.burst(*"/b")
-        await seat.press(*"udget")
-        await seat.until(lambda: seat.app.main.composer.text == "/budget", "the whole word")
-        assert not seat.talk.view.agents[task].background
-        assert seat.app.screen is seat.app.main
+    ) as setup:
+        task = await one_slow(setup)
+        await setup.press("ctrl+t", "down")
+        await setup.assert_sees("[tree] letters are verbs")
+        await setup.burst(*"/b")
+        await setup.press(*"udget")
+        await setup.until(lambda: setup.app.main.composer.text == "/budget", "the whole word")
+        assert not setup.talk.view.agents[task].background
+        assert setup.app.screen is setup.app.main
 
 
 async def test_b_in_the_tree_asks_before_it_sends_an_agent_to_the_background(tmp_path: Path) -> None:
     async with seated(
         tmp_path, script=turns(main=[says("", send("alpha")), says("ok")], explore=SLOW)
-    ) as seat:
-        task = await one_slow(seat)
-        await seat.press("ctrl+t", "down", "b")
-        await seat.assert_sees("nobody waits for it any more")
-        await seat.press("n")
-        assert not seat.talk.view.agents[task].background
-        await seat.press("b")
-        await seat.assert_sees("nobody waits for it any more")
-        await seat.press("y")
-        await seat.until(lambda: seat.talk.view.agents[task].background, "the background")
+    ) as setup:
+        task = await one_slow(setup)
+        await setup.press("ctrl+t", "down", "b")
+        await setup.assert_sees("nobody waits for it any more")
+        await setup.press("n")
+        assert not setup.talk.view.agents[task].background
+        await setup.press("b")
+        await setup.assert_sees("nobody waits for it any more")
+        await setup.press("y")
+        await setup.until(lambda: setup.talk.view.agents[task].background, "the background")
 
 
 async def test_what_is_typed_in_the_transcript_goes_to_the_text(tmp_path: Path) -> None:
     words = "\n\n".join(f"paragraph {number}" for number in range(60))
-    async with seated(tmp_path, script=turns(main=[says(words)])) as seat:
-        await seat.type("go")
-        await seat.rests()
-        await seat.press("tab")
-        await seat.assert_sees("[transcript] Up, Down")
+    async with seated(tmp_path, script=turns(main=[says(words)])) as setup:
+        await setup.type("go")
+        await setup.rests()
+        await setup.press("tab")
+        await setup.assert_sees("[transcript] Up, Down")
         for _ in range(30):
-            await seat.press("up")
-        assert "paragraph 59" not in seat.screen
-        await seat.press(*"hi", "space", "x")
-        assert seat.app.main.composer.text == "hi x"
-        await seat.press("tab")
-        seat.app.post_message(events.Paste(" and more"))
-        await seat.until(lambda: seat.app.main.composer.text == "hi x and more", "the paste")
-        assert seat.app.main.composer.editor.has_focus
+            await setup.press("up")
+        assert "paragraph 59" not in setup.screen
+        await setup.press(*"hi", "space", "x")
+        assert setup.app.main.composer.text == "hi x"
+        await setup.press("tab")
+        setup.app.post_message(events.Paste(" and more"))
+        await setup.until(lambda: setup.app.main.composer.text == "hi x and more", "the paste")
+        assert setup.app.main.composer.editor.has_focus
 
 
 async def test_an_agent_that_is_woken_is_said_to_go_on_without_questions(tmp_path: Path) -> None:
     script = turns(main=[says("", send("alpha")), says("ok")], explore=[says("found"), says("more")])
-    async with seated(tmp_path, size=(120, 30), script=script) as seat:
-        await seat.type("go")
-        await seat.rests()
-        (task,) = seat.talk.view.launched(seat.talk.session or "")
-        await seat.type(f"/open {task}")
-        await seat.assert_sees("wakes Explore, which has ended, in the background without questions")
-        await seat.type("and more?")
-        await seat.assert_sees("goes on with it in the background; it cannot ask you there")
+    async with seated(tmp_path, size=(120, 30), script=script) as setup:
+        await setup.type("go")
+        await setup.rests()
+        (task,) = setup.talk.view.launched(setup.talk.session or "")
+        await setup.type(f"/open {task}")
+        await setup.assert_sees("wakes Explore, which has ended, in the background without questions")
+        await setup.type("and more?")
+        await setup.assert_sees("goes on with it in the background; it cannot ask you there")
 
 
 async def test_the_pages_of_the_tree_are_turned_in_the_tree(tmp_path: Path) -> None:
     sent = [send(f"job{number}") for number in range(12)]
     async with seated(
         tmp_path, script=turns(main=[says("", *sent), says("ok")], explore=[says("found")])
-    ) as seat:
-        await seat.type("go")
-        await seat.rests()
-        await seat.press("ctrl+t", "pagedown")
-        assert seat.app.main.branches.place == 10
-        await seat.press("pageup")
-        assert seat.app.main.branches.place == 0
+    ) as setup:
+        await setup.type("go")
+        await setup.rests()
+        await setup.press("ctrl+t", "pagedown")
+        assert setup.app.main.branches.place == 10
+        await setup.press("pageup")
+        assert setup.app.main.branches.place == 0
 
 
 async def test_control_c_puts_the_tree_away_and_leaves_what_is_typed(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        await seat.type("a draft", "ctrl+t")
-        await seat.assert_sees("Enter open")
-        await seat.press("ctrl+c")
-        await seat.until(lambda: not seat.app.main.branches.display, "the end of the tree")
-        assert seat.app.main.composer.text == "a draft"
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        await setup.type("a draft", "ctrl+t")
+        await setup.assert_sees("Enter open")
+        await setup.press("ctrl+c")
+        await setup.until(lambda: not setup.app.main.branches.display, "the end of the tree")
+        assert setup.app.main.composer.text == "a draft"

@@ -41,63 +41,63 @@ def inquires(question: str = "Which colour?", options: Sequence[str] = ("red", "
     return Question("t", "main", call, Decision(Action.ASK, ""), inquiries=(inquiry,))
 
 
-def asks(seat: Seat, question: Question) -> "asyncio.Task[Answer]":
-    return asyncio.create_task(seat.app.desk.ask(question))
+def asks(setup: Seat, question: Question) -> "asyncio.Task[Answer]":
+    return asyncio.create_task(setup.app.desk.ask(question))
 
 
-async def pressed(seat: Seat, *keys: str, after: float = 0.0) -> None:
+async def pressed(setup: Seat, *keys: str, after: float = 0.0) -> None:
     """Press keys as they would be at a later time: after so many pauses, then without one in between."""
     at = time.monotonic() + after * QUIET
     for key in keys:
         event = events.Key(key, key if len(key) == 1 else None)
         event.time = at
-        seat.app.post_message(event)
-    await seat.pilot.pause()
+        setup.app.post_message(event)
+    await setup.pilot.pause()
 
 
-async def shows(seat: Seat, text: str) -> None:
-    await seat.until(lambda: isinstance(seat.app.screen, AskScreen | InquiryScreen), "a question")
-    await seat.assert_sees(text)
+async def shows(setup: Seat, text: str) -> None:
+    await setup.until(lambda: isinstance(setup.app.screen, AskScreen | InquiryScreen), "a question")
+    await setup.assert_sees(text)
 
 
 async def test_every_key_begins_the_pause_anew_after_which_one_answers(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        asked = asks(seat, wants("touch a"))
-        await shows(seat, "touch a")
-        await seat.assert_sees(question_dialogs.PAUSE)
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        asked = asks(setup, wants("touch a"))
+        await shows(setup, "touch a")
+        await setup.assert_sees(question_dialogs.PAUSE)
         for pauses in (0.6, 1.2, 1.8):
-            await pressed(seat, "t", "y", "enter", "escape", after=pauses)
-        assert not asked.done() and isinstance(seat.app.screen, AskScreen)
-        await pressed(seat, "y", after=3)
+            await pressed(setup, "t", "y", "enter", "escape", after=pauses)
+        assert not asked.done() and isinstance(setup.app.screen, AskScreen)
+        await pressed(setup, "y", after=3)
         assert await asked == Answer(True)
 
 
 async def test_a_sentence_that_is_being_typed_goes_on_behind_a_question(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        await seat.press(*"this is ")
-        asked = asks(seat, wants("touch a"))
-        await shows(seat, "touch a")
-        await seat.press(*"trickx", "backspace", "y")
-        seat.app.post_message(events.Paste(", pasted"))
-        await seat.press("enter", *"y")
-        await seat.pilot.pause()
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        await setup.press(*"this is ")
+        asked = asks(setup, wants("touch a"))
+        await shows(setup, "touch a")
+        await setup.press(*"trickx", "backspace", "y")
+        setup.app.post_message(events.Paste(", pasted"))
+        await setup.press("enter", *"y")
+        await setup.pilot.pause()
         assert not asked.done()
-        assert seat.app.main.composer.text == "this is tricky, pastedy"
-        await pressed(seat, "n", after=2)
+        assert setup.app.main.composer.text == "this is tricky, pastedy"
+        await pressed(setup, "n", after=2)
         assert not (await asked).allow
-        assert seat.app.main.composer.text == "this is tricky, pastedy"
+        assert setup.app.main.composer.text == "this is tricky, pastedy"
 
 
 async def test_an_answer_that_comes_too_soon_is_no_text(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        await seat.type("go")
-        await seat.rests()
-        asked = asks(seat, wants("touch a"))
-        await shows(seat, "touch a")
-        await seat.press(*"yy")
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        await setup.type("go")
+        await setup.rests()
+        asked = asks(setup, wants("touch a"))
+        await shows(setup, "touch a")
+        await setup.press(*"yy")
         assert not asked.done()
-        assert seat.app.main.composer.text == ""
-        await pressed(seat, "y", after=2)
+        assert setup.app.main.composer.text == ""
+        await pressed(setup, "y", after=2)
         assert (await asked).allow
 
 
@@ -105,111 +105,111 @@ async def test_a_question_that_was_answered_elsewhere_says_so_before_the_next_on
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(question_dialogs, "PARTING_SECONDS", QUIET)
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        first = asks(seat, wants("touch harmless"))
-        await shows(seat, "touch harmless")
-        await pressed(seat, "up", after=2)
-        second = asks(seat, wants("touch dangerous"))
-        await seat.assert_sees("(1 more waits)")
-        await seat.app.desk.answer(seat.app.desk.waiting()[0].number, Answer(True))
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        first = asks(setup, wants("touch harmless"))
+        await shows(setup, "touch harmless")
+        await pressed(setup, "up", after=2)
+        second = asks(setup, wants("touch dangerous"))
+        await setup.assert_sees("(1 more waits)")
+        await setup.app.desk.answer(setup.app.desk.waiting()[0].number, Answer(True))
         assert (await first).allow
-        await seat.assert_sees(question_dialogs.GONE)
-        assert "touch harmless" in seat.screen and "yes, this once" not in seat.screen
-        await pressed(seat, *"yt!", "enter", "escape", after=4)
-        await seat.assert_sees(question_dialogs.GONE)
-        cast(AskScreen, seat.app.screen).withdraw()  # as it does by itself after a moment
-        await seat.assert_sees("touch dangerous")
-        assert "more wait" not in seat.screen
-        await pressed(seat, *"yt!", "enter", after=4)
+        await setup.assert_sees(question_dialogs.GONE)
+        assert "touch harmless" in setup.screen and "yes, this once" not in setup.screen
+        await pressed(setup, *"yt!", "enter", "escape", after=4)
+        await setup.assert_sees(question_dialogs.GONE)
+        cast(AskScreen, setup.app.screen).withdraw()  # as it does by itself after a moment
+        await setup.assert_sees("touch dangerous")
+        assert "more wait" not in setup.screen
+        await pressed(setup, *"yt!", "enter", after=4)
         assert not second.done()
-        await pressed(seat, "n", after=6)
+        await pressed(setup, "n", after=6)
         assert not (await second).allow
 
 
 async def test_words_for_a_question_that_was_answered_elsewhere_are_kept(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        first = asks(seat, inquires())
-        await shows(seat, "Which colour?")
-        await pressed(seat, "tab", after=2)
-        await pressed(seat, *"dark", after=2)
-        await seat.assert_sees("dark")
-        await seat.app.desk.answer(seat.app.desk.waiting()[0].number, Answer(True, words=("red",)))
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        first = asks(setup, inquires())
+        await shows(setup, "Which colour?")
+        await pressed(setup, "tab", after=2)
+        await pressed(setup, *"dark", after=2)
+        await setup.assert_sees("dark")
+        await setup.app.desk.answer(setup.app.desk.waiting()[0].number, Answer(True, words=("red",)))
         assert (await first).words == ("red",)
-        await seat.until(lambda: seat.app.main.composer.text == "dark", "the words")
-        second = asks(seat, wants("touch a"))
-        await pressed(seat, *"ly", after=2)
-        await shows(seat, "touch a")
-        await pressed(seat, *"y", after=2)
-        assert seat.app.main.composer.text == "darklyy"
+        await setup.until(lambda: setup.app.main.composer.text == "dark", "the words")
+        second = asks(setup, wants("touch a"))
+        await pressed(setup, *"ly", after=2)
+        await shows(setup, "touch a")
+        await pressed(setup, *"y", after=2)
+        assert setup.app.main.composer.text == "darklyy"
         assert not second.done()
-        await pressed(seat, "n", after=4)
+        await pressed(setup, "n", after=4)
         assert not (await second).allow
 
 
 async def test_a_question_says_when_its_default_counts_and_leaves_time_to_who_types(tmp_path: Path) -> None:
     asked = inquires()
     inquiry = replace(asked.inquiries[0], default="blue")
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        first = asks(seat, replace(asked, inquiries=(inquiry,), patience=AnswerTimeout(25.0)))
-        await shows(seat, "Which colour?")
-        await seat.assert_sees("Without an answer this counts at ")
-        assert ", in 0:2" in seat.screen and ": blue" in seat.screen
-        before = seat.app.desk.waiting()[0].question.until or 0.0
-        await pressed(seat, *"dark", after=2)
-        assert (seat.app.desk.waiting()[0].question.until or 0.0) > before
-        await pressed(seat, "escape", after=4)
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        first = asks(setup, replace(asked, inquiries=(inquiry,), patience=AnswerTimeout(25.0)))
+        await shows(setup, "Which colour?")
+        await setup.assert_sees("Without an answer this counts at ")
+        assert ", in 0:2" in setup.screen and ": blue" in setup.screen
+        before = setup.app.desk.waiting()[0].question.until or 0.0
+        await pressed(setup, *"dark", after=2)
+        assert (setup.app.desk.waiting()[0].question.until or 0.0) > before
+        await pressed(setup, "escape", after=4)
         assert not (await first).words
 
 
 async def test_words_for_a_question_whose_time_is_over_are_kept(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        first = asks(seat, replace(inquires(), patience=AnswerTimeout(600.0, 3.0)))
-        await shows(seat, "Which colour?")
-        await pressed(seat, "tab", after=2)
-        await pressed(seat, *"dark", after=2)
-        await seat.assert_sees("dark")
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        first = asks(setup, replace(inquires(), patience=AnswerTimeout(600.0, 3.0)))
+        await shows(setup, "Which colour?")
+        await pressed(setup, "tab", after=2)
+        await pressed(setup, *"dark", after=2)
+        await setup.assert_sees("dark")
         assert (await first).why.startswith("Nobody answered within")
-        await seat.until(lambda: seat.app.main.composer.text == "dark", "the words")
+        await setup.until(lambda: setup.app.main.composer.text == "dark", "the words")
 
 
 async def test_escape_leaves_what_another_process_asks_to_others(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        asked = asks(seat, wants("touch a", AWAY))
-        await shows(seat, "touch a")
-        assert "/elsewhere" in seat.screen and "yes, for this session" not in seat.screen
-        await seat.until(lambda: "Esc leaves it open for others" in seat.app.main.foot.shown)
-        await pressed(seat, "escape", after=2)
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        asked = asks(setup, wants("touch a", AWAY))
+        await shows(setup, "touch a")
+        assert "/elsewhere" in setup.screen and "yes, for this session" not in setup.screen
+        await setup.until(lambda: "Esc leaves it open for others" in setup.app.main.foot.shown)
+        await pressed(setup, "escape", after=2)
         assert await asked == NOBODY
-        await seat.assert_sees("stays open for others")
+        await setup.assert_sees("stays open for others")
 
 
 async def test_how_much_of_a_command_is_out_of_sight_is_said(tmp_path: Path) -> None:
     hidden = "touch safe" + "\n" * 40 + "rm -rf important"
-    async with seated(tmp_path, size=(80, 24), script=turns(main=[says("ok")])) as seat:
-        asked = asks(seat, wants(hidden))
-        await shows(seat, "touch safe")
-        await seat.assert_sees("more lines below · PageDown")
-        assert "│ rm -rf important" not in seat.screen and " n  no" in seat.screen
+    async with seated(tmp_path, size=(80, 24), script=turns(main=[says("ok")])) as setup:
+        asked = asks(setup, wants(hidden))
+        await shows(setup, "touch safe")
+        await setup.assert_sees("more lines below · PageDown")
+        assert "│ rm -rf important" not in setup.screen and " n  no" in setup.screen
         for _ in range(30):
-            await seat.press("pagedown")
-        await seat.assert_sees("│ rm -rf important")
-        await seat.assert_sees("the end · PageUp")
+            await setup.press("pagedown")
+        await setup.assert_sees("│ rm -rf important")
+        await setup.assert_sees("the end · PageUp")
         assert not asked.done()
-        await pressed(seat, "n", after=2)
+        await pressed(setup, "n", after=2)
         await asked
 
 
 async def test_a_long_inquiry_scrolls_and_leaves_its_answers_in_sight(tmp_path: Path) -> None:
     long = " ".join(f"word{number}" for number in range(300))
     options = [f"option {number}" for number in range(4)]
-    async with seated(tmp_path, size=(100, 30), script=turns(main=[says("ok")])) as seat:
-        asked = asks(seat, inquires(long, options))
-        await shows(seat, "word0")
-        await seat.assert_sees("more lines below · PageDown")
-        await seat.assert_sees("or type an answer of your own")
-        assert "option 3" in seat.screen and "word299" not in seat.screen
+    async with seated(tmp_path, size=(100, 30), script=turns(main=[says("ok")])) as setup:
+        asked = asks(setup, inquires(long, options))
+        await shows(setup, "word0")
+        await setup.assert_sees("more lines below · PageDown")
+        await setup.assert_sees("or type an answer of your own")
+        assert "option 3" in setup.screen and "word299" not in setup.screen
         for _ in range(12):
-            await seat.press("pagedown")
-        await seat.assert_sees("word299")
-        await pressed(seat, "down", "enter", after=2)
+            await setup.press("pagedown")
+        await setup.assert_sees("word299")
+        await pressed(setup, "down", "enter", after=2)
         assert await asked == Answer(True, words=("option 1",))

@@ -18,7 +18,7 @@ async def test_runs_that_were_missed_are_told_when_the_app_is_opened(tmp_path: P
     job = ScheduledJob(
         "at 2026-03-10T09:00:00+00:00", "look", "UTC", str(tmp_path), Policy(), LONG_AGO, LONG_AGO
     )
-    made = await store.agenda.plan(job, 10)
+    made = await store.schedule.add(job, 10)
 
     script = turns(main=[says("hello")])
     async with seated(
@@ -27,37 +27,37 @@ async def test_runs_that_were_missed_are_told_when_the_app_is_opened(tmp_path: P
         store=store,
         also={"beside": run_due},
         script=script,
-    ) as seat:
-        await seat.assert_sees(f"[The scheduled job {made.id} (look)]")
-        assert "missed" in seat.screen
-        await seat.type("go")
-        await seat.rests()
-        await seat.assert_sees("hello")
-    assert [each.last_status for each in await store.agenda.appointments()] == ["missed"]
+    ) as setup:
+        await setup.assert_sees(f"[The scheduled job {made.id} (look)]")
+        assert "missed" in setup.screen
+        await setup.type("go")
+        await setup.rests()
+        await setup.assert_sees("hello")
+    assert [each.last_status for each in await store.schedule.jobs()] == ["missed"]
 
 
 async def test_a_fault_beside_the_conversation_is_told_and_does_not_end_it(tmp_path: Path) -> None:
     async def fails(talk: Talk) -> None:
         raise RuntimeError("a bug")
 
-    async with seated(tmp_path, also={"beside": fails}, script=turns(main=[says("hello")])) as seat:
-        await seat.assert_sees("Planned work is not run any more (RuntimeError).")
-        await seat.type("go")
-        await seat.assert_sees("hello")
-        await seat.rests()
+    async with seated(tmp_path, also={"beside": fails}, script=turns(main=[says("hello")])) as setup:
+        await setup.assert_sees("Planned work is not run any more (RuntimeError).")
+        await setup.type("go")
+        await setup.assert_sees("hello")
+        await setup.rests()
 
 
 async def test_servers_are_shown_with_how_they_are_and_why(tmp_path: Path) -> None:
     settings = {"mcp_servers": {"broken": {"command": "gencode-no-such-program"}}}
-    async with seated(tmp_path, settings=settings, script=turns(main=[says("x")])) as seat:
-        await seat.until(lambda: seat.talk.gen.servers.status()[0].why, "the server's failure")
-        await seat.type("/mcp")
-        await seat.assert_sees("broken (stdio) · ")
-        assert "why" in seat.screen and "gencode-no-such-program" in seat.screen
-        assert "tools   none" in seat.screen
+    async with seated(tmp_path, settings=settings, script=turns(main=[says("x")])) as setup:
+        await setup.until(lambda: setup.talk.gen.mcp_servers.status()[0].why, "the server's failure")
+        await setup.type("/mcp")
+        await setup.assert_sees("broken (stdio) · ")
+        assert "why" in setup.screen and "gencode-no-such-program" in setup.screen
+        assert "tools   none" in setup.screen
 
 
 async def test_without_servers_the_page_says_where_to_name_one(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("x")])) as seat:
-        await seat.type("/mcp")
-        await seat.assert_sees("No MCP server is set; name one in settings.toml")
+    async with seated(tmp_path, script=turns(main=[says("x")])) as setup:
+        await setup.type("/mcp")
+        await setup.assert_sees("No MCP server is set; name one in settings.toml")

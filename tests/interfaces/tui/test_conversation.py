@@ -22,13 +22,13 @@ def send(title: str, agent: str = "Explore", **more: object) -> dict[str, object
 
 async def test_a_question_is_answered_in_markdown(tmp_path: Path) -> None:
     answer = "# Found\n\nIt is in **a.py**:\n\n- one\n\n```python\nx = 1\n```"
-    async with seated(tmp_path, script=turns(main=[says(answer)])) as seat:
-        await seat.type("where is it?")
-        await seat.assert_sees("x = 1")
-        await seat.rests()
-        assert "› where is it?" in seat.screen
-        assert "It is in a.py:" in seat.screen and "• one" in seat.screen
-        assert "```" not in seat.screen and "**" not in seat.screen
+    async with seated(tmp_path, script=turns(main=[says(answer)])) as setup:
+        await setup.type("where is it?")
+        await setup.assert_sees("x = 1")
+        await setup.rests()
+        assert "› where is it?" in setup.screen
+        assert "It is in a.py:" in setup.screen and "• one" in setup.screen
+        assert "```" not in setup.screen and "**" not in setup.screen
 
 
 async def test_agents_stand_side_by_side_and_their_results_come_back(tmp_path: Path) -> None:
@@ -36,29 +36,29 @@ async def test_agents_stand_side_by_side_and_their_results_come_back(tmp_path: P
         "main": [says("I send two.", send("alpha"), send("beta")), says("Both were found.")],
         "Explore": [says("", call("Glob", pattern="*.py"), delay_ms=150), says("found it", delay_ms=150)],
     }
-    async with seated(tmp_path, script=script) as seat:
-        await seat.type("go")
-        await seat.assert_sees("[Launching 2 Explore agents in parallel…]")
-        await seat.assert_sees("Agent 1: alpha")
-        await seat.rests()
-        await seat.assert_sees("Both were found.")
-        line = next(line for line in seat.screen.splitlines() if "Agent 1: alpha" in line)
+    async with seated(tmp_path, script=script) as setup:
+        await setup.type("go")
+        await setup.assert_sees("[Launching 2 Explore agents in parallel…]")
+        await setup.assert_sees("Agent 1: alpha")
+        await setup.rests()
+        await setup.assert_sees("Both were found.")
+        line = next(line for line in setup.screen.splitlines() if "Agent 1: alpha" in line)
         assert "Agent 2: beta" in line
-        assert seat.screen.count("✓ Explore · completed") == 2
+        assert setup.screen.count("✓ Explore · completed") == 2
 
 
 async def test_one_agent_has_a_launch_panel_and_a_result_panel(tmp_path: Path) -> None:
     script = {"main": [says("", send("alpha")), says("ok")], "Explore": [says("in a.py:1")]}
-    async with seated(tmp_path, script=script) as seat:
-        await seat.type("go")
-        await seat.rests()
+    async with seated(tmp_path, script=script) as setup:
+        await setup.type("go")
+        await setup.rests()
         for part in (
             "Launching Subagent",
             "Type:  Explore",
             "Task:  alpha",
             "Subagent Result · Explore: alpha",
         ):
-            assert part in seat.screen
+            assert part in setup.screen
 
 
 async def test_results_that_a_spent_budget_leaves_unanswered_are_shown_in_full(tmp_path: Path) -> None:
@@ -67,28 +67,28 @@ async def test_results_that_a_spent_budget_leaves_unanswered_are_shown_in_full(t
         "main": [says("I send two.", send("alpha"), send("beta"), usage=Usage(100)), says("never said")],
         "Explore": [says("It is in a.py:\nline 7\nand 9", usage=costs)],
     }
-    async with seated(tmp_path, script=script, settings={"max_tokens_total": 50_000}) as seat:
-        await seat.type("go")
-        await seat.rests()
-        await seat.assert_sees(NOT_SUMMED_UP)
-        assert "Ended as limit_reached: The budget of 50,000 tokens of the session is spent." in seat.screen
-        assert (seat.screen.count("line 7"), "Subagent Result · Explore: beta" in seat.screen) == (2, True)
+    async with seated(tmp_path, script=script, settings={"max_tokens_total": 50_000}) as setup:
+        await setup.type("go")
+        await setup.rests()
+        await setup.assert_sees(NOT_SUMMED_UP)
+        assert "Ended as limit_reached: The budget of 50,000 tokens of the session is spent." in setup.screen
+        assert (setup.screen.count("line 7"), "Subagent Result · Explore: beta" in setup.screen) == (2, True)
 
 
 async def test_calls_are_one_line_and_open(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("first\nsecond\nthird\n")
     async with seated(
         tmp_path, script=turns(main=[says("", call("Read", file_path="a.py")), says("read it")])
-    ) as seat:
-        await seat.type("read")
-        await seat.rests()
-        assert "● Read(a.py)  → 3 lines" in seat.screen and "second" not in seat.screen
-        await seat.press("tab", "enter")
-        await seat.assert_sees("second")
-        await seat.press("enter")
-        await seat.until(lambda: "second" not in seat.screen)
-        await seat.press("ctrl+o")
-        await seat.assert_sees("second")
+    ) as setup:
+        await setup.type("read")
+        await setup.rests()
+        assert "● Read(a.py)  → 3 lines" in setup.screen and "second" not in setup.screen
+        await setup.press("tab", "enter")
+        await setup.assert_sees("second")
+        await setup.press("enter")
+        await setup.until(lambda: "second" not in setup.screen)
+        await setup.press("ctrl+o")
+        await setup.assert_sees("second")
 
 
 async def test_a_change_is_shown_as_a_diff(tmp_path: Path) -> None:
@@ -97,27 +97,27 @@ async def test_a_change_is_shown_as_a_diff(tmp_path: Path) -> None:
         tmp_path,
         settings={"permission_mode": "acceptEdits"},
         script=turns(main=[says("", write), says("ok")]),
-    ) as seat:
-        await seat.type("write")
-        await seat.rests()
-        assert "+one" in seat.screen and "+two" in seat.screen
+    ) as setup:
+        await setup.type("write")
+        await setup.rests()
+        assert "+one" in setup.screen and "+two" in setup.screen
     assert (tmp_path / "new.txt").read_text() == "one\ntwo\n"
 
 
 async def test_what_is_typed_while_the_agent_works_is_heard_before_its_next_reply(tmp_path: Path) -> None:
     gate = Gate(tmp_path)
     played = [says("", gate.call), says("heard", delay_ms=50), says("again")]
-    async with seated(tmp_path, script=turns(main=played)) as seat:
-        await seat.type("begin")
-        await seat.until(lambda: seat.talk.working, "the turn")
-        await seat.type("leave the tests out")
-        await seat.assert_sees("leave the tests out")
-        await seat.until(gate.opened)
-        await seat.rests()
-        events = (await seat.talk.gen.journal(seat.talk.session or "")).events
-        assert seat.talk.queued == {}
+    async with seated(tmp_path, script=turns(main=played)) as setup:
+        await setup.type("begin")
+        await setup.until(lambda: setup.talk.working, "the turn")
+        await setup.type("leave the tests out")
+        await setup.assert_sees("leave the tests out")
+        await setup.until(gate.opened)
+        await setup.rests()
+        events = (await setup.talk.gen.journal(setup.talk.session or "")).events
+        assert setup.talk.queued == {}
         assert "leave the tests out" in str(events)
-        assert "(heard before the next reply)" not in seat.screen
+        assert "(heard before the next reply)" not in setup.screen
 
 
 async def test_escape_interrupts_the_turn_and_leaves_the_background_alone(tmp_path: Path) -> None:
@@ -125,13 +125,13 @@ async def test_escape_interrupts_the_turn_and_leaves_the_background_alone(tmp_pa
         "main": [says("", send("slow", run_in_background=True)), says("", send("front")), says("never")],
         "Explore": [says("done", delay_ms=60_000)],
     }
-    async with seated(tmp_path, script=script) as seat:
-        await seat.type("go")
-        await seat.until(lambda: len(seat.talk.foreground()) == 1)
-        await seat.press("escape")
-        await seat.assert_sees("Its turn is over.")
-        await seat.assert_sees("In the background goes on:")
-        agents = {each.title: each.status for each in seat.talk.view.agents.values() if each.parent}
+    async with seated(tmp_path, script=script) as setup:
+        await setup.type("go")
+        await setup.until(lambda: len(setup.talk.foreground()) == 1)
+        await setup.press("escape")
+        await setup.assert_sees("Its turn is over.")
+        await setup.assert_sees("In the background goes on:")
+        agents = {each.title: each.status for each in setup.talk.view.agents.values() if each.parent}
         assert agents == {"slow": Status.RUNNING, "front": Status.CANCELLED}
 
 
@@ -141,15 +141,15 @@ async def test_a_foreground_agent_goes_to_the_background_and_its_result_is_told(
         "main": [says("", send("long", WITH_BASH)), says("It runs beside us."), says("It found a.py.")],
         WITH_BASH: [says("", gate.call), says("a.py")],
     }
-    async with seated(tmp_path, script=script, settings=ALLOWED) as seat:
-        await seat.type("go")
-        await seat.until(lambda: len(seat.talk.foreground()) == 1)
-        await seat.press("ctrl+b")
-        await seat.assert_sees("goes on in the background")
-        await seat.assert_sees("waits for background work")
-        await seat.until(gate.opened)
-        await seat.assert_sees("It found a.py.")
-        assert "It runs beside us." in seat.screen
+    async with seated(tmp_path, script=script, settings=ALLOWED) as setup:
+        await setup.type("go")
+        await setup.until(lambda: len(setup.talk.foreground()) == 1)
+        await setup.press("ctrl+b")
+        await setup.assert_sees("goes on in the background")
+        await setup.assert_sees("waits for background work")
+        await setup.until(gate.opened)
+        await setup.assert_sees("It found a.py.")
+        assert "It runs beside us." in setup.screen
 
 
 async def test_a_result_that_comes_at_rest_begins_a_turn(tmp_path: Path) -> None:
@@ -159,46 +159,46 @@ async def test_a_result_that_comes_at_rest_begins_a_turn(tmp_path: Path) -> None
         "main": [says("", sent), says("waiting"), says("It is here now.")],
         WITH_BASH: [says("", gate.call), says("found")],
     }
-    async with seated(tmp_path, script=script, settings=ALLOWED) as seat:
-        await seat.type("go")
-        await seat.assert_sees("waiting")
-        await seat.press("escape")
-        await seat.assert_sees("Its turn is over.")
-        await seat.until(gate.opened)
-        await seat.assert_sees("It is here now.")
-        await seat.rests()
-        events = (await seat.talk.gen.journal(seat.talk.session or "")).events
+    async with seated(tmp_path, script=script, settings=ALLOWED) as setup:
+        await setup.type("go")
+        await setup.assert_sees("waiting")
+        await setup.press("escape")
+        await setup.assert_sees("Its turn is over.")
+        await setup.until(gate.opened)
+        await setup.assert_sees("It is here now.")
+        await setup.rests()
+        events = (await setup.talk.gen.journal(setup.talk.session or "")).events
         assert str(events).count("[The background task") == 1
 
 
 async def test_the_mode_is_switched_for_everybody(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
         seen: list[str] = []
         for _ in range(3):
-            await seat.press("shift+tab")
-            seen.append(str(seat.talk.gen.root.policy.mode))
+            await setup.press("shift+tab")
+            seen.append(str(setup.talk.gen.policy.mode))
         assert seen == ["acceptEdits", "plan", "default"]
-        await seat.type("/mode dontAsk")
-        await seat.assert_sees("[dontAsk]")
+        await setup.type("/mode dontAsk")
+        await setup.assert_sees("[dontAsk]")
 
 
 async def test_a_budget_of_an_earlier_process_is_shown_and_kept(tmp_path: Path) -> None:
     store = MemoryStore()
     script = turns(main=[says("ok"), says("again")])
-    async with seated(tmp_path, store=store, script=script) as seat:
-        await seat.type("/budget tokens 70000")
-        await seat.press("escape")
-        await seat.type("go")
-        await seat.rests()
-        session = seat.talk.session or ""
-    async with seated(tmp_path, store=store, begin=lambda talk: talk.open(session), script=script) as seat:
-        await seat.type("/budget")
-        await seat.assert_sees("70.0k tokens")
-        assert "Nothing bounds" not in seat.screen
-        await seat.press("escape")
-        await seat.type("/budget spawns 3")
-        await seat.assert_sees("Set one with /budget")
-        budget = await seat.talk.gen.work.budget_of(session)
+    async with seated(tmp_path, store=store, script=script) as setup:
+        await setup.type("/budget tokens 70000")
+        await setup.press("escape")
+        await setup.type("go")
+        await setup.rests()
+        session = setup.talk.session or ""
+    async with seated(tmp_path, store=store, begin=lambda talk: talk.open(session), script=script) as setup:
+        await setup.type("/budget")
+        await setup.assert_sees("70.0k tokens")
+        assert "Nothing bounds" not in setup.screen
+        await setup.press("escape")
+        await setup.type("/budget spawns 3")
+        await setup.assert_sees("Set one with /budget")
+        budget = await setup.talk.gen.budgets.of_conversation(session)
         assert (budget.tokens, budget.spawns) == (70_000, 3)
 
 
@@ -207,26 +207,26 @@ async def test_a_fork_of_an_agent_is_in_the_tree_and_in_the_cost(tmp_path: Path)
     script = turns(
         main=[says("", sent), says("ok"), says("told")], explore=[says("found"), says("elsewhere")]
     )
-    async with seated(tmp_path, script=script) as seat:
-        await seat.type("go")
-        await seat.rests()
-        (first,) = seat.talk.view.launched(seat.talk.session or "")
-        await seat.type(f"/fork {first} look elsewhere")
-        await seat.assert_sees("From here on a copy of")
-        copies = seat.talk.view.launched(seat.talk.session or "")[1:]
+    async with seated(tmp_path, script=script) as setup:
+        await setup.type("go")
+        await setup.rests()
+        (first,) = setup.talk.view.launched(setup.talk.session or "")
+        await setup.type(f"/fork {first} look elsewhere")
+        await setup.assert_sees("From here on a copy of")
+        copies = setup.talk.view.launched(setup.talk.session or "")[1:]
         assert len(copies) == 1
-        await seat.press("escape", "ctrl+t")
-        await seat.assert_sees(f"Explore {copies[0]}")
-        await seat.type("/cost")
-        await seat.until(lambda: seat.screen.count("Explore ") >= 2)
-        await seat.assert_sees(copies[0])
+        await setup.press("escape", "ctrl+t")
+        await setup.assert_sees(f"Explore {copies[0]}")
+        await setup.type("/cost")
+        await setup.until(lambda: setup.screen.count("Explore ") >= 2)
+        await setup.assert_sees(copies[0])
 
 
 async def test_pieces_that_come_after_the_end_are_not_shown_a_second_time(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("heard you")])) as seat:
-        await seat.type("hello")
-        await seat.rests()
-        seat.talk.take(Event(seat.talk.session or "", None, stamp(), TextArrived("heard you")))
-        seat.app.main.paint()
-        await seat.pilot.pause()
-        assert seat.screen.count("heard you") == 1
+    async with seated(tmp_path, script=turns(main=[says("heard you")])) as setup:
+        await setup.type("hello")
+        await setup.rests()
+        setup.talk.take(Event(setup.talk.session or "", None, stamp(), TextArrived("heard you")))
+        setup.app.main.paint()
+        await setup.pilot.pause()
+        assert setup.screen.count("heard you") == 1

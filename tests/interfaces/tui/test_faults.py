@@ -43,11 +43,11 @@ def tracebacks(caplog: pytest.LogCaptureFixture) -> list[type[BaseException]]:
     return [each.exc_info[0] for each in caplog.records if each.exc_info and each.exc_info[0]]
 
 
-async def assert_goes_on(seat: Seat) -> None:
-    await seat.type("go")
-    await seat.assert_sees("still here")
-    await seat.rests()
-    assert seat.app.trouble is None
+async def assert_goes_on(setup: Seat) -> None:
+    await setup.type("go")
+    await setup.assert_sees("still here")
+    await setup.rests()
+    assert setup.app.trouble is None
 
 
 async def test_a_key_whose_file_has_vanished_is_told_and_the_app_goes_on(
@@ -56,36 +56,36 @@ async def test_a_key_whose_file_has_vanished_is_told_and_the_app_goes_on(
     prompts = tmp_path / "prompts"
     prompts.write_text("an earlier one")
     also = {"history": FileOfPrompts(prompts)}
-    async with seated(tmp_path, also=also, script=turns(main=[says("still here")])) as seat:
+    async with seated(tmp_path, also=also, script=turns(main=[says("still here")])) as setup:
         prompts.unlink()
-        await seat.press("up")
-        await seat.assert_sees(SHOWN)
+        await setup.press("up")
+        await setup.assert_sees(SHOWN)
         assert tracebacks(caplog) == [FileNotFoundError]
-        await assert_goes_on(seat)
+        await assert_goes_on(setup)
 
 
 async def test_a_command_on_a_store_that_fails_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = TornStore()
-    async with seated(tmp_path, store=store, script=turns(main=[says("still here")])) as seat:
+    async with seated(tmp_path, store=store, script=turns(main=[says("still here")])) as setup:
         store.torn = True
-        await seat.type("/resume")
-        await seat.assert_sees(SHOWN)
+        await setup.type("/resume")
+        await setup.assert_sees(SHOWN)
         store.torn = False
         assert KeyError in tracebacks(caplog)
-        await assert_goes_on(seat)
+        await assert_goes_on(setup)
 
 
 async def test_a_key_binding_that_fails_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with seated(tmp_path, script=turns(main=[says("still here")])) as seat:
-        composer = seat.app.main.composer
-        del seat.app.main.composer  # what Ctrl+D looks at
-        await seat.press("ctrl+d")
-        seat.app.main.composer = composer
-        await seat.assert_sees(SHOWN)
+    async with seated(tmp_path, script=turns(main=[says("still here")])) as setup:
+        composer = setup.app.main.composer
+        del setup.app.main.composer  # what Ctrl+D looks at
+        await setup.press("ctrl+d")
+        setup.app.main.composer = composer
+        await setup.assert_sees(SHOWN)
         assert tracebacks(caplog) == [AttributeError]
-        await assert_goes_on(seat)
+        await assert_goes_on(setup)
 
 
 async def test_a_task_that_nobody_awaits_is_told_when_it_fails(
@@ -95,11 +95,11 @@ async def test_a_task_that_nobody_awaits_is_told_when_it_fails(
         return (tmp_path / "never written").read_text()
 
     caplog.set_level(logging.ERROR)
-    async with seated(tmp_path, script=turns(main=[says("still here")])) as seat:
+    async with seated(tmp_path, script=turns(main=[says("still here")])) as setup:
         asyncio.get_running_loop().create_task(look()).add_done_callback(lambda _: None)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         gc.collect()
-        await seat.assert_sees(SHOWN)
+        await setup.assert_sees(SHOWN)
         assert FileNotFoundError in tracebacks(caplog)
-        await assert_goes_on(seat)
+        await assert_goes_on(setup)

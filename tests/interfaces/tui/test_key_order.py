@@ -32,11 +32,11 @@ def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(question_dialogs, "AGAIN_SECONDS", 0.0)
 
 
-def post(seat: Seat, *keys: str) -> None:
+def post(setup: Seat, *keys: str) -> None:
     """Hand over keys as a terminal does that sends them in one piece."""
     for key in keys:
         text = " " if key == "space" else key if len(key) == 1 else None
-        seat.app.post_message(events.Key(key, text))
+        setup.app.post_message(events.Key(key, text))
 
 
 def edited(keys: Sequence[str]) -> str:
@@ -60,13 +60,13 @@ def edited(keys: Sequence[str]) -> str:
     return text
 
 
-async def ask_for_several(seat: Seat, *options: str) -> "asyncio.Task[Answer]":
+async def ask_for_several(setup: Seat, *options: str) -> "asyncio.Task[Answer]":
     """Ask a question and wait until it takes keys."""
     inquiry = Inquiry("Which parts?", options=tuple(Option(each) for each in options), many=True)
     call = ToolCall("c", "AskUserQuestion", {})
     question = Question("t", "main", call, Decision(Action.ASK, ""), inquiries=(inquiry,))
-    asked = asyncio.create_task(seat.app.desk.ask(question))
-    await seat.until(lambda: isinstance(seat.app.screen, InquiryScreen) and seat.app.screen.in_sight)
+    asked = asyncio.create_task(setup.app.desk.ask(question))
+    await setup.until(lambda: isinstance(setup.app.screen, InquiryScreen) and setup.app.screen.in_sight)
     return asked
 
 
@@ -86,14 +86,14 @@ async def ask_for_several(seat: Seat, *options: str) -> "asyncio.Task[Answer]":
     ],
 )
 async def test_a_burst_in_the_text_is_edited_in_order(tmp_path: Path, keys: list[str], text: str) -> None:
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        post(seat, *keys)
-        await seat.until(lambda: seat.app.main.composer.text == text, repr(text))
-        assert seat.app.main.composer.text == text
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        post(setup, *keys)
+        await setup.until(lambda: setup.app.main.composer.text == text, repr(text))
+        assert setup.app.main.composer.text == text
 
 
 async def test_any_burst_gives_what_its_keys_give_one_by_one(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
         loop = asyncio.get_running_loop()
 
         @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -102,81 +102,81 @@ async def test_any_burst_gives_what_its_keys_give_one_by_one(tmp_path: Path) -> 
             asyncio.run_coroutine_threadsafe(burst(keys), loop).result(SECONDS)
 
         async def burst(keys: list[str]) -> None:
-            seat.app.main.composer.put("")
-            post(seat, *keys)
-            post(seat, "end", "§")
+            setup.app.main.composer.put("")
+            post(setup, *keys)
+            post(setup, "end", "§")
             wanted = edited([*keys, "end", "§"])
-            await seat.until(lambda: "§" in seat.app.main.composer.text, "the last key")
-            assert seat.app.main.composer.text == wanted
+            await setup.until(lambda: "§" in setup.app.main.composer.text, "the last key")
+            assert setup.app.main.composer.text == wanted
 
         await asyncio.to_thread(holds)
 
 
 async def test_a_paste_between_keys_stands_between_them(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        post(seat, *"ab", "left")
-        seat.app.post_message(events.Paste("[pasted]"))
-        post(seat, "left", "X")
-        await seat.until(lambda: "X" in seat.app.main.composer.text, "the last key")
-        assert seat.app.main.composer.text == "a[pastedX]b"
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        post(setup, *"ab", "left")
+        setup.app.post_message(events.Paste("[pasted]"))
+        post(setup, "left", "X")
+        await setup.until(lambda: "X" in setup.app.main.composer.text, "the last key")
+        assert setup.app.main.composer.text == "a[pastedX]b"
 
 
 async def test_space_and_arrows_in_one_burst_mark_the_options_they_were_meant_for(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        asked = await ask_for_several(seat, "Logs", "Metrics", "Tracing", "Alerts")
-        post(seat, "space", "down", "down", "space", "down", "space", "up", "up", "space", "space", "enter")
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        asked = await ask_for_several(setup, "Logs", "Metrics", "Tracing", "Alerts")
+        post(setup, "space", "down", "down", "space", "down", "space", "up", "up", "space", "space", "enter")
         assert await asyncio.wait_for(asked, SECONDS) == Answer(True, words=("Logs, Tracing, Alerts",))
 
 
 async def test_words_for_a_question_are_edited_in_order(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        asked = await ask_for_several(seat, "Logs")
-        post(seat, *"abc", "left", "left", "X", "backspace", "backspace", "Y", "end", "Z", "enter")
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        asked = await ask_for_several(setup, "Logs")
+        post(setup, *"abc", "left", "left", "X", "backspace", "backspace", "Y", "end", "Z", "enter")
         assert await asyncio.wait_for(asked, SECONDS) == Answer(True, words=("YbcZ",))
 
 
 async def test_a_list_is_narrowed_before_the_enter_that_chooses_from_it(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
         lines = [("1", "red"), ("2", "green"), ("3", "blue"), ("4", "blueish")]
-        chosen = asyncio.create_task(seat.app.ask(PickScreen("colours", lines)))
-        await seat.assert_sees("blueish")
-        post(seat, *"blux", "backspace", "down", "enter")
+        chosen = asyncio.create_task(setup.app.ask(PickScreen("colours", lines)))
+        await setup.assert_sees("blueish")
+        post(setup, *"blux", "backspace", "down", "enter")
         assert await asyncio.wait_for(chosen, SECONDS) == "4"
 
 
 async def test_what_is_typed_after_a_dialog_was_closed_goes_to_the_text(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
-        chosen = asyncio.create_task(seat.app.ask(PickScreen("colours", [("1", "red")])))
-        await seat.assert_sees("red")
-        post(seat, "r", "escape", *"abc", "left", "X")
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        chosen = asyncio.create_task(setup.app.ask(PickScreen("colours", [("1", "red")])))
+        await setup.assert_sees("red")
+        post(setup, "r", "escape", *"abc", "left", "X")
         assert await asyncio.wait_for(chosen, SECONDS) is None
-        await seat.until(lambda: seat.app.main.composer.text == "abXc", "the text")
+        await setup.until(lambda: setup.app.main.composer.text == "abXc", "the text")
 
 
 async def test_keys_for_a_dialog_that_closes_by_itself_do_not_hold_up_the_next(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
         for _ in range(5):
             screen = PickScreen("colours", [("1", "red")])
-            await seat.app.push_screen(screen)
-            post(seat, "r", "left")
+            await setup.app.push_screen(screen)
+            post(setup, "r", "left")
             screen.withdraw()
-            post(seat, "y", "left", "x")
-            await seat.until(lambda: "x" in seat.app.main.composer.text, "the last key")
-            assert seat.app.main.composer.text.startswith("xy")
-            seat.app.main.composer.put("")
+            post(setup, "y", "left", "x")
+            await setup.until(lambda: "x" in setup.app.main.composer.text, "the last key")
+            assert setup.app.main.composer.text.startswith("xy")
+            setup.app.main.composer.put("")
 
 
 async def test_a_widget_that_hangs_does_not_take_the_keys_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keyboard, "MOST_LOOKS", 2)
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
         hangs = asyncio.Event()
-        seat.app.main.composer.call_later(hangs.wait)
-        post(seat, *"ab", "ctrl+t")
-        await until(lambda: seat.app.main.branches.display)  # where the pilot would wait for what hangs
+        setup.app.main.composer.call_later(hangs.wait)
+        post(setup, *"ab", "ctrl+t")
+        await until(lambda: setup.app.main.branches.display)  # where the pilot would wait for what hangs
         hangs.set()
-        assert seat.app.main.composer.text == "ab"
+        assert setup.app.main.composer.text == "ab"
 
 
 def test_bursts_in_a_real_terminal_keep_their_order(tmp_path: Path) -> None:
@@ -199,10 +199,10 @@ def test_bursts_in_a_real_terminal_keep_their_order(tmp_path: Path) -> None:
 
 
 async def test_joiners_that_are_typed_are_part_of_the_text(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
         text = "👩\u200d💻 می\u200cخواهم 🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"
-        seat.app.post_message(events.Key("left_to_right_override", "\u202d"))
+        setup.app.post_message(events.Key("left_to_right_override", "\u202d"))
         for each in text:
-            seat.app.post_message(events.Key("space" if each == " " else each, each))
-        await seat.until(lambda: seat.app.main.composer.text.endswith("\U000e007f"), "the last key")
-        assert seat.app.main.composer.text == text
+            setup.app.post_message(events.Key("space" if each == " " else each, each))
+        await setup.until(lambda: setup.app.main.composer.text.endswith("\U000e007f"), "the last key")
+        assert setup.app.main.composer.text == text

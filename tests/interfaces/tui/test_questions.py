@@ -26,8 +26,8 @@ def write(name: str = "new.txt") -> dict[str, object]:
     return call("Write", file_path=name, content="one\ntwo\n")
 
 
-async def results(seat: Seat) -> list[str]:
-    events = (await seat.talk.gen.journal(seat.talk.session or "")).events
+async def results(setup: Seat) -> list[str]:
+    events = (await setup.talk.gen.journal(setup.talk.session or "")).events
     facts = [event.fact for event in events]
     return [
         result.text
@@ -38,86 +38,86 @@ async def results(seat: Seat) -> list[str]:
 
 
 async def test_a_question_shows_who_wants_what_why_and_the_difference(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as seat:
-        await seat.type("write")
-        await seat.assert_sees("main wants to use Write")
-        assert "+one" in seat.screen and "new.txt" in seat.screen
-        assert " y  yes, this once" in seat.screen and " n  no" in seat.screen
-        await seat.press("y")
-        await seat.rests()
+    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as setup:
+        await setup.type("write")
+        await setup.assert_sees("main wants to use Write")
+        assert "+one" in setup.screen and "new.txt" in setup.screen
+        assert " y  yes, this once" in setup.screen and " n  no" in setup.screen
+        await setup.press("y")
+        await setup.rests()
     assert (tmp_path / "new.txt").read_text() == "one\ntwo\n"
 
 
 async def test_escape_is_a_no(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as seat:
-        await seat.type("write")
-        await seat.assert_sees("main wants to use Write")
-        await seat.press("escape")
-        await seat.rests()
-        assert ["The user declined this call." in text for text in await results(seat)] == [True]
+    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as setup:
+        await setup.type("write")
+        await setup.assert_sees("main wants to use Write")
+        await setup.press("escape")
+        await setup.rests()
+        assert ["The user declined this call." in text for text in await results(setup)] == [True]
     assert not (tmp_path / "new.txt").exists()
 
 
 async def test_enter_at_once_is_a_no(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as seat:
-        await seat.type("write")
-        await seat.assert_sees("main wants to use Write")
-        await seat.press("enter")
-        await seat.rests()
+    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as setup:
+        await setup.type("write")
+        await setup.assert_sees("main wants to use Write")
+        await setup.press("enter")
+        await setup.rests()
     assert not (tmp_path / "new.txt").exists()
 
 
 @pytest.mark.parametrize("keys", [("y", "y"), ("enter", "enter"), ("escape", "escape", "n"), ("y", "enter")])
 async def test_a_key_pressed_twice_answers_once(tmp_path: Path, keys: tuple[str, ...]) -> None:
-    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as seat:
-        await seat.type("write")
-        await seat.assert_sees("main wants to use Write")
-        await seat.burst(*keys)
-        await seat.rests()
-        assert seat.app.screen is seat.app.main
-        assert seat.app.main.composer.text == ""
+    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as setup:
+        await setup.type("write")
+        await setup.assert_sees("main wants to use Write")
+        await setup.burst(*keys)
+        await setup.rests()
+        assert setup.app.screen is setup.app.main
+        assert setup.app.main.composer.text == ""
     assert (tmp_path / "new.txt").exists() is (keys[0] == "y")
 
 
 async def test_a_page_and_a_list_close_once(tmp_path: Path) -> None:
-    async with seated(tmp_path, script=turns(main=[says("ok")])) as seat:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
         for screen in (
             PageScreen("a page", "text"),
             PickScreen("a list", [("a", "a")]),
             ConfirmScreen("do it?"),
         ):
-            await seat.app.push_screen(screen)
-            await seat.burst("escape", "escape", "enter", "enter")
-            await seat.until(lambda: seat.app.screen is seat.app.main, "the conversation")
-            assert len(seat.app.screen_stack) == 1
+            await setup.app.push_screen(screen)
+            await setup.burst("escape", "escape", "enter", "enter")
+            await setup.until(lambda: setup.app.screen is setup.app.main, "the conversation")
+            assert len(setup.app.screen_stack) == 1
 
 
 async def test_a_question_that_is_no_longer_asked_goes_although_another_dialog_lies_on_it(
     tmp_path: Path,
 ) -> None:
-    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as seat:
-        await seat.type("write")
-        await seat.assert_sees("main wants to use Write")
-        await seat.app.push_screen(PageScreen("a page", "on top"))
-        await seat.talk.interrupt()
-        await seat.until(lambda: not seat.app.desk.waiting(), "the end of the question")
-        assert isinstance(seat.app.screen, PageScreen)
-        await seat.press("escape")
-        await seat.until(lambda: seat.app.screen is seat.app.main, "the conversation")
+    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as setup:
+        await setup.type("write")
+        await setup.assert_sees("main wants to use Write")
+        await setup.app.push_screen(PageScreen("a page", "on top"))
+        await setup.talk.interrupt()
+        await setup.until(lambda: not setup.app.desk.waiting(), "the end of the question")
+        assert isinstance(setup.app.screen, PageScreen)
+        await setup.press("escape")
+        await setup.until(lambda: setup.app.screen is setup.app.main, "the conversation")
 
 
 async def test_an_answer_for_the_session_is_not_asked_again(tmp_path: Path) -> None:
     commands = [call("Bash", command="touch one.txt"), call("Bash", command="touch one.txt")]
     async with seated(
         tmp_path, script=turns(main=[says("", commands[0]), says("", commands[1]), says("ok")])
-    ) as seat:
-        await seat.type("run")
-        await seat.assert_sees("main wants to use Bash")
-        await seat.assert_sees("A yes for more than this call allows:")
-        await seat.press("s")
-        await seat.rests()
+    ) as setup:
+        await setup.type("run")
+        await setup.assert_sees("main wants to use Bash")
+        await setup.assert_sees("A yes for more than this call allows:")
+        await setup.press("s")
+        await setup.rests()
         assert (tmp_path / "one.txt").exists()
-        assert len(await results(seat)) == 2
+        assert len(await results(setup)) == 2
 
 
 @pytest.mark.parametrize(("key", "again"), [("s", True), ("!", False)])
@@ -125,43 +125,43 @@ async def test_an_answer_for_the_session_is_asked_again_in_the_next_one(
     tmp_path: Path, key: str, again: bool
 ) -> None:
     script = turns(main=[says("", call("Bash", command="touch one.txt")), says("ok")])
-    async with seated(tmp_path, script=script) as seat:
-        await seat.type("run")
-        await seat.assert_sees("A yes for more than this call allows:")
-        await seat.press(key)
-        await seat.rests()
-        first = seat.talk.session
-        await seat.type("/new")
-        await seat.until(lambda: not seat.app.main.whose, "the new conversation")
-        await seat.type("run")
-        await seat.until(lambda: seat.talk.session not in (None, first), "the second session")
+    async with seated(tmp_path, script=script) as setup:
+        await setup.type("run")
+        await setup.assert_sees("A yes for more than this call allows:")
+        await setup.press(key)
+        await setup.rests()
+        first = setup.talk.session
+        await setup.type("/new")
+        await setup.until(lambda: not setup.app.main.whose, "the new conversation")
+        await setup.type("run")
+        await setup.until(lambda: setup.talk.session not in (None, first), "the second session")
         if again:
-            await seat.assert_sees("A yes for more than this call allows:")
-            await seat.press("n")
-        await seat.rests()
-        assert len(await results(seat)) == 1
-        assert seat.talk.session != first
+            await setup.assert_sees("A yes for more than this call allows:")
+            await setup.press("n")
+        await setup.rests()
+        assert len(await results(setup)) == 1
+        assert setup.talk.session != first
 
 
 async def test_what_is_asked_once_in_a_session_is_asked_once_in_each(tmp_path: Path) -> None:
     sent = call("Task", subagent_type="general-purpose", prompt="look", description="look")
     main = [says("", sent), says("", sent), says("ok"), says("", sent), says("ok")]
     script = {"main": main, "general-purpose": [says("seen")]}
-    async with seated(tmp_path, script=script) as seat:
+    async with seated(tmp_path, script=script) as setup:
         for _ in range(2):
-            await seat.type("go")
-            await seat.assert_sees("main wants to use Task")
-            await seat.press("y")
-            await seat.rests()
-            await seat.type("/new")
-            await seat.until(lambda: not seat.app.main.whose, "a new conversation")
-        found = await seat.talk.gen.store.tasks(TaskQuery(conversations=True))
+            await setup.type("go")
+            await setup.assert_sees("main wants to use Task")
+            await setup.press("y")
+            await setup.rests()
+            await setup.type("/new")
+            await setup.until(lambda: not setup.app.main.whose, "a new conversation")
+        found = await setup.talk.gen.history.tasks(TaskQuery(conversations=True))
         first = min(found, key=lambda each: each.created_at)
-        await seat.type(f"/resume {first.id}")
-        await seat.until(lambda: seat.app.main.whose == first.id, "the first conversation")
-        await seat.type("go on")
-        await seat.rests()
-        assert len(await seat.talk.gen.store.tasks(TaskQuery(parent=first.id))) == 3
+        await setup.type(f"/resume {first.id}")
+        await setup.until(lambda: setup.app.main.whose == first.id, "the first conversation")
+        await setup.type("go on")
+        await setup.rests()
+        assert len(await setup.talk.gen.history.tasks(TaskQuery(parent=first.id))) == 3
 
 
 async def test_questions_of_agents_come_one_at_a_time_with_their_path(tmp_path: Path) -> None:
@@ -173,16 +173,16 @@ async def test_questions_of_agents_come_one_at_a_time_with_their_path(tmp_path: 
         "main": [says("", *sent), says("ok")],
         "general-purpose": [says("", write("child.txt")), says("written")],
     }
-    async with seated(tmp_path, settings={"allow": ["Task"]}, script=script) as seat:
-        await seat.type("go")
-        await seat.assert_sees("main › general-purpose wants to use Write")
-        await seat.until(lambda: len(seat.app.desk.waiting()) == 2)
-        assert sum(isinstance(each, AskScreen) for each in seat.app.screen_stack) == 1
-        await seat.press("n")
-        await seat.until(lambda: len(seat.app.desk.waiting()) == 1)
-        await seat.assert_sees("main › general-purpose wants to use Write")
-        await seat.press("n")
-        await seat.rests()
+    async with seated(tmp_path, settings={"allow": ["Task"]}, script=script) as setup:
+        await setup.type("go")
+        await setup.assert_sees("main › general-purpose wants to use Write")
+        await setup.until(lambda: len(setup.app.desk.waiting()) == 2)
+        assert sum(isinstance(each, AskScreen) for each in setup.app.screen_stack) == 1
+        await setup.press("n")
+        await setup.until(lambda: len(setup.app.desk.waiting()) == 1)
+        await setup.assert_sees("main › general-purpose wants to use Write")
+        await setup.press("n")
+        await setup.rests()
 
 
 async def test_an_agent_asks_what_it_wants_to_know(tmp_path: Path) -> None:
@@ -193,16 +193,16 @@ async def test_an_agent_asks_what_it_wants_to_know(tmp_path: Path) -> None:
             {"question": "And why?", "header": "Why", "options": [{"label": "x"}, {"label": "y"}]},
         ],
     )
-    async with seated(tmp_path, script=turns(main=[says("", asked), says("ok")])) as seat:
-        await seat.type("ask me")
-        await seat.until(lambda: isinstance(seat.app.screen, InquiryScreen), "the inquiry")
-        await seat.assert_sees("Which one?")
-        await seat.burst("down", "enter")
-        await seat.assert_sees("And why?")
-        await seat.press("tab", *"because")
-        await seat.burst("enter", "enter")
-        await seat.rests()
-        (text,) = await results(seat)
+    async with seated(tmp_path, script=turns(main=[says("", asked), says("ok")])) as setup:
+        await setup.type("ask me")
+        await setup.until(lambda: isinstance(setup.app.screen, InquiryScreen), "the inquiry")
+        await setup.assert_sees("Which one?")
+        await setup.burst("down", "enter")
+        await setup.assert_sees("And why?")
+        await setup.press("tab", *"because")
+        await setup.burst("enter", "enter")
+        await setup.rests()
+        (text,) = await results(setup)
         assert "B" in text and "because" in text
 
 
@@ -215,28 +215,28 @@ async def test_a_wider_mode_at_a_spawn_says_what_the_agent_may_then_do(tmp_path:
     sent = call("Task", subagent_type="editor", prompt="edit", description="edit")
     async with seated(
         tmp_path, script={"main": [says("", sent), says("ok")], "editor": [says("done")]}
-    ) as seat:
-        await seat.type("go")
-        await seat.assert_sees("main wants to use Task")
-        assert "wider mode acceptEdits" in seat.screen
-        await seat.press("n")
-        await seat.rests()
+    ) as setup:
+        await setup.type("go")
+        await setup.assert_sees("main wants to use Task")
+        assert "wider mode acceptEdits" in setup.screen
+        await setup.press("n")
+        await setup.rests()
 
 
 async def test_every_answer_is_in_sight_on_a_small_screen(tmp_path: Path) -> None:
     long = call("Write", file_path="long.txt", content="".join(f"line {number}\n" for number in range(99)))
-    async with seated(tmp_path, size=(80, 24), script=turns(main=[says("", long), says("ok")])) as seat:
-        await seat.type("write")
-        await seat.assert_sees("main wants to use Write")
+    async with seated(tmp_path, size=(80, 24), script=turns(main=[says("", long), says("ok")])) as setup:
+        await setup.type("write")
+        await setup.assert_sees("main wants to use Write")
         for shown in ("y  yes, this once", "n  no", "+line 1", "edits need approval in this mode"):
-            await seat.assert_sees(shown)
-        assert "+line 50" not in seat.screen
+            await setup.assert_sees(shown)
+        assert "+line 50" not in setup.screen
         for _ in range(24):
-            await seat.press("pagedown")
-        await seat.assert_sees("+line 98")
-        assert "edits need approval in this mode" in seat.screen
-        await seat.press("n")
-        await seat.rests()
+            await setup.press("pagedown")
+        await setup.assert_sees("+line 98")
+        assert "edits need approval in this mode" in setup.screen
+        await setup.press("n")
+        await setup.rests()
 
 
 async def test_what_a_wider_yes_allows_is_in_sight_however_long_the_command_is(tmp_path: Path) -> None:
@@ -246,12 +246,12 @@ async def test_what_a_wider_yes_allows_is_in_sight_however_long_the_command_is(t
         Decision(Action.ASK, "commands are asked in this mode"),
         rules=tuple(f"Bash(touch file{number}.txt)" for number in range(20)),
     )
-    async with seated(tmp_path, size=(80, 24), script=turns(main=[says("ok")])) as seat:
-        await seat.app.push_screen(AskScreen(question, seat.app.paper))
-        await seat.assert_sees("main wants to use Bash")
-        assert "A yes for more than this call allows: Bash(touch file0.txt)" in seat.screen
-        assert " y  yes, this once" in seat.screen and " n  no" in seat.screen
+    async with seated(tmp_path, size=(80, 24), script=turns(main=[says("ok")])) as setup:
+        await setup.app.push_screen(AskScreen(question, setup.app.paper))
+        await setup.assert_sees("main wants to use Bash")
+        assert "A yes for more than this call allows: Bash(touch file0.txt)" in setup.screen
+        assert " y  yes, this once" in setup.screen and " n  no" in setup.screen
         for _ in range(12):
-            await seat.press("pagedown")
-        await seat.assert_sees("Bash(touch file19.txt)")
-        assert "touch file29.txt" in seat.screen and " s  yes, for this session" in seat.screen
+            await setup.press("pagedown")
+        await setup.assert_sees("Bash(touch file19.txt)")
+        assert "touch file29.txt" in setup.screen and " s  yes, for this session" in setup.screen

@@ -37,38 +37,38 @@ def steady(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines()).rstrip() + "\n"
 
 
-async def compare(seat: Seat, name: str) -> None:
+async def compare(setup: Seat, name: str) -> None:
     file = FOLDER / f"{name}.txt"
     if WRITES:
-        await seat.pilot.pause(1.5)
+        await setup.pilot.pause(1.5)
         FOLDER.mkdir(exist_ok=True)
-        file.write_text(steady(seat.screen), "utf-8")
+        file.write_text(steady(setup.screen), "utf-8")
     wanted = file.read_text("utf-8")
     for _ in range(300):
-        if steady(seat.screen) == wanted:
+        if steady(setup.screen) == wanted:
             break
-        await seat.pilot.pause(0.1)
-    assert steady(seat.screen) == wanted
+        await setup.pilot.pause(0.1)
+    assert steady(setup.screen) == wanted
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 40)], ids=["small", "large"])
 async def test_the_screens_look_as_they_did(tmp_path: Path, size: tuple[int, int]) -> None:
     (tmp_path / "a.py").touch()
     name = f"{size[0]}x{size[1]}"
-    async with seated(tmp_path, size=size, script=SCRIPT) as seat:
-        await seat.assert_sees("asks before it changes anything")
-        await compare(seat, f"empty-{name}")
-        await seat.type("find both")
-        await seat.rests()
-        await compare(seat, f"conversation-{name}")
-        await seat.press("ctrl+t")
-        await seat.assert_sees("Enter open")
-        await compare(seat, f"tree-{name}")
-        await seat.press("down", "enter")
-        await seat.assert_sees("main › Explore")
-        await seat.assert_sees("found in a.py:1")
-        await compare(seat, f"agent-{name}")
-        await seat.press("escape")
-        await seat.type("/help")
-        await seat.assert_sees("Commands and keys")
-        await compare(seat, f"help-{name}")
+    async with seated(tmp_path, size=size, script=SCRIPT) as setup:
+        await setup.assert_sees("asks before it changes anything")
+        await compare(setup, f"empty-{name}")
+        await setup.type("find both")
+        await setup.rests()
+        await compare(setup, f"conversation-{name}")
+        await setup.press("ctrl+t")
+        await setup.assert_sees("Enter open")
+        await compare(setup, f"tree-{name}")
+        await setup.press("down", "enter")
+        await setup.assert_sees("main › Explore")
+        await setup.assert_sees("found in a.py:1")
+        await compare(setup, f"agent-{name}")
+        await setup.press("escape")
+        await setup.type("/help")
+        await setup.assert_sees("Commands and keys")
+        await compare(setup, f"help-{name}")

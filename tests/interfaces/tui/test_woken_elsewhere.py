@@ -18,27 +18,27 @@ async def test_the_tree_the_header_and_the_lines_follow_an_agent_that_was_woken_
 ) -> None:
     here, there = [await SqliteStore.open(tmp_path / "gen.db") for _ in range(2)]
     async with (
-        seated(tmp_path, size=(120, 30), store=here, script=SCRIPT) as seat,
+        seated(tmp_path, size=(120, 30), store=here, script=SCRIPT) as setup,
         scripted(tmp_path, store=there, main=SCRIPT["main"], Explore=SCRIPT["Explore"]) as other,
     ):
-        await seat.type("go")
-        await seat.rests()
-        (task,) = seat.talk.view.launched(seat.talk.session or "")
-        await seat.type(f"/open {task}")
-        await seat.assert_sees("completed · 1t")
+        await setup.type("go")
+        await setup.rests()
+        (task,) = setup.talk.view.launched(setup.talk.session or "")
+        await setup.type(f"/open {task}")
+        await setup.assert_sees("completed · 1t")
         await other.send(task, "and now?")
-        await seat.assert_sees("running · background · 1t")
-        await seat.press("escape")
-        await seat.assert_sees(f"Explore: alpha ({task}) had ended and was woken elsewhere")
-        await seat.press("ctrl+t")
-        await seat.assert_sees(f"Explore {task} alpha running · background · 1t")
+        await setup.assert_sees("running · background · 1t")
+        await setup.press("escape")
+        await setup.assert_sees(f"Explore: alpha ({task}) had ended and was woken elsewhere")
+        await setup.press("ctrl+t")
+        await setup.assert_sees(f"Explore {task} alpha running · background · 1t")
         await other.stop(task)
-        await seat.assert_sees("cancelled · background · 1t")
-        await seat.press("escape")
-        await seat.assert_sees(f"Explore: alpha ({task}) cancelled")
-        await seat.type("and?")
-        await seat.assert_sees("I heard of it")
-        await seat.rests()
-        assert seat.screen.count(f"Explore: alpha ({task}) cancelled") == 1
+        await setup.assert_sees("cancelled · background · 1t")
+        await setup.press("escape")
+        await setup.assert_sees(f"Explore: alpha ({task}) cancelled")
+        await setup.type("and?")
+        await setup.assert_sees("I heard of it")
+        await setup.rests()
+        assert setup.screen.count(f"Explore: alpha ({task}) cancelled") == 1
     for store in (here, there):
         await store.close()

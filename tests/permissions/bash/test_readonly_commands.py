@@ -4,7 +4,7 @@ import pytest
 
 from gencode.permissions.bash.readonly import harmless_assignment, not_read_only, safe_name
 from gencode.permissions.bash.readonly_tables import ANY_ARGUMENTS
-from tests.permissions.bash.spelled import refusal, words_of
+from tests.permissions.bash.spelled import error_text, refusal
 
 READS = r"""
 cat "$file" *.txt $(ls) a{b
@@ -183,7 +183,7 @@ def test_no_words_are_no_command() -> None:
 
 
 def test_only_the_words_count_and_not_what_holds_them() -> None:
-    words = words_of("sort -rn x")
+    words = error_text("sort -rn x")
     assert not_read_only(list(words), behind_xargs=False) == ""
 
 

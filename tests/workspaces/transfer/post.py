@@ -52,7 +52,7 @@ class Office:
         self.back[task] = (replace(work, taken=True), body)
         return not work.taken
 
-    async def hinder(self, task: str, worker: str, why: str, lacks: MissingPart) -> None:
+    async def report_problem(self, task: str, worker: str, why: str, lacks: MissingPart) -> None:
         self.hindered.append((task, worker, why, lacks))
 
     async def forget(self) -> None:

@@ -62,7 +62,7 @@ async def run_command(talk: Talk, text: str, sure: Callable[[str], Awaitable[boo
         case Confirm():
             if not await sure(deed.text):
                 return "Cancelled."
-            await talk.strike(deed.task, deed.verb, deed.message)
+            await talk.apply_action(deed.task, deed.verb, deed.message)
             return ""
         case Show():
             return await _shown(talk, deed)

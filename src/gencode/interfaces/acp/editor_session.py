@@ -26,7 +26,7 @@ from acp.schema import (
 from msgspec import Struct
 
 from gencode.agent.models import TIERS
-from gencode.app import SCREEN_WAIT, TOOLS, GenCode
+from gencode.app import CLOSING, SCREEN_WAIT, TOOLS, GenCode
 from gencode.channels.address import Address
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.events import Event
@@ -56,7 +56,6 @@ from gencode.interfaces.render.agent_view import busy
 from gencode.places import workspace_at
 from gencode.questions.question_desk import QuestionDesk
 from gencode.settings import gen_home, remember
-from gencode.tasks.supervisor import CLOSING
 
 log = logging.getLogger(__name__)
 

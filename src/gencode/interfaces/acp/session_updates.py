@@ -45,9 +45,9 @@ from gencode.interfaces.render.agent_view import path, spent
 from gencode.interfaces.render.transcript import (
     Call,
     HandedBack,
+    IncomingMessage,
     Remark,
     Reply,
-    SentMessage,
     Thought,
     Transcript,
     hear,
@@ -305,10 +305,10 @@ async def replay(talk: Talk, updates: SessionUpdates) -> None:
         )
     for at, entry in enumerate(script.entries, start=script.dropped):
         match entry:
-            case SentMessage(text, "user"):
+            case IncomingMessage(text, "user"):
                 out.add_text("user_message_chunk", text)
                 out.end_message()
-            case SentMessage(text, sender):
+            case IncomingMessage(text, sender):
                 out.add_note(f"{sender}: {text[:2_000]}")
             case Thought(text):
                 out.add_text("agent_thought_chunk", text)

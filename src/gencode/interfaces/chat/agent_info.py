@@ -1,16 +1,23 @@
-"""Agents as people and programs are shown them: a line, a page, and what the linter says (surfaces)."""
+"""Records of agents and skills and their texts, for the command line, conversation screens and the API."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
+import msgspec
 from msgspec import Struct, structs
 
 from gencode.agent.toolbox import Toolbox
-from gencode.app import AgentEntry, GenCode
+from gencode.app import AgentEntry, GenCode, Registry
 from gencode.core.rules import Mode
-from gencode.core.spec import AgentSpec
+from gencode.core.spec import AgentSpec, Skill, SkillEntry
+from gencode.core.text import visible, visible_line
+from gencode.interfaces.render.plain_text import table
 from gencode.permissions.tool_table import MEMORY_TOOLS
+from gencode.permissions.trust import standing, trust_added
+from gencode.sandbox.processes.environment import PROCESS_MARK
+from gencode.settings import gen_home
 from gencode.tasks.seat_builder import DELEGATES, memory_tools
 
 
@@ -123,7 +130,7 @@ def agent_line(entry: AgentEntry, toolbox: Toolbox) -> AgentLine:
     )
 
 
-def agent_page(gen: GenCode, name: str) -> AgentDetails:
+def agent_details(gen: GenCode, name: str) -> AgentDetails:
     """Everything about one agent, with the model and the tools that it really gets."""
     spec = gen.agents.find(name)
     entry = next(each for each in gen.agents.listing() if each.spec == spec)
@@ -193,3 +200,196 @@ def own_files(gen: GenCode) -> list[Path]:
     """The files of the user and of this folder, trusted or not."""
     entries = (each for each in gen.agents.listing() if not (each.spec and each.spec.builtin))
     return [Path(each.path) for each in entries if Path(each.path).exists()]
+
+
+def agents_text(lines: Sequence[AgentLine], width: int | None = None) -> str:
+    """A table of the agents that can be used, then a line for every problem."""
+    usable = [line for line in lines if not (line.problem or line.shadowed_by or line.untrusted)]
+    head = ("NAME", "SOURCE", "MODE", "TURNS", "TOOLS (! = missing)", "DESCRIPTION")
+    problems = (visible_line(remark) for line in lines for remark in _agent_remarks(line))
+    return "\n".join((table(head, [_agent_row(line) for line in usable], width), *problems))
+
+
+def _agent_row(line: AgentLine) -> list[str]:
+    named = ["all"] if line.tools is None else line.tools
+    tools = [f"{name}!" if name in line.missing else name for name in named]
+    tools += [f"-{name}" for name in line.denied]
+    source = "built-in" if line.builtin else line.source
+    turns = "no limit" if line.max_turns is None else str(line.max_turns)
+    return [line.name, source, line.mode or "(parent's)", turns, " ".join(tools), line.description]
+
+
+def _agent_remarks(line: AgentLine) -> Iterator[str]:
+    if line.shadowed_by:
+        yield f"shadowed: {line.source} (by {line.shadowed_by})"
+    if line.problem:
+        yield f"broken: {line.problem}"
+    if line.untrusted:
+        yield f"untrusted: {line.untrusted}"
+    for warning in line.warnings:
+        yield f"warning: {line.source}: {warning}"
+
+
+def agent_text(details: AgentDetails) -> str:
+    """Everything about one agent: a line for each field that says something, then its prompt."""
+    fields = [
+        visible_line(f"{name.replace('_', ' ')}: {_field_text(value)}")
+        for name, value in structs.asdict(details).items()
+        if value not in (None, [], {}, "", False) and name != "prompt"
+    ]
+    return "\n".join((*fields, "", visible(details.prompt)))
+
+
+def _field_text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, cast("list[Any]", value)))
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        if all(isinstance(each, int | float) for each in fields.values()):
+            return ", ".join(f"{each:g} {name}" for name, each in fields.items())
+        return msgspec.json.encode(fields).decode()
+    return str(value)
+
+
+class LintResult(Struct, frozen=True):
+    """The agent files that were checked, and names that several of them have."""
+
+    files: list[LintedFile]
+    clashes: list[Any]
+    others: frozenset[str]
+    """The paths of files that are no agent files."""
+    broken: bool
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """As `gen agents lint --json` prints it."""
+        return {"files": self.files, "clashes": self.clashes}
+
+
+def lint(gen: GenCode, paths: Sequence[str]) -> LintResult:
+    """Check files and folders, or without any the agents of the user and of this folder."""
+    found = [gen.workspace.cwd / path for path in paths] or own_files(gen)
+    report = Registry.lint(found)
+    files = [linted_file(each, gen.toolbox) for each in report.files]
+    others = frozenset(each.path for each in report.files if each.other)
+    return LintResult(files, list(report.clashes), others, bool(report.broken))
+
+
+def lint_text(result: LintResult) -> str:
+    """A line for every finding, then how many files there are."""
+    agents = [file for file in result.files if file.path not in result.others]
+    lines = [line for file in agents for line in _lint_lines(file)]
+    lines += [f"clash: {each.name} is the name of {' and '.join(each.paths)}" for each in result.clashes]
+    counts = [
+        _count(len(agents), "agent file"),
+        f"{sum(file.loadable for file in result.files)} can be used",
+        _count(len(result.clashes), "name clash", "name clashes"),
+    ]
+    if result.others:
+        counts.append(_count(len(result.others), "other file"))
+    return "\n".join((*map(visible_line, lines), ", ".join(counts)))
+
+
+def _lint_lines(file: LintedFile) -> Iterator[str]:
+    if file.why_not:
+        yield f"error: {file.why_not}"
+    for finding in file.warnings:
+        place = f"{file.path}:{finding.line}" if finding.line else file.path
+        yield f"{place}: {finding.message} [{finding.code}]"
+
+
+def _count(number: int, one: str, several: str = "") -> str:
+    return f"{number} {one if number == 1 else several or f'{one}s'}"
+
+
+class CreatedAgent(Struct, frozen=True):
+    """A new agent file, and whether it applies without anybody trusting its folder again."""
+
+    file: LintedFile
+    trusted: bool
+
+
+def create_agent(root: Path, wishes: Mapping[str, Any], *, user: bool = False) -> CreatedAgent:
+    """Write an agent file for a folder, or for all folders of the user."""
+    before = None if user else standing(root, gen_home())
+    written = Registry.write(
+        (gen_home() if user else root / ".gen") / "agents", dict(wishes), project=not user
+    )
+    trusted = before is None
+    if before is not None and PROCESS_MARK not in os.environ:  # an agent that runs this trusts nothing
+        path = os.path.relpath(written.path, before.folder)
+        trusted = trust_added(before, path, written.written, gen_home()).trusted
+    return CreatedAgent(linted_file(written, Toolbox()), trusted)
+
+
+def created_text(created: CreatedAgent) -> str:
+    """Where the file is, and what the linter says about it."""
+    findings = [visible_line(f"{each.code}: {each.message}") for each in created.file.warnings]
+    return "\n".join((f"Wrote {visible_line(created.file.path)}", *findings))
+
+
+TRUST_AGAIN = "Run `gen trust` in this folder to enable it."
+
+
+class SkillLine(Struct, frozen=True, rename="camel"):
+    """One skill file as `gen skills list --json` shows it."""
+
+    name: str
+    description: str
+    source: str
+    agent: str | None
+    model: str | None
+    tools: list[str] | None
+    hidden: bool
+    shadowed_by: str | None
+    problem: str | None
+    warnings: list[str]
+    project: bool
+    untrusted: str | None
+
+
+def skill_lines(gen: GenCode) -> list[SkillLine]:
+    """Every skill file there is."""
+    return [skill_line(entry) for entry in gen.skills.listing()]
+
+
+def skill_line(entry: SkillEntry) -> SkillLine:
+    """One file as it is shown."""
+    skill = entry.skill or Skill(Path(entry.path).parent.name, "")
+    return SkillLine(
+        name=skill.name,
+        description=skill.description,
+        source=entry.path,
+        agent=skill.agent or None,
+        model=skill.model or None,
+        tools=None if skill.tools is None else list(skill.tools),
+        hidden=skill.hidden,
+        shadowed_by=entry.shadowed_by or None,
+        problem=entry.problem or None,
+        warnings=list(skill.cautions),
+        project=entry.project,
+        untrusted=entry.untrusted or None,
+    )
+
+
+def skills_text(lines: Sequence[SkillLine], width: int | None = None) -> str:
+    """A table of the skills that can be used, then a line for every problem."""
+    if not lines:
+        return "There are no skills. Put one in ~/.gen/skills/NAME/SKILL.md, or in .gen/skills of a project."
+    usable = [line for line in lines if not (line.problem or line.shadowed_by or line.untrusted)]
+    rows = [(line.name, line.agent or "-", line.source, line.description) for line in usable]
+    shown = [table(("NAME", "AGENT", "SOURCE", "DESCRIPTION"), rows, width)] if rows else []
+    return "\n".join((*shown, *(visible_line(remark) for line in lines for remark in _skill_remarks(line))))
+
+
+def _skill_remarks(line: SkillLine) -> Iterator[str]:
+    if line.shadowed_by:
+        yield f"shadowed: {line.source} (by {line.shadowed_by})"
+    if line.problem:
+        yield f"broken: {line.problem}"
+    if line.untrusted:
+        yield f"untrusted: {line.untrusted}"
+    if line.hidden and not line.shadowed_by:
+        yield f"only for people: {line.source}"
+    for warning in line.warnings:
+        yield f"warning: {line.source}: {warning}"

@@ -207,7 +207,7 @@ class Talk:
         """What a verb would hit at this moment."""
         return await self.gen.hits(task, verb)
 
-    async def strike(self, task: str, verb: StopAction, message: str = "") -> Sequence[Outcome]:
+    async def apply_action(self, task: str, verb: StopAction, message: str = "") -> Sequence[Outcome]:
         """Do one of the verbs that cut or end, and say what it hit and what goes on."""
         found = await self.gen.find(task)
         if verb == "interrupt":
@@ -230,7 +230,7 @@ class Talk:
     async def interrupt(self) -> None:
         """Cut the turn and what it waits for; what is in the background goes on, and that is said."""
         if self.running and self.session is not None:
-            await self.strike(self.session, "interrupt")
+            await self.apply_action(self.session, "interrupt")
 
     async def move_to_background(self, task: str = "") -> None:
         """Send an agent, or all that the conversation waits for, to the background."""

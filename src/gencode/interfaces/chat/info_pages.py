@@ -1,14 +1,9 @@
-"""Pages that a person reads inside a conversation: agents, costs, rules, and what other commands print."""
+"""Pages about a conversation: the state of an agent, costs, budgets, permission rules and MCP servers."""
 
-import asyncio
-import os
-import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from gencode.core.budget import Budget
-from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome, refusals, titled
 from gencode.core.rules import Mode
 from gencode.core.text import visible, visible_line
@@ -34,26 +29,6 @@ CYCLE = (Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.PLAN)
 def next_mode(mode: Mode) -> Mode:
     """The mode after this one; from one that is not in the cycle, its beginning."""
     return CYCLE[(CYCLE.index(mode) + 1) % len(CYCLE)] if mode in CYCLE else CYCLE[0]
-
-
-async def printed(words: Sequence[str], cwd: Path, model: str = "") -> str:
-    """What `gen` prints for these words; UserMistake with its own sentence when it complains.
-
-    `model` is the one that answers here, where what is printed depends on it.
-    """
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-m", "gencode", *words),
-        cwd=cwd,
-        env={**os.environ, **({"GEN_MODEL": model} if model else {})},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await process.communicate()
-    said, complaint = out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
-    if process.returncode == 2:
-        raise UserMistake(complaint.strip().removeprefix("gen: ") or f"gen {' '.join(words)} failed.")
-    return "\n".join(part.strip("\n") for part in (said, complaint) if part.strip())
 
 
 def status_page(outcome: Outcome, place: int = 0) -> str:

@@ -1,5 +1,6 @@
 """What can be typed behind a slash in a conversation: names, what they mean, and how they are completed."""
 
+import asyncio
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from difflib import get_close_matches
@@ -12,7 +13,7 @@ from msgspec import Struct
 from gencode.agent.ports import StopAction
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
-from gencode.core.rules import RuleSource, parse_mode
+from gencode.core.rules import parse_mode
 from gencode.core.spec import TaskRequest
 from gencode.core.text import visible_line
 from gencode.interfaces.chat.chat_session import Talk
@@ -20,7 +21,6 @@ from gencode.interfaces.chat.info_pages import (
     budget_page,
     cost_page,
     modes_page,
-    printed,
     rules_page,
     servers_page,
     status_page,
@@ -207,7 +207,7 @@ async def act(talk: Talk, typed: Typed, here: str = "") -> Deed:
     return await _ACTS[typed.name](talk, typed, here)
 
 
-async def strike(talk: Talk, task: str, verb: StopAction, message: str = "") -> Deed:
+async def apply_action(talk: Talk, task: str, verb: StopAction, message: str = "") -> Deed:
     """A verb at an agent is to be confirmed; one that would hit nothing says so at once."""
     hits = await talk.hits(task, verb)
     text = would_hit(verb, await talk.gen.find(task), hits)
@@ -219,7 +219,7 @@ async def _verb(talk: Talk, typed: Typed, here: str) -> Deed:
     word, rest = typed.first()
     if not word and not here:
         raise UserMistake(f"Nothing runs here; say which agent: /{typed.name} ID.")
-    return await strike(talk, (await talk.gen.find(word or here)).id, verb, rest)
+    return await apply_action(talk, (await talk.gen.find(word or here)).id, verb, rest)
 
 
 async def _help(talk: Talk, typed: Typed, here: str) -> Deed:
@@ -287,26 +287,25 @@ async def _new(talk: Talk, typed: Typed, here: str) -> Deed:
 
 
 async def _agents(talk: Talk, typed: Typed, here: str) -> Deed:
+    from gencode.interfaces.chat import record_pages as pages
+
     words = typed.words()
-    cwd = talk.gen.workspace.cwd
     match words:
         case []:
             return Show("agents")
         case ["lint", *paths]:
-            return Page("gen agents lint", await printed(["agents", "lint", *paths], cwd))
+            return Page("gen agents lint", await asyncio.to_thread(pages.lint_page, talk.gen, paths))
         case ["trust"]:
-            return Show("trust", await printed(["trust", "--show"], cwd))
+            return Show("trust", await asyncio.to_thread(pages.trust_page, talk.gen))
         case ["new", name, first, *more]:
-            said = ["agents", "new", name, "--description", " ".join((first, *more))]
-            return Page("gen agents new", await printed(said, cwd))
+            description = " ".join((first, *more))
+            return Page("gen agents new", pages.new_agent_page(talk.gen, name, description))
         case ["new", *_]:
             raise UserMistake("Say its name and when it should be sent: /agents new tester Runs the tests.")
         case ["edit", name]:
             return Show("edit", _own_file(talk, name))
         case [name]:
-            model = talk.chosen.lasting if talk.chosen else talk.gen.settings.model
-            shown = await printed(["agents", "show", name], cwd, model)
-            return Page(f"gen agents show {name}", shown)
+            return Page(f"gen agents show {name}", pages.agent_page(talk.gen, name))
         case _:
             raise UserMistake("Say a name, lint, new NAME DESCRIPTION, edit NAME or trust after /agents.")
 
@@ -320,7 +319,9 @@ def _own_file(talk: Talk, name: str) -> str:
 
 async def _model(talk: Talk, typed: Typed, here: str) -> Deed:
     if not typed.rest:
-        return Page("gen models", await printed(["models"], talk.gen.workspace.cwd))
+        from gencode.interfaces.chat.record_pages import models_page
+
+        return Page("gen models", models_page(talk.gen, talk.chosen.name if talk.chosen else ""))
     talk.chosen = talk.gen.models.use(typed.rest)
     return Word(f"From the next turn on {visible_line(talk.chosen.name)} answers.")
 
@@ -338,15 +339,10 @@ async def _permissions(talk: Talk, typed: Typed, here: str) -> Deed:
     if not tool:
         return Page("Permissions", rules_page(talk.gen))
     words = typed.words()[1:]
-    said = ["permissions", "explain", "--tool", tool, "--input", words[0] if len(words) == 1 else rest]
-    mode = ["--mode", str(talk.gen.policy.mode)]
-    rules = [
-        part
-        for rule in talk.gen.policy.rules
-        if rule.origin.source is RuleSource.FLAG
-        for part in (f"--{rule.action}", rule.spelled)
-    ]
-    return Page("gen permissions explain", await printed([*said, *mode, *rules], talk.gen.workspace.cwd))
+    given = words[0] if len(words) == 1 else rest
+    from gencode.interfaces.chat.record_pages import explanation_page
+
+    return Page("gen permissions explain", explanation_page(talk.gen, tool, given or "{}"))
 
 
 async def _budget(talk: Talk, typed: Typed, here: str) -> Deed:
@@ -399,7 +395,9 @@ async def _compact(talk: Talk, typed: Typed, here: str) -> Deed:
 
 
 async def _skills(talk: Talk, typed: Typed, here: str) -> Deed:
-    return Page("gen skills list", await printed(["skills", "list"], talk.gen.workspace.cwd))
+    from gencode.interfaces.chat.record_pages import skills_page
+
+    return Page("gen skills list", skills_page(talk.gen))
 
 
 async def _servers(talk: Talk, typed: Typed, here: str) -> Deed:

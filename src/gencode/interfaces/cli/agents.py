@@ -1,35 +1,28 @@
-"""`gen agents list|show|lint|new`: which agents there are, what each one gets, what is wrong with files."""
+"""`gen agents list|show|lint|new`: lists, shows, checks and creates agents."""
 
 import argparse
-import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
 
-from msgspec import structs
-
-from gencode.agent.toolbox import Toolbox
-from gencode.app import Registry, forgetful
+from gencode.app import forgetful
 from gencode.core.errors import UserMistake
-from gencode.core.text import visible_line
 from gencode.interfaces.chat.agent_info import (
-    AgentLine,
-    LintedFile,
+    TRUST_AGAIN,
+    agent_details,
     agent_line,
-    agent_page,
-    linted_file,
-    own_files,
+    agent_text,
+    agents_text,
+    create_agent,
+    created_text,
+    lint,
+    lint_text,
 )
 from gencode.interfaces.cli.command_input import whole_input
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.cli.parser import Commands, add, add_group, turns
 from gencode.interfaces.cli.terminal_questions import somebody_is_there
 from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.render.plain_text import answer, answer_json, note, table
-from gencode.permissions.trust import FolderTrust, standing, trust_added
+from gencode.interfaces.render.plain_text import note, print_record
 from gencode.places import workspace_at
-from gencode.sandbox.processes.environment import PROCESS_MARK
-from gencode.settings import gen_home
 
 EXAMPLES = (
     "gen agents show Explore",
@@ -82,9 +75,23 @@ def listed(args: argparse.Namespace) -> int:
     return run_to_end(_listed(args))
 
 
+async def _listed(args: argparse.Namespace) -> int:
+    async with opened(args, store=forgetful()) as gen:
+        lines = [agent_line(each, gen.toolbox) for each in gen.agents.checked()]
+    print_record({"agents": lines}, agents_text(lines), as_json="json" in args)
+    return 0
+
+
 def shown(args: argparse.Namespace) -> int:
     """Show one agent."""
     return run_to_end(_shown(args))
+
+
+async def _shown(args: argparse.Namespace) -> int:
+    async with opened(args, store=forgetful()) as gen:
+        details = agent_details(gen, args.name)
+    print_record(details, agent_text(details), as_json="json" in args)
+    return 0
 
 
 def linted(args: argparse.Namespace) -> int:
@@ -92,38 +99,31 @@ def linted(args: argparse.Namespace) -> int:
     return run_to_end(_linted(args))
 
 
+async def _linted(args: argparse.Namespace) -> int:
+    async with opened(args, store=forgetful()) as gen:
+        found = lint(gen, getattr(args, "paths", []))
+    print_record(found.record, lint_text(found), as_json="json" in args)
+    return 1 if found.broken else 0
+
+
 def made(args: argparse.Namespace) -> int:
     """Write a new agent file, and say what its linter says."""
-    folder = gen_home() if "user" in args else workspace_at(Path(getattr(args, "cwd", "."))).root / ".gen"
-    told = getattr(args, "instructions", "")
+    given = getattr(args, "instructions", "")
     wishes = {
         "name": _said(args, "name", "What is the agent called?"),
-        "description": _said(args, "description", "When should it be sent, in a sentence?"),
+        "description": _said(args, "description", "When should it be used, in a sentence?"),
         "tools": getattr(args, "tools", None),
         "model": getattr(args, "its_model", ""),
         "mode": getattr(args, "its_mode", ""),
         "max_turns": getattr(args, "its_turns", None),
-        "prompt": whole_input("say what the agent is told") if told == "-" else told,
+        "prompt": whole_input("pipe in the agent's instructions") if given == "-" else given,
     }
-    before = None if "user" in args else standing(folder.parent, gen_home())
-    written = Registry.write(folder / "agents", wishes, project="user" not in args)
-    trusted = before is None or _stays_trusted(before, Path(written.path), written.written)
-    if "json" in args:
-        answer_json(linted_file(written, Toolbox()))
-        return 0
-    answer(f"Wrote {visible_line(written.path)}")
-    for finding in written.findings:
-        answer(visible_line(f"{finding.code}: {finding.message}"))
-    if not trusted:
-        note("Run `gen trust` in this folder to enable it.")
+    folder = workspace_at(Path(getattr(args, "cwd", "."))).root
+    created = create_agent(folder, wishes, user="user" in args)
+    print_record(created.file, created_text(created), as_json="json" in args)
+    if not created.trusted and "json" not in args:
+        note(TRUST_AGAIN)
     return 0
-
-
-def _stays_trusted(before: FolderTrust, path: Path, digest: str) -> bool:
-    """Whether a folder is trusted with the file that a person has just had written in it."""
-    if PROCESS_MARK in os.environ:  # an agent runs this, and only a person trusts anything
-        return False
-    return trust_added(before, str(path.relative_to(before.folder)), digest, gen_home()).trusted
 
 
 def _said(args: argparse.Namespace, field: str, question: str) -> str:
@@ -131,101 +131,10 @@ def _said(args: argparse.Namespace, field: str, question: str) -> str:
     if given := getattr(args, field, None):
         return str(given)
     if "json" in args or not somebody_is_there():
-        way = "as the first word" if field == "name" else f"by --{field}"
-        raise UserMistake(f"A new agent needs a {field}; say it {way}.")
+        way = "gen agents new NAME" if field == "name" else f"--{field} TEXT"
+        raise UserMistake(f"A new agent needs a {field}: {way}.")
     note(question)
     try:
         return input().strip()
     except EOFError:
         raise UserMistake(f"A new agent needs a {field}.") from None
-
-
-async def _listed(args: argparse.Namespace) -> int:
-    async with opened(args, store=forgetful()) as gen:
-        lines = [agent_line(each, gen.toolbox) for each in gen.agents.checked()]
-    if "json" in args:
-        answer_json({"agents": lines})
-        return 0
-    usable = [line for line in lines if not (line.problem or line.shadowed_by or line.untrusted)]
-    head = ("NAME", "SOURCE", "MODE", "TURNS", "TOOLS (! = missing)", "DESCRIPTION")
-    answer(table(head, [_row(line) for line in usable]))
-    for line in lines:
-        for remark in _remarks(line):
-            answer(visible_line(remark))
-    return 0
-
-
-async def _shown(args: argparse.Namespace) -> int:
-    async with opened(args, store=forgetful()) as gen:
-        page = agent_page(gen, args.name)
-    if "json" in args:
-        answer_json(page)
-        return 0
-    for name, value in structs.asdict(page).items():
-        if value not in (None, [], {}, "", False) and name != "prompt":
-            answer(visible_line(f"{name.replace('_', ' ')}: {_told(value)}"))
-    answer(f"\n{page.prompt}")
-    return 0
-
-
-async def _linted(args: argparse.Namespace) -> int:
-    async with opened(args, store=forgetful()) as gen:
-        paths = [Path(each) for each in getattr(args, "paths", [])]
-        paths = [gen.workspace.cwd / path for path in paths] or own_files(gen)
-        report = Registry.lint(paths)
-        files = [linted_file(each, gen.toolbox) for each in report.files]
-    code = 1 if report.broken else 0
-    if "json" in args:
-        answer_json({"files": files, "clashes": report.clashes})
-        return code
-    others = {each.path for each in report.files if each.other}
-    for file in (each for each in files if each.path not in others):
-        for remark in _lint_lines(file):
-            answer(visible_line(remark))
-    for clash in report.clashes:
-        answer(visible_line(f"clash: {clash.name} is the name of {' and '.join(clash.paths)}"))
-    loadable = sum(file.loadable for file in files)
-    told = (
-        _count(len(files) - len(others), "agent file"),
-        f"{loadable} can be used",
-        _count(len(report.clashes), "name clash", "name clashes"),
-        *([_count(len(others), "other file")] if others else []),
-    )
-    answer(", ".join(told))
-    return code
-
-
-def _count(number: int, one: str, several: str = "") -> str:
-    return f"{number} {one if number == 1 else several or f'{one}s'}"
-
-
-def _lint_lines(file: LintedFile) -> Iterator[str]:
-    if file.why_not:
-        yield f"error: {file.why_not}"
-    for finding in file.warnings:
-        place = f"{file.path}:{finding.line}" if finding.line else file.path
-        yield f"{place}: {finding.message} [{finding.code}]"
-
-
-def _told(value: Any) -> str:
-    return ", ".join(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)
-
-
-def _remarks(line: AgentLine) -> Iterator[str]:
-    if line.shadowed_by:
-        yield f"shadowed: {line.source} (by {line.shadowed_by})"
-    if line.problem:
-        yield f"broken: {line.problem}"
-    if line.untrusted:
-        yield f"untrusted: {line.untrusted}"
-    for warning in line.warnings:
-        yield f"warning: {line.source}: {warning}"
-
-
-def _row(line: AgentLine) -> list[str]:
-    named = ["all"] if line.tools is None else line.tools
-    tools = [f"{name}!" if name in line.missing else name for name in named]
-    tools += [f"-{name}" for name in line.denied]
-    source = "built-in" if line.builtin else line.source
-    turns = "no limit" if line.max_turns is None else str(line.max_turns)
-    return [line.name, source, line.mode or "(parent's)", turns, " ".join(tools), line.description]

@@ -26,8 +26,8 @@ from gencode.core.extras import installing
 from gencode.core.spec import Workspace
 from gencode.core.task import Task
 from gencode.core.text import visible_line
-from gencode.interfaces.cli.models import main_model
-from gencode.interfaces.cli.open_session import CONNECT, opened, servers_tried, servers_untrusted
+from gencode.interfaces.chat.model_info import CONNECT, main_model
+from gencode.interfaces.cli.open_session import opened, servers_tried, servers_untrusted
 from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.log_file import log_file
@@ -196,9 +196,13 @@ async def _fleet(url: str) -> list[Check]:
     for task in seen.stuck:
         taken = f"taken {task.takes} times, " if task.takes else ""
         why = f"{task.task} of {task.agent} in {task.cwd}: {taken}nobody at it for {task.seconds:.0f} s"
-        outlook = task.outlook
-        because = f" ({outlook.why})" if outlook.why else ""
-        way = f"{outlook.way}; or gen task stop {task.task}" if outlook.way else f"gen task stop {task.task}"
+        missing_worker = task.missing_worker
+        because = f" ({missing_worker.why})" if missing_worker.why else ""
+        way = (
+            f"{missing_worker.way}; or gen task stop {task.task}"
+            if missing_worker.way
+            else f"gen task stop {task.task}"
+        )
         found.append(Check("stuck task", "missing", why + because, way))
     for work in seen.returned:
         files = "1 file" if work.files == 1 else f"{work.files} files"

@@ -227,7 +227,7 @@ class LineModeScreen(LinePrompt):
                 answer(text or "Done.")
             case Confirm():
                 if await self._confirmed(deed.text):
-                    await talk.strike(deed.task, deed.verb, deed.message)
+                    await talk.apply_action(deed.task, deed.verb, deed.message)
             case Show("quit"):
                 self._over = True
                 self._typed.put_nowait(None)

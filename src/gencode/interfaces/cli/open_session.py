@@ -1,4 +1,4 @@
-"""Flags as settings, the open GenCode of a command, and the one line about the model that answers."""
+"""Opens GenCode for a command: options as settings, and warnings about the model, trust and traces."""
 
 import argparse
 import asyncio
@@ -13,6 +13,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.questions import Asker
 from gencode.core.spec import AgentSpec
 from gencode.core.text import visible_line
+from gencode.interfaces.chat.model_info import CONNECT, why_usual
 from gencode.interfaces.render.plain_text import note
 from gencode.journal.store import Store
 from gencode.permissions.project_files import SERVERS
@@ -26,8 +27,6 @@ OFFLINE = "offline-search"
 
 QUIET_SECONDS = 2.0
 """So long nothing is said about MCP servers that are waited for."""
-
-CONNECT = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or name one with --model, GEN_MODEL or settings.toml"
 
 
 def flags(args: argparse.Namespace, *, without: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -66,7 +65,9 @@ def check_model(gen: GenCode, args: argparse.Namespace) -> str:
     """Resolve the model before anything is written; a word about one that nobody chose."""
     offline = gen.model.name == OFFLINE
     if offline and "no_offline" in args:
-        raise UserMistake(f"Only the offline search model is there, and --no-offline forbids it; {CONNECT}.")
+        raise UserMistake(
+            f"Only the offline search model is available, and --no-offline excludes it: {CONNECT}."
+        )
     surprising = offline or gen.model.name.startswith("ollama/")
     return why_usual(gen) if surprising and not gen.settings.model else ""
 
@@ -102,31 +103,22 @@ async def servers_tried(gen: GenCode, spec: AgentSpec | None = None) -> None:
 def untraced(gen: GenCode) -> str:
     """A line about traces that were asked for and cannot be sent."""
     found = standing(gen.settings.telemetry)
-    return f"{found.trouble} To mend it: {found.fix}" if found.trouble else ""
+    return f"{found.trouble} To fix it: {found.fix}" if found.trouble else ""
 
 
 def not_trusted(gen: GenCode) -> str:
-    """A line about what the folder brings and does not count; nothing when there is no such thing."""
+    """A line about content of the folder that does not apply before it is trusted; empty without such."""
     *first, last = waiting(gen.project) or ("",)
     found = " and ".join(filter(None, (", ".join(first), last)))
     way = gen.project.way
     if found and gen.project.state == "changed":
-        return f"This folder changed since you trusted it, so its {found} do not count; look with: {way}"
-    return f"This folder brings {found} that do not count yet; look at them with: {way}" if found else ""
+        return f"This folder changed since you trusted it, so its {found} do not apply. Review it with: {way}"
+    return f"This folder's {found} do not apply until you trust it: {way}" if found else ""
 
 
 def servers_untrusted(gen: GenCode) -> str:
-    """A line about files of a folder that name MCP servers and do not count; nothing when there are none."""
+    """A line about MCP servers of the folder that do not apply before it is trusted; empty without such."""
     if gen.project.trusted or not (files := [name for name in SERVERS if name in gen.project.brought.texts]):
         return ""
     way = gen.project.way
-    return f"The MCP servers of {' and '.join(files)} do not count before you trust this folder: {way}"
-
-
-def why_usual(gen: GenCode) -> str:
-    """Which model answers although none was named, why, and how to choose another."""
-    name, why = gen.models.usual
-    if name == "offline":
-        cause = why or "No model is configured"
-        return f"{cause}, so the built-in offline search model answers; to use another, {CONNECT}."
-    return f"No model was named, so {name} answers: {why}."
+    return f"The MCP servers of {' and '.join(files)} do not apply until you trust this folder: {way}"

@@ -4,10 +4,10 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO
 
 import msgspec
 from msgspec import Struct
@@ -18,33 +18,15 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import unicode_text
 from gencode.core.outcome import as_json
 from gencode.core.rules import Action
-from gencode.core.spec import same_name
-from gencode.core.text import exact_line
+from gencode.interfaces.chat.permission_info import call_input, explanation_text
 from gencode.interfaces.cli.open_session import flags, servers_tried
 from gencode.interfaces.cli.parser import Commands, add, add_group, add_policy
 from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.render.plain_text import answer, answer_json, answer_raw, note, table
+from gencode.interfaces.render.plain_text import answer, answer_raw, note, print_record
 from gencode.permissions.cases import CaseResult, judge_file
-from gencode.permissions.decision import check_tool
-from gencode.permissions.explanation import Explanation
 
 BATCH = 100
 """How many lines are written at once."""
-
-_PLAIN_TEXT = {
-    "bash": "command",
-    **dict.fromkeys(("read", "write", "edit"), "file_path"),
-    **dict.fromkeys(("ls", "grep", "getfileinfo", "deletefile"), "path"),
-    "glob": "pattern",
-    **dict.fromkeys(("webfetch", "httpget", "httppost", "httprequest"), "url"),
-    "websearch": "query",
-    "task": "subagent_type",
-    "spawn": "task",
-    "spawnsubagent": "type",
-    **dict.fromkeys(("taskoutput", "taskstop", "sendmessage"), "task_id"),
-    "killshell": "shell_id",
-}
-"""What a text that is no JSON stands for, tool by tool."""
 
 
 class CaseVerdict(Struct, frozen=True):
@@ -100,54 +82,14 @@ async def _explained(args: argparse.Namespace) -> int:
     settings = {**flags(args), "model": "offline"}
     async with GenCode.open(getattr(args, "cwd", "."), settings=settings, store=forgetful()) as gen:
         tool: str = gen.toolbox[args.tool].name if args.tool in gen.toolbox else args.tool
-        arguments = _arguments(tool, getattr(args, "input", "{}"))
+        arguments = call_input(tool, getattr(args, "input", "{}"))
         agent: str = getattr(args, "subagent", "")
         if tool.startswith(MCP):
             await servers_tried(gen, gen.agents.find(agent) if agent else None)
         found = gen.explain(tool, arguments, agent=agent, background="background" in args)
-    if "json" in args:
-        answer_json(json.loads(unicode_text(json.dumps(msgspec.to_builtins(found), ensure_ascii=False))))
-    else:
-        answer("\n".join(_lines(found)))
+    record = json.loads(unicode_text(json.dumps(msgspec.to_builtins(found), ensure_ascii=False)))
+    print_record(record, explanation_text(found), as_json="json" in args)
     return 0
-
-
-def _arguments(tool: str, text: str) -> dict[str, Any]:
-    """The input of a call: a JSON object, or plain text for the field that matters most."""
-    try:
-        value: object = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        if text.lstrip().startswith('{"'):
-            raise UserMistake(f"The input is not a JSON object: {error}.") from None
-        value = text
-    if isinstance(value, dict):
-        return cast("dict[str, Any]", value)
-    field = _PLAIN_TEXT.get(same_name(tool))
-    if field is None:
-        check_tool(tool)
-        raise UserMistake(f'The input of {tool} must be a JSON object, such as \'{{"name": "value"}}\'.')
-    return {field: text}
-
-
-def _lines(found: Explanation) -> Iterator[str]:
-    call = json.dumps(found.input, ensure_ascii=False)
-    shown = exact_line(call if len(call) <= 500 else f"{call[:499]}…")
-    yield f"{found.decision}: {exact_line(found.tool)} {shown}"
-    for label, text in (
-        ("why", found.why),
-        ("rule", found.rule),
-        ("policy", found.policy),
-        ("what lifts it", found.lifts),
-        *(("note", text) for text in found.notes),
-    ):
-        if text:
-            yield f"  {label:14} {exact_line(text)}"
-    if found.chain:
-        yield ""
-        yield "Every policy from the root down decides, and the strictest decision wins:"
-        head = ("POLICY", "MODE", "DECISION", "WHY")
-        rows = [(step.policy, step.mode, step.decision, step.why) for step in found.chain]
-        yield table(head, rows)
 
 
 def checked(args: argparse.Namespace) -> int:

@@ -45,12 +45,12 @@ async def _outlook(gen: GenCode, task: Outcome, patience: float) -> MissingWorke
         return None
     until = time.monotonic() + patience
     changed = changes.count
-    seen = await workers.outlook(task.agent_id)
+    seen = await workers.missing_worker(task.agent_id)
     while (
         seen == MissingWorker() and time.monotonic() < until
     ):  # a worker begins with it or says what it lacks
         changed = await changes.after(changed, LOOK_SECONDS)
-        seen = await workers.outlook(task.agent_id)
+        seen = await workers.missing_worker(task.agent_id)
     return seen
 
 
@@ -64,7 +64,7 @@ async def aloud(gen: GenCode, task: Task) -> AsyncGenerator[Tell, None]:
     if workers is None:
         yield tell_nobody
         return
-    find_outlook = partial(workers.outlook, task.id)
+    find_outlook = partial(workers.missing_worker, task.id)
 
     def tell(fact: PassingFact) -> None:
         if isinstance(fact, ProgressMade):

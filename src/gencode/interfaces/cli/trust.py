@@ -1,57 +1,40 @@
-"""`gen trust`: what a folder brings, or how an MCP server is now, and a person's yes or no to it."""
+"""`gen trust`: shows what a folder contains or how an MCP server is started, and asks whether to trust it."""
 
 import argparse
 import asyncio
 import os
 import sys
 import termios
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.agent.hook_settings import EVENTS, parse_hooks
 from gencode.app import Change as ToolChange
-from gencode.app import ServerState, agents_if_trusted, describe_servers, forgetful, started_if_trusted
+from gencode.app import ServerState, forgetful, started_if_trusted
 from gencode.core.errors import UserMistake
-from gencode.core.spec import AgentSpec, same_name
 from gencode.core.text import exact, exact_line
+from gencode.interfaces.chat.folder_review import FolderReview, folder_review, headline, indented, review_text
 from gencode.interfaces.cli.open_session import opened, servers_tried
 from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.cli.terminal_questions import somebody_is_there
 from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.render.plain_text import answer, answer_json, note, table
-from gencode.permissions.project_files import SERVERS, SETTINGS
+from gencode.interfaces.render.plain_text import answer, answer_json, note, print_record, table
 from gencode.permissions.started_files import StartedFiles, digests
-from gencode.permissions.trust import FolderTrust, TrustChange, revoke, standing, trust, trusted_folders
+from gencode.permissions.trust import FolderTrust, revoke, standing, trust, trusted_folders
 from gencode.places import workspace_at
 from gencode.sandbox.processes.environment import PROCESS_MARK
-from gencode.settings import LISTS, NARROWING, OF_PROJECTS, gen_home, project_values
+from gencode.settings import gen_home
 
 if TYPE_CHECKING:
     from gencode.app import ServerCandidate
 
-MOST_OTHERS = 20
 ASKED = "Trust it as it is now?  y yes · n no"
 START_ASKED = "Start it like this from now on?  y yes · n no"
 TOOLS_ASKED = "Approve these tools as they are now?  y yes · n no"
 LONGEST_DESCRIPTION = 200
-
-_MEANS = {
-    "dontAsk": "everything without asking",
-    "acceptEdits": "writes files without asking",
-    "default": "asks before it changes anything",
-    "unattended": "never asks, and is refused instead",
-    "plan": "only reads",
-}
-_STATES = {
-    "nothing": "brings nothing that would need trust",
-    "trusted": "is trusted as it is",
-    "changed": "has changed since it was trusted, so what it brings does not count",
-    "untrusted": "is not trusted, so what it brings does not count",
-}
 
 
 def add_command(commands: Commands, does: str) -> None:
@@ -71,40 +54,6 @@ def add_command(commands: Commands, does: str) -> None:
     parser.add_argument(
         "--server", metavar="NAME", help="approve this MCP server and its current tools, not a folder"
     )
-
-
-class AgentReview(Struct, frozen=True, rename="camel"):
-    """One agent as it would be; `hides` are the files whose agents it would take the place of."""
-
-    name: str
-    path: str
-    mode: str | None = None
-    model: str = ""
-    tools: list[str] | None = None
-    allow: list[str] = []
-    programs: list[str] = []
-    skills: list[str] = []
-    hides: list[str] = []
-    hidden_by: str | None = None
-    problem: str | None = None
-
-
-class FolderReview(Struct, frozen=True):
-    """A folder with everything it brings, as `gen trust --json` prints it."""
-
-    folder: str
-    state: str
-    changes: list[TrustChange]
-    settings: dict[str, Any]
-    agents: list[AgentReview]
-    servers: list[str]
-    skills: list[str]
-    others: list[str]
-    problems: list[str]
-    starts: list[str] = []
-    """Files of the folder that its hooks and servers start; they are trusted with it."""
-    unknown: list[str] = []
-    """Command lines that do not tell which files they start, with why."""
 
 
 class ToolReview(Struct, frozen=True):
@@ -132,13 +81,13 @@ class ServerReviews(Struct, frozen=True):
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show what a folder brings and ask whether it is trusted; or list, or take trust back."""
+    """Show what a folder contains and ask whether to trust it; or list trusted folders, or revoke trust."""
     as_json = "json" in args
     if sum(name in args for name in ("listed", "revoke", "show", "yes")) > 1:
-        raise UserMistake("--list, --revoke, --show and --yes exclude each other; keep one of them.")
+        raise UserMistake("Use only one of --list, --revoke, --show and --yes.")
     if "server" in args:
         if "listed" in args or "revoke" in args:
-            raise UserMistake("--server goes with --show or --yes, not with --list or --revoke.")
+            raise UserMistake("--server works with --show or --yes, not with --list or --revoke.")
         args.cwd = str(_folder(args))
         return run_to_end(_approve_server(args))
     if "listed" in args:
@@ -149,16 +98,13 @@ def run(args: argparse.Namespace) -> int:
     project = standing(folder, gen_home())
     started = started_if_trusted(project) if project.state != "nothing" else StartedFiles()
     digested = digests(started.files, project.folder)
-    offer = replace(_offer(project), starts=list(started.files), unknown=list(started.unknown))
+    review = folder_review(project, started)
     if "show" in args or (as_json and "yes" not in args):
-        _show(offer, as_json=as_json)
+        print_record(review, review_text(review), as_json=as_json)
     elif project.state in ("nothing", "trusted"):
-        if as_json:
-            answer_json(offer)
-        else:
-            answer(_headline(offer, "."))
+        print_record(review, headline(review), as_json=as_json)
     else:
-        return _decide(project, offer, digested, sure="yes" in args, as_json=as_json)
+        return _decide(project, review, digested, sure="yes" in args, as_json=as_json)
     return 0
 
 
@@ -168,33 +114,31 @@ def _folder(args: argparse.Namespace) -> Path:
 
 
 def _decide(
-    project: FolderTrust, offer: FolderReview, started: Mapping[str, str], *, sure: bool, as_json: bool
+    project: FolderTrust, review: FolderReview, started: Mapping[str, str], *, sure: bool, as_json: bool
 ) -> int:
     """Trust what was shown, if a person says so."""
     if not as_json:
-        _show(offer, as_json=False)
-    if offer.problems:
-        reasons = "; ".join(exact_line(problem).rstrip(".") for problem in offer.problems)
-        raise UserMistake(f"{exact_line(offer.folder)} cannot be trusted: {reasons}.")
+        answer(review_text(review))
+    if review.problems:
+        reasons = "; ".join(exact_line(problem).rstrip(".") for problem in review.problems)
+        raise UserMistake(f"{exact_line(review.folder)} cannot be trusted: {reasons}.")
     if _is_asked(sure=sure) and not _says_yes():
         note("Nothing was changed.")
         return 1
     trust(project, gen_home(), started)
-    if as_json:
-        answer_json(replace(offer, state="trusted", changes=[]))
-    else:
-        count = len({*project.brought.files, *started})
-        files = "1 file" if count == 1 else f"{count} files"
-        answer(f"Trusted, for {files} as they are; when one changes, it has to be looked at again.")
+    count = len({*project.brought.files, *started})
+    files = "1 file" if count == 1 else f"{count} files"
+    told = f"Trusted, with {files} as they are now. If one changes, review it with gen trust again."
+    print_record(replace(review, state="trusted", changes=[]), told, as_json=as_json)
     return 0
 
 
 def _is_asked(*, sure: bool) -> bool:
     """Whether somebody has to be asked: nobody who is `sure` has, and no agent decides."""
     if PROCESS_MARK in os.environ:
-        raise UserMistake("Only a person trusts a folder or an MCP server, and this was run by an agent.")
+        raise UserMistake("Only you can trust a folder or an MCP server, and this was run by an agent.")
     if not sure and not somebody_is_there():
-        raise UserMistake("Nobody is at a terminal to say yes; to trust it all the same, add --yes.")
+        raise UserMistake("There is no terminal to confirm in. To trust it anyway, add --yes.")
     return not sure
 
 
@@ -260,7 +204,7 @@ async def _decide_server(server: "ServerCandidate", name: str, args: argparse.Na
     open_ones = [(tool, change, says) for tool, change, says in server.tools() if change != "approved"]
     if not quiet and open_ones:
         rows = ((exact_line(f"{change} {tool}"), _first_line(says)) for tool, change, says in open_ones)
-        answer("\n".join(_indented(rows)))
+        answer("\n".join(indented(rows)))
     if not server.approved and not await _agrees(TOOLS_ASKED, sure=sure):
         note("Its tools were not approved.")
         return 1
@@ -268,7 +212,7 @@ async def _decide_server(server: "ServerCandidate", name: str, args: argparse.Na
     if not quiet:
         count = len(server.tools())
         tools = "1 tool" if count == 1 else f"{count} tools"
-        answer(f"Approved as it is now, with {tools}; when it changes, it has to be looked at again.")
+        answer(f"Approved, with {tools} as they are now. If one changes, review it with gen trust again.")
     return 0
 
 
@@ -313,161 +257,5 @@ def _revoke(folder: Path, *, as_json: bool) -> int:
     if as_json:
         answer_json({"folder": str(folder), "revoked": was})
     else:
-        answer(f"{exact_line(str(folder))} {'is not trusted any more' if was else 'was not trusted'}.")
+        answer(f"{exact_line(str(folder))} {'is no longer trusted' if was else 'was not trusted'}.")
     return 0
-
-
-def _offer(project: FolderTrust) -> FolderReview:
-    problems, texts = list(project.brought.problems), project.brought.texts
-    settings: dict[str, Any] = {}
-    try:
-        settings = project_values(project)
-    except UserMistake as mistake:
-        problems.append(str(mistake))
-    return FolderReview(
-        folder=str(project.folder),
-        state=project.state,
-        changes=list(project.changes),
-        settings=settings,
-        agents=list(_agents(project)),
-        servers=describe_servers((), {path: texts[path] for path in SERVERS if path in texts}),
-        skills=[path for path in texts if path.endswith("/SKILL.md")],
-        others=[path for path in project.brought.files if path not in project.brought.texts],
-        problems=problems,
-    )
-
-
-def _agents(project: FolderTrust) -> Iterator[AgentReview]:
-    entries = agents_if_trusted(project).listing()
-    called = {each.path: _called(each.spec) for each in entries if each.spec}
-    for entry in entries:
-        path = os.path.relpath(entry.path, project.folder)
-        if entry.project and entry.spec is None:
-            yield AgentReview(Path(path).stem, path, problem=entry.problem)
-        elif entry.project and entry.spec is not None:
-            spec = entry.spec
-            yield AgentReview(
-                name=spec.name,
-                path=path,
-                mode=spec.mode,
-                model=spec.model,
-                tools=None if spec.tools.allow is None else list(spec.tools.allow),
-                allow=[f"{rule.tool}({rule.pattern})" for rule in spec.rules if rule.action == "allow"],
-                programs=list(_programs(spec)),
-                skills=list(spec.skills),
-                hides=[called[each.path] for each in entries if each.spec and each.shadowed_by == entry.path],
-                hidden_by=called.get(entry.shadowed_by),
-            )
-
-
-def _programs(spec: AgentSpec) -> Iterator[str]:
-    """Everything that an agent's file has run, each as it is started."""
-    names = {event: name for name, (event, _) in reversed(EVENTS.items())}
-    for hook in parse_hooks(spec.hooks, of_agent=True).hooks:
-        tools = f" of {'|'.join(hook.fits)}" if hook.fits else ""
-        what = f"nothing can be run, so calls are refused ({hook.broken})" if hook.broken else hook.command
-        yield f"hook {names[hook.event]}{tools}: {what}"
-    yield from describe_servers(spec.mcp_servers, {}, spec.source)
-
-
-def _called(spec: AgentSpec) -> str:
-    return f"the built-in {spec.name}" if spec.builtin else spec.source
-
-
-def _show(offer: FolderReview, *, as_json: bool) -> None:
-    if as_json:
-        answer_json(offer)
-    else:
-        answer("\n".join(_lines(offer)))
-
-
-def _headline(offer: FolderReview, end: str) -> str:
-    return f"{exact_line(offer.folder)} {_STATES[offer.state]}{end}"
-
-
-def _lines(offer: FolderReview) -> Iterator[str]:
-    brings = bool(offer.settings or offer.agents or offer.servers or offer.skills or offer.others)
-    yield _headline(offer, ". It brings:" if brings else ".")
-    if offer.settings:
-        yield f"\nSettings, in {SETTINGS}"
-        yield from _indented(_setting_rows(offer.settings))
-    if offer.agents:
-        yield "\nAgents"
-        yield from _indented((exact_line(each.name), exact_line(_words(each))) for each in offer.agents)
-    programs = [(each.name, program) for each in offer.agents for program in each.programs]
-    programs += [("this folder", server) for server in offer.servers]
-    if programs:
-        yield "\nPrograms and servers that are started"
-        yield from _indented((exact_line(name), exact_line(program)) for name, program in programs)
-    if offer.starts:
-        yield "\nFiles of this folder that these start; they are trusted with it"
-        yield from (f"  {exact_line(path)}" for path in offer.starts[:MOST_OTHERS])
-        if len(offer.starts) > MOST_OTHERS:
-            yield f"  and {len(offer.starts) - MOST_OTHERS} more"
-    if offer.unknown:
-        yield "\nWhat these run cannot be followed, so a change of it is not noticed"
-        yield from (f"  {exact_line(line)}" for line in offer.unknown[:MOST_OTHERS])
-        if len(offer.unknown) > MOST_OTHERS:
-            yield f"  and {len(offer.unknown) - MOST_OTHERS} more"
-    if offer.skills:
-        yield "\nSkills"
-        yield from (f"  {exact_line(path)}" for path in offer.skills)
-    if offer.others:
-        yield "\nFiles that this version does not use"
-        yield from (f"  {exact_line(path)}" for path in offer.others[:MOST_OTHERS])
-        if len(offer.others) > MOST_OTHERS:
-            yield f"  and {len(offer.others) - MOST_OTHERS} more"
-    if offer.changes:
-        yield "\nSince it was trusted"
-        yield from _indented((change.kind, exact_line(change.path)) for change in offer.changes[:MOST_OTHERS])
-        if len(offer.changes) > MOST_OTHERS:
-            yield f"  and {len(offer.changes) - MOST_OTHERS} more"
-    if offer.problems:
-        yield "\nIt cannot be trusted like this"
-        yield from (f"  {exact_line(problem)}" for problem in offer.problems)
-
-
-def _indented(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    listed = list(rows)
-    width = min(max((len(name) for name, _ in listed), default=0), 30)
-    return (f"  {name.ljust(width)}  {text}" for name, text in listed)
-
-
-def _setting_rows(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What weighs most comes first: what is allowed, then the mode, then everything else."""
-    order = {name: place for place, name in enumerate(("allow", "permission_mode", "model"))}
-    for key in sorted(settings, key=lambda key: (order.get(key, len(order)), key)):
-        value = settings[key]
-        for each in value if key in LISTS else (value,):
-            yield key, exact_line(each if isinstance(each, str) else repr(each)) + _remark(key, each)
-
-
-def _remark(key: str, value: object) -> str:
-    if key in NARROWING:
-        return "  (counts already: it can only narrow)"
-    if key not in OF_PROJECTS:
-        return "  (does not count: only you can set it)"
-    if key == "permission_mode":
-        means = {same_name(mode): says for mode, says in _MEANS.items()}
-        return f"  ({means.get(same_name(str(value)), 'no such mode')})"
-    return "  (without asking)" if key == "allow" else ""
-
-
-def _words(agent: AgentReview) -> str:
-    """One agent in a line: what it may do and whose place it takes."""
-    if agent.problem:
-        return f"cannot be used: {agent.problem}"
-    mode = f"mode {agent.mode} ({_MEANS[agent.mode]})" if agent.mode else "its sender's mode"
-    tools = "all tools" if agent.tools is None else f"tools {', '.join(agent.tools) or 'none'}"
-    said = [mode, tools]
-    if agent.model != "inherit":
-        said.append(f"model {agent.model}")
-    if agent.allow:
-        said.append(f"allows {', '.join(agent.allow)}")
-    if agent.skills:
-        said.append(f"skills {', '.join(agent.skills)}")
-    if agent.hides:
-        said.append(f"takes the place of {', '.join(agent.hides)}")
-    if agent.hidden_by:
-        said.append(f"does not count, because {agent.hidden_by} has its name")
-    return f"{'; '.join(said)}  ({agent.path})"

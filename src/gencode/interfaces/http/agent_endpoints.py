@@ -20,8 +20,8 @@ from gencode.interfaces.chat.agent_info import (
     AgentDetails,
     AgentLine,
     LintedFile,
+    agent_details,
     agent_line,
-    agent_page,
     linted_file,
     own_files,
 )
@@ -94,7 +94,7 @@ async def list_agents(site: Site, asked: Asked[Nothing, Nothing]) -> Agents:
 
 @endpoint("GET /api/agents/{name}", "view", "Everything about one agent", answer=AgentDetails)
 async def get_agent(site: Site, asked: Asked[Nothing, Nothing]) -> AgentDetails:
-    return agent_page(site.gen, asked.path["name"])
+    return agent_details(site.gen, asked.path["name"])
 
 
 @endpoint("GET /api/lint", "view", "What is wrong with agent files", query=LintWish, answer=Linted)

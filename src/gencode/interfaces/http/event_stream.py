@@ -38,7 +38,7 @@ class EventStream(Response):
     def __init__(
         self,
         hub: Hub,
-        chronicle: GlobalLog,
+        global_log: GlobalLog,
         after: Cursor | None,
         task: str,
         *,
@@ -49,7 +49,7 @@ class EventStream(Response):
         super().__init__(headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._hub = hub
-        self._chronicle = chronicle
+        self._global_log = global_log
         self._after = after
         self._task = task
         self._brief = brief
@@ -103,7 +103,7 @@ class EventStream(Response):
         last = upto.place if upto else 0
         if self._task:
             seq = self._after.seq if self._after and self._after.task == self._task else 0
-            while found := await self._chronicle.of_task(self._task, seq, last, CHUNK):
+            while found := await self._global_log.of_task(self._task, seq, last, CHUNK):
                 seq = found[-1].mark.seq
                 yield await self._framed(found)
             yield await self._framed_states([self._task])
@@ -113,7 +113,7 @@ class EventStream(Response):
         known = self._after is None or not self._after.task or mark is not None
         changed: dict[str, None] = {}
         while known and last and (mark is None or mark.place < last):
-            found = await self._chronicle.after(mark, last, CHUNK)
+            found = await self._global_log.after(mark, last, CHUNK)
             if not found:
                 known = found is not None
                 break
@@ -124,7 +124,7 @@ class EventStream(Response):
         yield notice("StreamOpened" if known else "StreamReset", {"cursor": str(here)}, here)
 
     async def _place(self, cursor: Cursor) -> LogPosition | None:
-        return await self._chronicle.mark(cursor.task, cursor.seq) if cursor.task else None
+        return await self._global_log.mark(cursor.task, cursor.seq) if cursor.task else None
 
     async def _check_known(self) -> None:
         """Read as far as the client has; another server may have been quicker."""

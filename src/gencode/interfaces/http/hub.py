@@ -235,7 +235,7 @@ class Hub:
         self._held = 0
         self._cost = 0.0
         self._greeted = time.monotonic()
-        self._chronicle = gen.history.log
+        self._global_log = gen.history.log
         self._changes = gen.history.changes
         self.parents = Parents(gen)
         self.states = TaskStates(gen)
@@ -272,7 +272,7 @@ class Hub:
 
     async def start(self) -> None:
         """Begin at the end of the journal."""
-        last = await self._chronicle.end()
+        last = await self._global_log.end()
         self._recent.clear()
         if last is not None:
             self._recent.append(last)
@@ -383,7 +383,7 @@ class Hub:
             return await self._read_on()
 
     async def _read_on(self) -> bool:
-        found = await self._chronicle.after(self.mark)
+        found = await self._global_log.after(self.mark)
         if found is None:
             await self._find_again()
             return True
@@ -449,7 +449,7 @@ class Hub:
         """Tasks were deleted, or the file was rearranged: go on after the last told fact that is there."""
         while self._recent:
             mark = self._recent.pop()
-            if (now := await self._chronicle.mark(mark.task, mark.seq)) is not None:
+            if (now := await self._global_log.mark(mark.task, mark.seq)) is not None:
                 self._recent.append(now)
                 return
         await self.start()

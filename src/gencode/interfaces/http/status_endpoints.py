@@ -16,7 +16,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.core.messages import Usage
 from gencode.core.status import Status
-from gencode.interfaces.cli.models import ModelLine, main_model
+from gencode.interfaces.chat.model_info import ModelLine, main_model
 from gencode.interfaces.http.endpoints import Asked, Name, Nothing, Site, endpoint
 from gencode.interfaces.http.guard import RIGHTS, Right
 from gencode.interfaces.http.task_schemas import Bounds

@@ -317,9 +317,9 @@ async def list_events(site: Site, asked: Asked[AllWindow, Nothing]) -> AllFacts:
     if wish.after is None:
         return AllFacts([], str(site.hub.cursor), False)
     cursor = _cursor(wish.after)
-    chronicle = site.gen.history.log
-    mark = await chronicle.mark(cursor.task, cursor.seq) if cursor.task else None
-    facts = await chronicle.after(mark, most=wish.limit) if mark or not cursor.task else None
+    global_log = site.gen.history.log
+    mark = await global_log.mark(cursor.task, cursor.seq) if cursor.task else None
+    facts = await global_log.after(mark, most=wish.limit) if mark or not cursor.task else None
     if facts is None:
         raise Refused(410, f"The fact {cursor} is not there any more; begin anew, without after.")
     last = cursor_of(facts[-1].mark) if facts else cursor
@@ -333,8 +333,8 @@ async def _told(site: Site, facts: Sequence[LogEntry]) -> list[dict[str, Any]]:
 
 def _stream(site: Site, asked: Asked[StreamWish, Nothing], after: Cursor | None, task: str) -> EventStream:
     wish = asked.query
-    chronicle = site.gen.history.log
-    return EventStream(site.hub, chronicle, after, task, brief=wish.brief, states=wish.states)
+    global_log = site.gen.history.log
+    return EventStream(site.hub, global_log, after, task, brief=wish.brief, states=wish.states)
 
 
 def _begins(asked: Asked[StreamWish, Nothing]) -> Cursor | None:

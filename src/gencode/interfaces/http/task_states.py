@@ -263,14 +263,14 @@ class _Times:
 class TimesReader:
     """Reads the times of tasks, of each only the facts that are new since it was last asked for."""
 
-    def __init__(self, chronicle: GlobalLog) -> None:
-        self._chronicle = chronicle
+    def __init__(self, global_log: GlobalLog) -> None:
+        self._global_log = global_log
         self._known: dict[str, _Times] = {}
 
     async def read(self, task: str, sent: Iterable[str], asked: Iterable[str]) -> TaskTimes:
         """The times of one task; `sent` are its calls that sent agents, `asked` since when questions wait."""
         times = self._known.pop(task, None) or _Times()
-        while found := await self._chronicle.of_task(task, times.seq, most=PAGE):
+        while found := await self._global_log.of_task(task, times.seq, most=PAGE):
             for mark, event in found:
                 if event is not None:
                     times.hear(event)

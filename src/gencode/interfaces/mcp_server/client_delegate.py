@@ -47,7 +47,7 @@ class ClientDelegate:
         found = await visible_task(self._gen, task)
         return [_started(each) for each in await self._gen.hits(found.id, verb)]
 
-    async def strike(self, task: str, verb: StopAction) -> ControlResult:
+    async def apply_action(self, task: str, verb: StopAction) -> ControlResult:
         """Interrupt or stop a task that runs here, and the subagents it waits for."""
         found = await controllable_task(self._gen, task)
         if verb == "tree":
@@ -97,7 +97,7 @@ class ClientDelegate:
         """Refused: the handler sends the messages of a client."""
         raise UserMistake(NOT_FOR_CLIENTS)
 
-    async def inquire(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
+    async def ask_questions(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
         """Refused: a client asks its own user."""
         raise UserMistake(NOT_FOR_CLIENTS)
 

@@ -36,6 +36,14 @@ def answer_json(value: object, *, line: bool = False) -> None:
     answer_raw(as_json(value, indent=0 if line or not answers().isatty() else 2))
 
 
+def print_record(record: object, text: str, *, as_json: bool) -> None:
+    """What a command gives: its record as JSON, or the text that says the same."""
+    if as_json:
+        answer_json(record)
+    else:
+        answer(text)
+
+
 def answer_raw(text: str) -> None:
     """Lines of JSON to stdout as they are; every acting character in them is escaped."""
     _write(answers(), safe_json(text), "utf-8")

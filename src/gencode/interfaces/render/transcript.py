@@ -48,7 +48,7 @@ SENDS = frozenset({"Task", "spawn", "spawn_subagent"})
 """The tools whose calls are agents."""
 
 
-class SentMessage(Struct, frozen=True):
+class IncomingMessage(Struct, frozen=True):
     """Something that was said to the agent; `mail` is the number of the letter it came as."""
 
     text: str
@@ -110,7 +110,7 @@ class HandedBack(Struct, frozen=True):
     receipts: tuple[str, ...]
 
 
-Entry = SentMessage | Thought | Reply | Call | Remark | HandedBack
+Entry = IncomingMessage | Thought | Reply | Call | Remark | HandedBack
 
 
 class Transcript(Struct, frozen=True):
@@ -175,7 +175,7 @@ def _heard(now: Transcript, event: Event) -> Transcript:
             return _grown(now, Remark(f"From here on a copy of {fact.source} at fact {fact.upto}."))
         case TranscriptCompacted() as fact:
             what = f"What was said before was summed up ({fact.why})." if fact.why else "Summed up."
-            return _grown(now, Remark(what), SentMessage(fact.summary.text, "summary"))
+            return _grown(now, Remark(what), IncomingMessage(fact.summary.text, "summary"))
         case CallDecided() as fact:
             return _decided(now, fact)
         case CallStarted() as fact:
@@ -221,7 +221,7 @@ def _told(now: Transcript, message: Message) -> Transcript:
     now = replace(now, unanswered=unanswered_after(now.unanswered, message))
     match message:
         case UserMessage():
-            return _grown(now, SentMessage(message.text, message.sender, message.mail))
+            return _grown(now, IncomingMessage(message.text, message.sender, message.mail))
         case AssistantMessage():
             return _replied(now, message)
         case ToolMessage():

@@ -32,7 +32,7 @@ from gencode.interfaces.chat.info_pages import MODES, next_mode
 from gencode.interfaces.chat.input_completion import Offer, Words, files_below, offers
 from gencode.interfaces.chat.notices import Notice, guarded, named
 from gencode.interfaces.chat.prompt_history import History
-from gencode.interfaces.chat.slash_commands import act, is_command, parse, strike
+from gencode.interfaces.chat.slash_commands import act, apply_action, is_command, parse
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.log_file import fault_line
 from gencode.interfaces.render.transcript import Transcript
@@ -364,13 +364,13 @@ class TerminalApp(AttentiveApp):
         self.main.whose = (self.talk.session if self.talk else None) or ""
         await self.main.load()
 
-    def strike(self, task: str, verb: StopAction) -> None:
+    def apply_action(self, task: str, verb: StopAction) -> None:
         """Do a verb once what it hits was seen."""
         if self.talk is not None:
             self.do(self._strike(self.talk, task, verb))
 
     async def _strike(self, talk: Talk, task: str, verb: StopAction) -> None:
-        await perform(self, talk, await strike(talk, task, verb))
+        await perform(self, talk, await apply_action(talk, task, verb))
 
     def interrupt(self) -> None:
         """Cut the turn, if one is open."""

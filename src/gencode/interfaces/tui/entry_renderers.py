@@ -11,7 +11,15 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from gencode.core.text import visible, visible_line
-from gencode.interfaces.render.transcript import Call, Remark, Reply, SentMessage, Thought, diff_of, kind_of
+from gencode.interfaces.render.transcript import (
+    Call,
+    IncomingMessage,
+    Remark,
+    Reply,
+    Thought,
+    diff_of,
+    kind_of,
+)
 
 RESULT_LINES = 200
 LONGEST_CODE = 60_000
@@ -52,7 +60,7 @@ def markdown(text: str, code: str, *, verbatim: bool = False) -> RenderableType:
     return Text(visible(text)) if verbatim else _Markdown(visible(text), code)
 
 
-def said(entry: SentMessage, names: dict[str, str]) -> RenderableType:
+def said(entry: IncomingMessage, names: dict[str, str]) -> RenderableType:
     """Something that was said to the agent, and by whom."""
     if entry.sender == "user":
         text, rest = _shortened(entry.text)
@@ -76,7 +84,7 @@ def _shortened(text: str) -> tuple[str, str]:
     return kept, f"\n  … {left:,} more characters, which were heard as well" if left else ""
 
 
-def said_open(entry: SentMessage, names: dict[str, str]) -> RenderableType:
+def said_open(entry: IncomingMessage, names: dict[str, str]) -> RenderableType:
     """All of what the harness or another agent said."""
     sender = _PEOPLE.get(entry.sender) or names.get(entry.sender, entry.sender)
     return Group(

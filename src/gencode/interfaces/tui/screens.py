@@ -403,7 +403,7 @@ class ConversationScreen(TranscriptScreen):
         if event.verb == "steer":
             self.host.look_at(event.task)
         else:
-            self.host.strike(event.task, event.verb)
+            self.host.apply_action(event.task, event.verb)
 
     def on_tree_panel_sent_back(self, event: TreePanel.SentBack) -> None:
         """An agent is to go to the background."""

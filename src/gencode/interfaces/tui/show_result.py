@@ -44,7 +44,7 @@ async def perform(app: "TerminalApp", talk: Talk, deed: Deed) -> None:
 async def _confirmed(app: "TerminalApp", talk: Talk, deed: Confirm) -> None:
     """Do what cuts or ends once a person has seen what it hits."""
     if await app.ask(ConfirmScreen(deed.text)):
-        await talk.strike(deed.task, deed.verb, deed.message)
+        await talk.apply_action(deed.task, deed.verb, deed.message)
 
 
 async def sent_back(app: "TerminalApp", talk: Talk, task: str) -> None:

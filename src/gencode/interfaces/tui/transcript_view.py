@@ -23,9 +23,9 @@ from gencode.interfaces.render.transcript import (
     Call,
     Entry,
     HandedBack,
+    IncomingMessage,
     Remark,
     Reply,
-    SentMessage,
     Thought,
     Transcript,
     results_of,
@@ -60,7 +60,7 @@ class Block(Struct, eq=False):
     def opens(self) -> bool:
         """Whether there is more to see of it."""
         match self.entries:
-            case (SentMessage(sender=sender),):
+            case (IncomingMessage(sender=sender),):
                 return sender != "user"
             case (Thought() | Call(), *_):
                 return True
@@ -134,9 +134,9 @@ class Drawing:
     def _drawn(self, block: Block, width: int, agents: Agents, now: str, *, opened: bool) -> RenderableType:
         names = {task: agent.agent for task, agent in agents.items()} if _from_agent(block) else {}
         match block.entries[0]:
-            case SentMessage() as entry if entry.sender == "user" or not opened:
+            case IncomingMessage() as entry if entry.sender == "user" or not opened:
                 return Group(Text(""), entry_renderers.said(entry, names))
-            case SentMessage() as entry:
+            case IncomingMessage() as entry:
                 return entry_renderers.said_open(entry, names)
             case Thought() as entry:
                 return entry_renderers.thought(entry, opened=opened)
@@ -220,7 +220,7 @@ def _trimmed(lines: Sequence[Strip]) -> Sequence[Strip]:
 
 def _from_agent(block: Block) -> bool:
     first = block.entries[0]
-    return isinstance(first, SentMessage) and first.sender not in ("user", "system")
+    return isinstance(first, IncomingMessage) and first.sender not in ("user", "system")
 
 
 class Sight(Struct, frozen=True):

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gencode.core.errors import ToolError
-from gencode.journal.owner import fate, new_owner
+from gencode.journal.owner import new_owner, owner_state
 from gencode.sandbox.processes import process_tree
 from gencode.sandbox.processes.environment import PROCESS_MARK
 from gencode.sandbox.processes.guard_protocol import COUNT_STRAYS, RUN, encoded
@@ -49,7 +49,7 @@ class ForkServerRecord:
 
 def end_leftovers(state: Path) -> int:
     """End what dead processes of ours left running; how many there were. Blocks; free without a crash."""
-    dead = [record for record in _records(state) if fate(record.mark) == "dead"]
+    dead = [record for record in _records(state) if owner_state(record.mark) == "dead"]
     ended = end_marked({record.mark for record in dead}) if dead else 0
     for record in dead:
         record.remove()

@@ -19,13 +19,13 @@ def ids(facts: list[LogEntry] | None) -> list[tuple[str, int]]:
 
 
 async def mark_of(store: Store, task: str, seq: int) -> LogPosition:
-    mark = await store.chronicle.mark(task, seq)
+    mark = await store.global_log.mark(task, seq)
     assert mark is not None
     return mark
 
 
 async def whole(store: Store) -> list[LogEntry]:
-    facts = await store.chronicle.after(None)
+    facts = await store.global_log.after(None)
     assert facts is not None
     return facts
 
@@ -42,8 +42,8 @@ async def test_the_facts_of_all_tasks_stand_in_the_order_of_the_commits(open_sto
     ]
     assert all(a.mark.place < b.mark.place for a, b in pairwise(facts))
     assert [fact.event for fact in facts if fact.mark.task == one.task] == await store.events(one.task)
-    assert await store.chronicle.end() == facts[-1].mark
-    assert [await store.chronicle.mark(*fact.mark[1:]) for fact in facts] == [fact.mark for fact in facts]
+    assert await store.global_log.end() == facts[-1].mark
+    assert [await store.global_log.mark(*fact.mark[1:]) for fact in facts] == [fact.mark for fact in facts]
 
 
 async def test_a_reader_goes_on_after_any_fact_up_to_any_place(open_store: OpenStore) -> None:
@@ -53,20 +53,20 @@ async def test_a_reader_goes_on_after_any_fact_up_to_any_place(open_store: OpenS
         await store.append(lease, [said(f"{number}")])
     facts = await whole(store)
     for at, fact in enumerate(facts):
-        assert await store.chronicle.after(fact.mark) == facts[at + 1 :]
-        assert await store.chronicle.after(fact.mark, most=2) == facts[at + 1 : at + 3]
-        assert await store.chronicle.after(fact.mark, facts[4].mark.place) == facts[at + 1 : 5]
-    assert await store.chronicle.of_task(lease.task, 2, facts[4].mark.place) == facts[2:5]
-    assert await store.chronicle.of_task(lease.task, 2, most=2) == facts[2:4]
-    assert await store.chronicle.of_task("0badcafe", 0) == []
-    assert await store.chronicle.before(lease.task, 4, 2) == facts[1:3]
-    assert await store.chronicle.before(lease.task, 1, 2) == []
+        assert await store.global_log.after(fact.mark) == facts[at + 1 :]
+        assert await store.global_log.after(fact.mark, most=2) == facts[at + 1 : at + 3]
+        assert await store.global_log.after(fact.mark, facts[4].mark.place) == facts[at + 1 : 5]
+    assert await store.global_log.of_task(lease.task, 2, facts[4].mark.place) == facts[2:5]
+    assert await store.global_log.of_task(lease.task, 2, most=2) == facts[2:4]
+    assert await store.global_log.of_task("0badcafe", 0) == []
+    assert await store.global_log.before(lease.task, 4, 2) == facts[1:3]
+    assert await store.global_log.before(lease.task, 1, 2) == []
 
 
 async def test_an_empty_store_has_no_end(open_store: OpenStore) -> None:
     store = await open_store()
-    assert (await store.chronicle.end(), await store.chronicle.after(None)) == (None, [])
-    assert await store.chronicle.mark("0badcafe", 1) is None
+    assert (await store.global_log.end(), await store.global_log.after(None)) == (None, [])
+    assert await store.global_log.mark("0badcafe", 1) is None
 
 
 async def test_many_writers_at_once_are_followed_without_a_gap(open_store: OpenStore) -> None:
@@ -84,7 +84,7 @@ async def test_many_writers_at_once_are_followed_without_a_gap(open_store: OpenS
         last = False
         while not last:
             last = done.is_set()
-            facts = await store.chronicle.after(mark, most=7)
+            facts = await store.global_log.after(mark, most=7)
             assert facts is not None
             heard.extend(facts)
             mark, last = (facts[-1].mark, False) if facts else (mark, last)
@@ -110,11 +110,11 @@ async def test_what_is_deleted_leaves_the_others_in_their_order(open_store: Open
         await store.release(lease)
     await store.delete(gone.task)
     assert ids(await whole(store)) == [(kept.task, 1), (kept.task, 2)]
-    assert await store.chronicle.mark(gone.task, 2) is None
+    assert await store.global_log.mark(gone.task, 2) is None
     again = await store.take(kept.task, "me")
     await store.append(again, [said("new")])
-    assert ids(await store.chronicle.after(await mark_of(store, kept.task, 2))) == [(kept.task, 3)]
-    facts = await store.chronicle.after(mark)
+    assert ids(await store.global_log.after(await mark_of(store, kept.task, 2))) == [(kept.task, 3)]
+    facts = await store.global_log.after(mark)
     assert facts is None or ids(facts) == [(kept.task, 3)]
 
 
@@ -165,7 +165,7 @@ async def test_what_was_spent_is_told_by_minutes_and_tasks_are_counted(open_stor
         )
 
     async def total(cwd: str | None, since: str = "2000") -> Usage:
-        minutes = await store.chronicle.spent(since, cwd)
+        minutes = await store.global_log.spent(since, cwd)
         assert [len(minute) for minute, _ in minutes] == [16] * len(minutes)
         return sum((usage for _, usage in minutes), start=Usage())
 
@@ -173,5 +173,5 @@ async def test_what_was_spent_is_told_by_minutes_and_tasks_are_counted(open_stor
     assert await total("/a") == Usage(20, 4, 2, 0.5)
     assert await total("/b") == Usage(10, 2, 1, None)
     assert await total(None, "2999") == await total("/nowhere") == Usage()
-    assert dict(await store.chronicle.counts("/a")) == {Status.FAILED: 2}
-    assert dict(await store.chronicle.counts(None)) == {Status.FAILED: 3}
+    assert dict(await store.global_log.counts("/a")) == {Status.FAILED: 2}
+    assert dict(await store.global_log.counts(None)) == {Status.FAILED: 3}
