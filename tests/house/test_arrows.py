@@ -37,15 +37,17 @@ WIRING = {"gencode.fleet.worker", "gencode.fleet.worker_folder"}
 """Put a worker together, as `app` does an open GenCode."""
 
 BEHIND_THE_API = {
-    *("gencode.journal.event_bus", "gencode.tasks.crash_recovery"),
-    *(
-        "gencode.tasks.delegate",
-        "gencode.tasks.liveness",
-        "gencode.tasks.other_process",
-        "gencode.tasks.plan",
-    ),
-    *("gencode.tasks.records", "gencode.tasks.service", "gencode.tasks.start", "gencode.tasks.supervisor"),
-    *("gencode.tasks.task_folders", "gencode.permissions.chain"),
+    "gencode.journal.event_bus",
+    "gencode.permissions.chain",
+    "gencode.tasks.crash_recovery",
+    "gencode.tasks.delegate",
+    "gencode.tasks.liveness",
+    "gencode.tasks.plan",
+    "gencode.tasks.records",
+    "gencode.tasks.service",
+    "gencode.tasks.start",
+    "gencode.tasks.supervisor",
+    "gencode.tasks.task_folders",
 }
 """What an open GenCode is made of; interfaces reach it through the public API. Pyright checks `_parts`."""
 

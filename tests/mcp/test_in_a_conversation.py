@@ -101,7 +101,7 @@ async def test_a_call_of_a_tool_whose_server_is_not_ready_is_told_why(
     settings = {"mcp_servers": table, "permission_mode": "dontAsk"}
     model = ScriptedProvider.of({"main": [DO_ONE, says("done")]})
     async with GenCode.open(fleet.folder, model=model, store=MemoryStore(), settings=settings) as gen:
-        components(gen).servers.wait_at_most(0.0 if manner.startswith("waits") else None)
+        components(gen).mcp_servers.wait_at_most(0.0 if manner.startswith("waits") else None)
         outcome = await gen.ask("go").outcome()
         [_, _, answered, _] = transcript_of(await gen.history.events(outcome.agent_id))
     assert isinstance(answered, ToolMessage)

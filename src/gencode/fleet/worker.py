@@ -255,7 +255,7 @@ class Worker:
         try:
             model = gen.model
             if most.usd is not None:
-                components(gen).seating.check_model(model.name)
+                components(gen).seat_builder.check_model(model.name)
         except UserMistake as mistake:
             raise await self._unable(found, order, str(mistake)) from None
 
@@ -305,7 +305,7 @@ class Worker:
             try:
                 gen = await room.gen()
                 if lodged is not None:
-                    components(gen).workplaces.prepared[task] = lodged
+                    components(gen).task_folders.prepare(task, lodged)
                     lodged.run_by(components(gen).supervisor.owner)
                     room.enter_copy(lodged)
                 yield gen
