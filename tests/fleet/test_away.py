@@ -171,11 +171,11 @@ async def test_what_nobody_waited_for_is_kept_until_a_person_takes_it_over(count
         taken_over = (await gen.find(found.id)).result
         copied = (await gen.fork(found.id, "another way")).agent_id
         assert (await told(gen, copied))[-2].startswith(
-            f"You are back in the folder itself, {country.folder}."
+            f"You are back in the original folder, {country.folder}."
         )
         await gen.resume(found.id, "more")
         assert (await told(gen, found.id))[-2].startswith(
-            f"You are back in the folder itself, {country.folder}."
+            f"You are back in the original folder, {country.folder}."
         )
     kept = found.result.replace(f"{offered}\n", "")
     assert taken_over == f"{kept}\n\n[Its changes are in the files of {country.folder} now.]"
@@ -212,7 +212,7 @@ async def test_a_task_is_woken_from_a_machine_that_has_not_its_folder(
     named = {"database_url": country.url}
     try:
         async with GenCode.open(tmp_path, model=f"scripted:{country.script}", settings=named) as gen:
-            with pytest.raises(UserMistake, match="is not on this machine; let a worker go on with it"):
+            with pytest.raises(UserMistake, match="is not on this machine"):
                 await gen.resume(found.id, "again")
             with pytest.raises(UserMistake, match="is not on this machine; let a worker run the fork"):
                 await gen.fork(found.id, "again")

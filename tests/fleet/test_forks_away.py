@@ -182,7 +182,7 @@ async def test_what_cannot_be_named_from_another_machine_is_said(country: Countr
         async with opened(country, tmp_path) as gen:
             with pytest.raises(UserMistake, match="let a worker run the fork: gen task fork"):
                 await gen.fork(first, "again")
-            with pytest.raises(UserMistake, match="has no fact 999"):
+            with pytest.raises(UserMistake, match="has no event 999"):
                 await gen.detach_fork(first, Fork(999), TaskRequest("", "again"))
         wider = fork(country, tmp_path, first, "again", "--background", "--permission-mode", "dontAsk")
     assert (wider.code, "leave --permission-mode" in wider.err) == (2, True)

@@ -186,5 +186,5 @@ async def test_what_a_worker_has_or_has_done_is_not_ended_for_it(narrow: Fleet) 
         assert not await close_unclaimed(components(gen).store, held, "no worker took it")
         now = await gen.history.current(held)
         assert await gen.history.current(done.id) == done
-    why = f"no worker took it. To go on with it after that: gen task resume {held} 'go on'"
+    why = f"no worker took it. To resume it later: gen task resume {held} 'go on'"
     assert (now.status, now.end.error) == (Status.TIMED_OUT, why)

@@ -10,7 +10,7 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
-from gencode.interfaces.http.restart import GO_ON, SHUT_DOWN
+from gencode.interfaces.http.restart import RESUME_NOTICE, SHUT_DOWN
 from gencode.testing import says
 from tests.interfaces.cli.running import script
 from tests.interfaces.http.serving import Client, gen_serve, served
@@ -20,7 +20,7 @@ from tests.tasks.words import heard, said
 from tests.waiting import until
 
 EXPLORE = [says("seen"), says("more seen")]
-TOLD_ONCE = [STOPPED.format(why=SHUT_DOWN), GO_ON.text]
+TOLD_ONCE = [STOPPED.format(why=SHUT_DOWN), RESUME_NOTICE.text]
 
 
 @pytest.fixture(autouse=True)

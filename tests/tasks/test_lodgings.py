@@ -96,7 +96,7 @@ async def test_an_agent_that_began_elsewhere_is_told_where_it_is_now(tmp_path: P
         assert await lodged.summary() == FolderSummary()
     async with place.place(here) as again:
         assert again is not None and (again.workspace.cwd / "a.txt").read_text() == "begun\n"
-        again.owner = office.owner
+        again.run_by(office.owner)
         assert again.change_notice() == []
         ended = await again.summary()
     head = f"[It worked in a copy of {repo} on worker. What it changed there:]\nchanged a.txt +1 -10"

@@ -237,8 +237,8 @@ async def test_who_changed_a_file_in_it_is_known_to_those_it_sends_also_in_other
     async with GenCode.open(yard.folder, model=yard.model(boss=boss), settings=FREE) as gen:
         outcome = await gen.task("boss", "go")
         worktree, digest = (await gen.find(outcome.agent_id)).created.worktree, sha256(b"boss\n").hexdigest()
-        known = await components(gen).watch.author(worktree, "sub/new.txt", digest, None)
-        its_own = await components(gen).watch.author(worktree, "sub/new.txt", digest, outcome.agent_id)
+        known = await components(gen).watcher.author(worktree, "sub/new.txt", digest, None)
+        its_own = await components(gen).watcher.author(worktree, "sub/new.txt", digest, outcome.agent_id)
     assert (known, its_own) == (f"the agent boss, task {outcome.agent_id}", "")
 
 
@@ -287,8 +287,8 @@ async def test_after_a_kill_nothing_is_lost_and_the_output_tells_of_it(yard: Yar
         await gen.history.ended(sent.agent_id, 30)
         told = await current_result(await gen.history.ended(boss, 30), components(gen).store)
     assert (worktree / "new.txt").read_text() == "kid\n"
-    assert f"[It was cut off. What it had changed, 1 file, is on the branch gencode/{boss}, in " in told
-    assert ("partly not committed" in told) == (not apart)
+    assert f"[It was interrupted. What it had changed, 1 file, is on the branch gencode/{boss}, in " in told
+    assert ("partly uncommitted" in told) == (not apart)
 
 
 async def test_where_the_last_one_is_killed_the_output_of_the_first_tells_what_is_there(yard: Yard) -> None:
@@ -307,7 +307,7 @@ async def test_where_the_last_one_is_killed_the_output_of_the_first_tells_what_i
         told = await current_result(await gen.find(boss), components(gen).store)
     assert "is still at work in its worktree" in before and "To take it over" not in before
     assert "still at work" not in told
-    assert f"1 file, is on the branch gencode/{boss}, in {worktree}, partly not committed" in told
+    assert f"1 file, is on the branch gencode/{boss}, in {worktree}, partly uncommitted" in told
 
 
 async def kid_of_process(gen: GenCode, boss: str) -> str:

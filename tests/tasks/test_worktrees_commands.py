@@ -187,7 +187,7 @@ def test_what_is_merged_but_for_files_that_git_ignores_is_told_with_those(tmp_pa
     git(folder, "merge", "-q", f"gencode/{task}")
     but = "but what is ignored by git, in the worktree only: out/report.txt"
     output = gen("task", "output", task, cwd=folder)
-    assert (output.code, output.out.rstrip().endswith(f"[All of it is in {folder} by now, {but}.]")) == (
+    assert (output.code, output.out.rstrip().endswith(f"[All its changes are in {folder} now, {but}.]")) == (
         0,
         True,
     )
@@ -210,7 +210,7 @@ async def test_after_a_kill_the_output_names_the_branch_and_how_to_take_it_over(
     process.communicate()
     (branch,) = branches(folder)
     output = gen("task", "output", branch.removeprefix("gencode/"), cwd=folder)
-    assert f"[It was cut off. What it had changed, 1 file, is on the branch {branch}, in " in output.out
+    assert f"[It was interrupted. What it had changed, 1 file, is on the branch {branch}, in " in output.out
     assert not (folder / "half.txt").exists()
     assert sh(tmp_path, output.out.partition("To take it over: ")[2]).returncode == 0
     assert (folder / "half.txt").read_text() == "half\n"

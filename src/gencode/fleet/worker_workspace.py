@@ -84,7 +84,7 @@ def lost_copies(messages: Iterable[Message], returned: ReturnedChanges | None) -
 
 
 class Lodged(TaskFolder):
-    """The lodging of one task. `owner` is who runs it, `worker` the machine as people know it."""
+    """The lodging of one task. `worker` is the machine as people know it."""
 
     shared = False
 
@@ -94,9 +94,8 @@ class Lodged(TaskFolder):
         self._lodging = lodging
         self._parcels = parcels
         self._worker = worker
-        self.owner = ""
-        self.lost: tuple[str, ...] = ()
-        """Copies elsewhere in which the task worked, and from which nothing came."""
+        self._owner = ""
+        self._lost: tuple[str, ...] = ()
         self._found_at: tuple[str, ...] = ()
         self._over = False
         """Whether nothing more is done here: it is handed in, or somebody else may have the task."""
@@ -107,6 +106,14 @@ class Lodged(TaskFolder):
         lodging = await lodge(guest, parcels, home)
         lodging.trust(home)
         return cls(lodging, parcels, worker, home)
+
+    def run_by(self, owner: str) -> None:
+        """The process that runs the task, which hands in what is changed here."""
+        self._owner = owner
+
+    def note_lost(self, copies: tuple[str, ...]) -> None:
+        """Copies elsewhere in which the task worked, and from which nothing came."""
+        self._lost = copies
 
     async def look_around(self, walls: Walls) -> None:
         """Find out whether commands here can use the names of the sender; where there are no walls, not."""
@@ -178,11 +185,11 @@ class Lodged(TaskFolder):
         try:
             changes, notes = await self._handed_in()
         except GenCodeError as trouble:
-            await self._lodging.note(self._parcels, self.owner, self._worker, as_reason(str(trouble)))
+            await self._lodging.note(self._parcels, self._owner, self._worker, as_reason(str(trouble)))
             changes, notes = None, [f"its folder {self.path} on {self._worker} is kept as it is: {trouble}"]
         parcel = self._lodging.guest.parcel
         sent = (*parcel.notes, *(each.told() for each in parcel.missing))
-        lost = [LOST.format(copy=copy) for copy in self.lost]
+        lost = [LOST.format(copy=copy) for copy in self._lost]
         return FolderSummary(changes, (*sent, *lost, *notes))
 
     async def hand_over(self) -> None:
@@ -208,7 +215,7 @@ class Lodged(TaskFolder):
 
     async def _handed_in(self) -> tuple[CopyChanges | None, list[str]]:
         self._over = True
-        work, why_not = await self._lodging.hand_in(self._parcels, self.owner, self._worker)
+        work, why_not = await self._lodging.hand_in(self._parcels, self._owner, self._worker)
         guest = self._lodging.guest
         notes = [*self._tree.notes, *work.notes]
         if not work.kept:
@@ -330,7 +337,7 @@ class Lodgings:
         """Note what an agent that began elsewhere leaves behind there."""
         known = await self._store.task(task)
         if known is not None and known.run.started_at and not lodged.same_place:
-            lodged.lost = await self._lost(known)
+            lodged.note_lost(await self._lost(known))
 
     async def _lost(self, known: Task) -> tuple[str, ...]:
         """The copies elsewhere with work of a task that nobody handed in."""

@@ -61,7 +61,7 @@ async def leaving(
 
 
 async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """Do something to its end even when cancelled meanwhile: who is cut off has changed something as well."""
+    """Finish some work even when cancelled meanwhile: an interrupted agent has changed something as well."""
     doing = asyncio.ensure_future(work)
     while not doing.done():
         with suppress(asyncio.CancelledError):
@@ -108,12 +108,12 @@ async def _left_one(
 
 
 async def at_work(store: Store, path: Path, but: str = "") -> list[Task]:
-    """Who is at work in a worktree, or in one that was made below it, or waits for a turn to be."""
+    """The tasks that run, or wait in the queue, in a worktree or in one that was made below it."""
     return [each for each, places in await in_use(store, but) if is_used(path, places)]
 
 
 async def in_use(store: Store, but: str = "") -> list[tuple[Task, list[Path]]]:
-    """Everybody who is at work, or waits for a turn to be, with the folders of it and of all above it."""
+    """All tasks that run or wait in the queue, each with its folders and those of its ancestors."""
     held = {each.task for each in await store.owned() if not is_abandoned(each)} - {but}
     open_ones = await store.tasks(TaskQuery(statuses=(Status.PENDING, Status.RUNNING))) if held else []
     known = {each.id: each for each in open_ones}

@@ -50,7 +50,7 @@ _LITERAL = re.compile(r"(?:[^*?\[{\\/]*/)*")
 
 def cached_ending(task: Task) -> LoopResult:
     """The end of a task that another one is answered with."""
-    mark = f"answered from the journal: task {task.id} of {task.end.at}; nothing it rests on has changed"
+    mark = f"reused the result of task {task.id} of {task.end.at}; nothing it depends on has changed"
     return LoopResult(
         Status.COMPLETED, EndReason.FINISHED, task.result, warnings=(mark,), output=task.end.output
     )
@@ -71,7 +71,7 @@ async def find_cached(
 
 
 def _beginning_of(created: TaskCreated, request: Request, place: Caller) -> str:
-    """A hash of all that an agent is told and given at its beginning.
+    """A hash of everything that an agent is given at its beginning.
 
     Empty where that is not all: what a person allowed meanwhile counts only in this session, and a copy of a
     folder has more than one name.
@@ -123,7 +123,7 @@ def _inputs(setup: RunSetup, events: Sequence[Event], began: str) -> tuple[FileC
 
 
 def _left_alone(setup: RunSetup, events: Sequence[Event], transcript: Sequence[Message]) -> bool:
-    """Whether a task heard nothing after its beginning, nobody was asked about it, and no call failed."""
+    """Whether a task got no message after its beginning, needed no approval, and no call failed."""
     decisions = [event.fact.decision for event in events if isinstance(event.fact, CallDecided)]
     later = transcript[beginning(transcript) :]
     return not (

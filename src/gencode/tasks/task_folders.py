@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from gencode.workspaces.worktrees.leftovers import Leftover
     from gencode.workspaces.worktrees.worktree import Worktree
 
-NO_HOME = "A worktree needs a folder of GenCode's own, and there is none here; leave isolation out."
+NO_HOME = "There is no folder in which GenCode could create a worktree; leave isolation out."
 THERE = (
-    "You work in a git worktree of your own, {cwd}, on the branch {branch}, which was made from {begun}. "
+    "You work in a git worktree of your own, {cwd}, on the branch {branch}, which was created from {begun}. "
     "What you change in it, committed or not, is on that branch only until somebody merges it. You need not "
-    "commit it: that is done when you end, and a sandbox may keep you from it before."
+    "commit: that is done when you end, and a sandbox may prevent it before."
 )
 _PLACES: dict[type, str] = {WorktreePlace: "worktree", WorkerCopy: "copy", ClonePlace: "clone"}
 
@@ -90,7 +90,7 @@ class TaskFolder:
         return [place_told(text, self._place)]
 
     def change_notice(self) -> list[UserMessage]:
-        """What an agent should know before it goes on: that it is not in the worktree it had."""
+        """The notice for a resumed agent that is not in the worktree it had."""
         return [place_told(self._anew.agent, self._place)] if self._anew else []
 
     @property
@@ -134,6 +134,10 @@ class TaskFolders:
         self._store = store
         self.prepared: dict[str, TaskFolder] = {}
         """Those that were prepared for tasks which are about to begin here."""
+
+    def prepare(self, task: str, folder: TaskFolder) -> None:
+        """A folder that was made for a task which is about to begin here."""
+        self.prepared[task] = folder
 
     async def create(self, workspace: Workspace, source: Task | None = None) -> TaskFolder:
         """A worktree for a new agent, called as its task will be; UserMistake where there can be none.
@@ -188,7 +192,7 @@ class TaskFolders:
 
     @asynccontextmanager
     async def locked(self, task: Task) -> AsyncGenerator[None]:
-        """While nobody who ends in the worktree that a task is about to go on in can remove that."""
+        """Lock the worktree of a task that is about to be resumed, so that nobody removes it."""
         from gencode.workspaces.worktrees.worktree import alone, path_around
 
         folder = task.created.worktree or task.cwd
@@ -202,7 +206,7 @@ class TaskFolders:
             yield
 
     async def restored(self, task: Task, workspace: Workspace) -> TaskFolder | None:
-        """The worktree for a task that goes on, if it has one, with its newest work as far as that is known.
+        """The worktree of a resumed task, if it has one, with its newest work as far as that is known.
 
         One that is gone is made anew.
         """
@@ -286,9 +290,9 @@ async def current_result(task: Task, store: Store | None = None) -> str:
     )
     if left is not None and cut:
         return f"{kept.rstrip()}\n\n{_found(left)}".lstrip()
-    where = f"Its worktree and its branch {tree.branch} are gone by now"
+    where = f"Its worktree and its branch {tree.branch} were removed"
     if left is not None:
-        where = f"All of it is in {tree.repository} by now{_but(left)}"
+        where = f"All its changes are in {tree.repository} now{_but(left)}"
     return f"{kept.rstrip()}\n\n[{where}.]".lstrip()
 
 
@@ -297,23 +301,25 @@ def _but(left: "Leftover") -> str:
 
 
 def _found(left: "Leftover") -> str:
-    """What is in the worktree of an agent that was cut off before anybody could sum that up."""
+    """The changes in the worktree of an agent that was interrupted before they could be summed up."""
     files = "1 file" if left.changed == 1 else f"{'?' if left.changed is None else left.changed} files"
     where = f"on the branch {left.branch}, in {left.path}"
     if left.merged or left.settled:
         return f"[What it changed, {files}, is {where}, and all of it is in {left.repository}{_but(left)}.]"
-    open_too = ", partly not committed" if left.dirty else ""
-    said = f"[It was cut off. What it had changed, {files}, is {where}{open_too}, and not in your checkout.]"
-    return f"{said}\nTo take it over: {left.taking_over}"
+    open_too = ", partly uncommitted" if left.dirty else ""
+    said = (
+        f"[It was interrupted. What it had changed, {files}, is {where}{open_too}, and not in your checkout.]"
+    )
+    return f"{said}\nTo apply it: {left.taking_over}"
 
 
 def place_notice(earlier: TaskPlace | None, here: Workspace) -> list[UserMessage]:
-    """What an agent hears that last worked in a copy or a worktree and goes on in the folder itself."""
+    """The notice for an agent that worked in a copy or a worktree and is resumed in the original folder."""
     if here.copied is not None or earlier is None or isinstance(earlier, FolderPlace):
         return []
     where = _PLACES[type(earlier)]
     text = (
-        f"You are back in the folder itself, {here.cwd}. What you changed in your {where} is in it only if "
-        "somebody took it over, so look."
+        f"You are back in the original folder, {here.cwd}. What you changed in your {where} is in it only if "
+        "somebody applied it, so check."
     )
     return [place_told(text, FolderPlace(str(here.cwd)))]

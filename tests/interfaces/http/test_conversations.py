@@ -12,7 +12,7 @@ from gencode.app import components
 from gencode.channels.address import parse_address
 from gencode.channels.outbox import WebhookChannel, WebhookSettings
 from gencode.core.ids import stamp
-from gencode.interfaces.http.conversations import Chats
+from gencode.interfaces.chat.chat_addresses import ChatAddresses
 from gencode.schedule.scheduled_jobs import ScheduledJob
 from gencode.testing import call, says
 from tests.interfaces.http.serving import Client, served, take
@@ -167,7 +167,7 @@ async def test_a_channel_that_takes_nothing_is_named_once(
             return len(await components(site.gen).store.outbox.pending())
 
         await eventually(waiting, 2)
-    told = [each.getMessage() for each in caplog.records if "took no message" in each.getMessage()]
+    told = [each.getMessage() for each in caplog.records if "refused a message" in each.getMessage()]
     assert len(told) == 1 and "127.0.0.1 is no public address" in told[0]
 
 
@@ -273,16 +273,16 @@ async def test_wrong_addresses_are_refused(tmp_path: Path) -> None:
 
 def test_lines_that_a_hand_broke_do_not_hide_the_others(tmp_path: Path) -> None:
     path = tmp_path / "chats.jsonl"
-    one = Chats(path, tmp_path)
+    one = ChatAddresses(path, tmp_path)
     one.bind(parse_address("web:a"), "00000001")
     with path.open("a") as file:
         file.write("nonsense\n{}\n")
     one.bind(parse_address("web:b"), "00000002")
     with path.open("a") as file:
         file.write('{"address": "web:c"')
-    again = Chats(path, tmp_path)
+    again = ChatAddresses(path, tmp_path)
     assert [(line.address, line.session) for line in again.all()] == [
         ("web:a", "00000001"),
         ("web:b", "00000002"),
     ]
-    assert Chats(path, tmp_path / "elsewhere").all() == []
+    assert ChatAddresses(path, tmp_path / "elsewhere").all() == []

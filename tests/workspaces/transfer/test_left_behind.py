@@ -23,7 +23,7 @@ def said(ending: FolderSummary) -> str:
 @asynccontextmanager
 async def lodged(folder: Path, office: Office, home: Path) -> AsyncGenerator[Lodged]:
     made = await Lodged.prepare(Guest(TASK, str(folder), await sent(folder, office)), office, home, "far")
-    made.owner = office.owner
+    made.run_by(office.owner)
     try:
         yield made
     finally:

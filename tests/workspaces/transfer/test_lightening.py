@@ -92,7 +92,7 @@ async def test_the_result_names_what_stayed_and_where_and_who_goes_on_elsewhere_
     repo = project(tmp_path)
     guest = Guest(TASK, str(repo), await sent(repo, office))
     made = await Lodged.prepare(guest, office, tmp_path / "home", "far")
-    made.owner = office.owner
+    made.run_by(office.owner)
     (made.workspace.cwd / "a.txt").write_text("changed\n")
     (made.workspace.cwd / "big.bin").write_bytes(noise(2 * MOST))
     ending = await made.summary()
@@ -107,7 +107,7 @@ async def test_the_result_names_what_stayed_and_where_and_who_goes_on_elsewhere_
     await again.leave(tmp_path / "other")
     same = await Lodged.prepare(guest, office, tmp_path / "home", "far")
     assert (same.same_place, (same.workspace.cwd / "big.bin").exists()) == (True, True)
-    same.owner = office.owner
+    same.run_by(office.owner)
     (same.workspace.cwd / "b.txt").write_text("b\n")
     ending = await same.summary()
     await same.leave(tmp_path / "home")

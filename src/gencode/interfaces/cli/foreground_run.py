@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import UNSET, Struct
 from msgspec.structs import asdict, replace
 
-from gencode.app import GenCode, ServerReport
+from gencode.app import CLOSING, GenCode, ServerReport
 from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import Event
 from gencode.core.ids import stamp
@@ -24,7 +24,6 @@ from gencode.interfaces.render import plain_text
 from gencode.interfaces.render.agent_view import View
 from gencode.journal.store import TaskQuery
 from gencode.tasks.running_task import RunningTask
-from gencode.tasks.supervisor import CLOSING
 
 if TYPE_CHECKING:
     from gencode.sandbox.shells import Shell
