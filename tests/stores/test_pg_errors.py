@@ -139,7 +139,7 @@ async def test_what_was_asked_of_another_process_reaches_it(opened: Any) -> None
     here, there = await opened(), await opened()
     lease = await there.create(TaskCreated(), "there")
     assert (await there.signals("there"), await there.posted_messages("there")) == ([], [])
-    assert await here.ask(lease.task, TaskSignal.STOP)
+    assert await here.send_signal(lease.task, TaskSignal.STOP)
     await here.post(lease.task, "hello", "user")
     heard: list[Any] = []
 
