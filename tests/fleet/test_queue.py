@@ -64,10 +64,10 @@ class Hands:
 
 async def served(store: Any, count: int, *, most: int, workers: int = 1, **caps: int) -> Hands:
     """What became of so many tasks that workers took."""
-    from gencode.fleet.queue import QueueConsumer, Share
+    from gencode.fleet.queue import QueueConsumer, TaskSelection
 
     hands = Hands()
-    share = Share(lambda: ["Explore", "Plan"], most, caps)
+    share = TaskSelection(lambda: ["Explore", "Plan"], most, caps)
     serving = [QueueConsumer(store, share, hands.run) for _ in range(workers)]
     work = asyncio.gather(*(each.serve() for each in serving))
     await until(lambda: len(hands.order) >= count, "all tasks were taken")

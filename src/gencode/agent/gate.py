@@ -310,9 +310,9 @@ class Gate(Struct, kw_only=True, eq=False):
         if name not in PATH_TOOLS:  # a tool from outside is judged as what it does
             name = "Read" if tool.effect == "read" else "Write"
         if self.workspace.copied is not None:
-            from gencode.workspaces.transfer.path_translation import in_copy
+            from gencode.workspaces.transfer.path_translation import path_in_copy
 
-            path_text = in_copy(path_text, self.workspace.copied)
+            path_text = path_in_copy(path_text, self.workspace.copied)
         resolved = resolve(path_text, self.workspace)
         decision = strictest(
             decide_path(name, resolved, policy, self.workspace, tool.aliases)
