@@ -134,13 +134,13 @@ async def test_an_earlier_task_goes_to_the_workers_unless_somebody_is_at_it(
 ) -> None:
     lease = await store.create(TaskCreated(agent="Plan"), "me", [TaskStarted()])
     again = Handover(model="offline", task=lease.task, prompt="more")
-    with pytest.raises(UserMistake, match="is being worked on"):
+    with pytest.raises(UserMistake, match="is running"):
         await engine(store, tmp_path).start(again)
     await store.append(lease, [TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)], last=True)
     away = await engine(store, tmp_path).queue(again, delay=timedelta(0))
     assert away.task == lease.task
     assert await queued(store) == [("gencode.agent.plan", lease.task, 0)]
-    with pytest.raises(UserMistake, match="is being worked on"):
+    with pytest.raises(UserMistake, match="is running"):
         await engine(store, tmp_path).start(again)
 
 
