@@ -30,7 +30,7 @@ from gencode.interfaces.render.plain_text import command_end, ending, noted
 from gencode.tasks.delivery import as_sent, undelivered
 
 if TYPE_CHECKING:
-    from gencode.sandbox.shells import Shell
+    from gencode.sandbox.shells import BackgroundShell
 
 MAX_LISTED = 10
 MAX_TEXT = 800
@@ -138,17 +138,17 @@ def results_while_closed(session: Task, children: Sequence[Task]) -> list[Notice
     ]
 
 
-def task_list(tasks: Sequence[Task | Outcome], commands: Sequence["Shell"] = ()) -> str:
+def task_list(tasks: Sequence[Task | Outcome], commands: Sequence["BackgroundShell"] = ()) -> str:
     """A list of tasks by id and agent, and of commands by id and text: the first few."""
     return _joined(tasks, commands, MAX_LISTED)
 
 
-def full_task_list(tasks: Sequence[Task | Outcome], commands: Sequence["Shell"] = ()) -> str:
+def full_task_list(tasks: Sequence[Task | Outcome], commands: Sequence["BackgroundShell"] = ()) -> str:
     """The same without a limit, where nobody can look them up later."""
     return _joined(tasks, commands, len(tasks) + len(commands))
 
 
-def _joined(tasks: Sequence[Task | Outcome], commands: Sequence["Shell"], most: int) -> str:
+def _joined(tasks: Sequence[Task | Outcome], commands: Sequence["BackgroundShell"], most: int) -> str:
     ids = [each.agent_id if isinstance(each, Outcome) else each.id for each in tasks]
     names = [f"{name} ({visible_line(each.agent)})" for name, each in zip(ids, tasks, strict=True)]
     names += [f"the command {each.id} ({visible_line(each.order.text, MAX_COMMAND)})" for each in commands]
