@@ -37,7 +37,7 @@ async def test_the_tree_shows_every_agent_and_enter_opens_its_live_transcript(tm
         await setup.press("down", "enter")
         await setup.assert_sees(f"main › Explore · {task}")
         await setup.assert_sees("● Glob(*.py)  → a.py")
-        assert "steers Explore before its next reply" in setup.screen
+        assert "Enter sends Explore a message" in setup.screen
         await setup.press("escape", "escape")
         await setup.assert_sees("› go")
 
@@ -181,7 +181,7 @@ async def test_a_command_typed_in_the_tree_goes_to_the_text_and_hits_nobody(tmp_
     ) as setup:
         task = await one_slow(setup)
         await setup.press("ctrl+t", "down")
-        await setup.assert_sees("[tree] letters are verbs")
+        await setup.assert_sees("[tree] Keys act on the selected agent")
         await setup.burst(*"/b")
         await setup.press(*"udget")
         await setup.until(lambda: setup.app.main.composer.text == "/budget", "the whole word")

@@ -110,7 +110,7 @@ async def test_a_question_that_was_answered_elsewhere_says_so_before_the_next_on
         await shows(setup, "touch harmless")
         await pressed(setup, "up", after=2)
         second = asks(setup, wants("touch dangerous"))
-        await setup.assert_sees("(1 more waits)")
+        await setup.assert_sees("(1 more waiting)")
         await setup.app.desk.answer(setup.app.desk.waiting()[0].number, Answer(True))
         assert (await first).allow
         await setup.assert_sees(question_dialogs.WITHDRAWN_TEXT)

@@ -104,7 +104,7 @@ def test_a_conversation_in_tmux_from_the_question_to_a_clean_screen(tmp_path: Pa
         terminal.press("C-t")
         terminal.assert_sees("Enter open")
         terminal.press("Down", "Enter")
-        terminal.assert_sees("wakes Explore, which has ended")
+        terminal.assert_sees("Finished · Enter resumes it")
         terminal.type("and more?")  # which wakes it in a process of its own
         terminal.assert_sees("› and more?", "completed · background")
         terminal.press("Escape")
