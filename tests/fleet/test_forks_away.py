@@ -172,7 +172,7 @@ async def test_a_task_in_a_worktree_here_goes_on_elsewhere_with_its_work(country
         seen, heard = await results(gen, found.id), await told(gen, found.id)
     assert (found.status, found.end.error) == (Status.COMPLETED, None)
     assert ("a.txt" in seen[-1], "two.txt" in seen[-1]) == (True, True)
-    assert any("now, with what you had changed in files before." in each for each in heard[-2:])
+    assert any("with your earlier file changes" in each for each in heard[-2:])
     assert "[It changed nothing more there.]" in found.result
 
 
