@@ -489,7 +489,7 @@ class GenCode:
         spec = self.agents.find(agent) if checked_text("agent", agent) else None
         who = spec or self.agents.main(parts.named_tools)
         served = checked_text("tool", tool).startswith(MCP)
-        foresight = CallExplainer(parts.seating, parts.toolbox, parts.servers.tools(who) if served else ())
+        foresight = CallExplainer(parts.setups, parts.toolbox, parts.servers.tools(who) if served else ())
         found = foresight.explain(tool, arguments, parts.session.caller(), spec, background=background)
         absent = parts.servers.absent(who, tool) if served else None
         return msgspec.structs.replace(found, notes=(*found.notes, absent.why)) if absent else found

@@ -244,7 +244,7 @@ class Worker:
         try:
             model = gen.model
             if most.usd is not None:
-                components(gen).seating.check_model(model.name)
+                components(gen).setups.check_model(model.name)
         except UserMistake as mistake:
             raise await self._unable(found, order, str(mistake)) from None
 

@@ -28,7 +28,7 @@ from gencode.tasks.delivery import AgentInbox
 from gencode.tasks.plan import TaskPlanner
 from gencode.tasks.queries import readable_events, with_woken_as_pending
 from gencode.tasks.running_task import RunningTask
-from gencode.tasks.seat_builder import SeatBuilder, with_checked_schema
+from gencode.tasks.setup_builder import RunSetupBuilder, with_checked_schema
 from gencode.tasks.supervisor import Supervisor
 from gencode.tasks.watch import TaskWatcher
 
@@ -45,7 +45,7 @@ class Delegation(Struct, frozen=True, eq=False, kw_only=True):
 
     store: Store
     supervisor: Supervisor
-    seating: SeatBuilder
+    setups: RunSetupBuilder
     planner: TaskPlanner
     watch: TaskWatcher
     reach: TaskControl
@@ -103,7 +103,7 @@ class AgentDelegate:
 
     async def run(self, request: TaskRequest, call: ToolCall) -> Outcome:
         """Run an agent to its end and give its outcome; one in the background as it is at its start."""
-        if not self._delegation.seating.may_send(self._caller):
+        if not self._delegation.setups.may_send(self._caller):
             raise ToolError("This agent cannot start subagents. Do the work here, or report back.")
         job = await (self._resumed(request) if request.resume else self._sent(request, call))
         self._look_after(job)
@@ -252,11 +252,11 @@ class AgentDelegate:
 
     def agents(self) -> Sequence[tuple[str, str]]:
         """Name and description of every agent that may be started."""
-        return [(spec.name, spec.description) for spec in self._delegation.seating.spawnable(self._caller)]
+        return [(spec.name, spec.description) for spec in self._delegation.setups.spawnable(self._caller)]
 
     def result_cap(self, agent: str) -> int:
         """How much of its result an agent hands to another agent's context."""
-        return self._delegation.seating.result_cap(agent)
+        return self._delegation.setups.result_cap(agent)
 
     def _look_after(self, job: RunningTask) -> None:
         def ended(_: object) -> None:
@@ -285,7 +285,7 @@ class AgentDelegate:
         task = await self._delegation.known(_id(request.resume))
         if task.parent != self._caller.task:
             raise UserMistake(f"Task {task.id} has another parent; only that can resume it.")
-        if self._delegation.seating.find(request.agent).name != task.agent:  # the gate has judged this one
+        if self._delegation.setups.find(request.agent).name != task.agent:  # the gate has judged this one
             raise UserMistake(f"Task {task.id} belongs to {task.agent}; use that as subagent_type.")
         request = await with_checked_schema(request)
         await self._delegation.watch.check_not_woken(task)

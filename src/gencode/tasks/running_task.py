@@ -173,7 +173,7 @@ class RunningTask(ABC):
 
 
 class LocalTask(RunningTask):
-    """A task that runs in this process: its seat, its transcript and its pen."""
+    """A task that runs in this process: its setup, its transcript and its recorder."""
 
     def __init__(
         self,

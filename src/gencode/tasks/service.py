@@ -32,7 +32,7 @@ from gencode.tasks.plan import EarlierTask, TaskPlan, check_prompt, check_turns
 from gencode.tasks.records import TaskRecords
 from gencode.tasks.remote_task import DetachedTask
 from gencode.tasks.running_task import LocalTask, RunningTask
-from gencode.tasks.seat_builder import output_schema_at, with_checked_schema
+from gencode.tasks.setup_builder import output_schema_at, with_checked_schema
 from gencode.tasks.start import TaskStarter
 from gencode.tasks.task_budgets import TaskBudgets
 
@@ -316,7 +316,7 @@ class TaskService:
         """
         found = await self._records.find(conversation) if conversation is not None else None
         if budget.usd is not None:
-            self._delegation.seating.check_model(self._session.model.current.name)
+            self._delegation.setups.check_model(self._session.model.current.name)
         await self._budgets.limit_session(budget)
         tops = {found.id: found} if found is not None else {}
         for live in self._supervisor.local_tasks():
@@ -334,7 +334,7 @@ class TaskService:
         """
         found, budget = await self._records.find(task), checked_budget(budget)
         if budget.usd is not None and found.run.model:
-            self._delegation.seating.check_model(found.run.model)
+            self._delegation.setups.check_model(found.run.model)
         if found.conversation:
             self._budgets.keep(found.id, await self._budgets.of_conversation(found))
         await self._set(found, budget)
