@@ -59,7 +59,7 @@ class Delegation(Struct, frozen=True, eq=False, kw_only=True):
         over = {task, *(each.id for each in hit)}
         left = [each for each in await self.reach.hits(task, "tree") if each.id not in over]
         outcome = await self.look(task, 0)
-        return ControlResult(outcome, tuple(map(as_sent, hit)), tuple(map(as_sent, left)))
+        return ControlResult(outcome, tuple(map(started_task, hit)), tuple(map(started_task, left)))
 
     async def look(self, task: str, seconds: float) -> Outcome:
         """The outcome of a task, after at most so many seconds of waiting for its end."""
@@ -72,7 +72,7 @@ class Delegation(Struct, frozen=True, eq=False, kw_only=True):
 
     async def hits(self, task: str, verb: StopAction) -> list[StartedTask]:
         """What a verb would affect at this moment, the task itself first."""
-        return [as_sent(each) for each in await self.reach.hits(task, verb)]
+        return [started_task(each) for each in await self.reach.hits(task, verb)]
 
     async def known(self, task: str) -> Task:
         """A task by its whole id."""
@@ -149,7 +149,7 @@ class AgentDelegate:
                 speaks.cancel()
                 await asyncio.gather(ended, speaks, return_exceptions=True)
         outcome = await self._delegation.look(name, 0)
-        if outcome.status is Status.PENDING and (place := await self._delegation.reach.place(name)):
+        if outcome.status is Status.PENDING and (place := await self._delegation.reach.queue_position(name)):
             outcome = replace(outcome, queue_position=place)
         return replace(outcome, background=True) if self._inbox.is_later(outcome.agent_id) else outcome
 
@@ -248,7 +248,7 @@ class AgentDelegate:
     def sent(self) -> Sequence[StartedTask]:
         """The subagents that were started in this run, in the order they were launched."""
         children = self._children.values()
-        return [child if isinstance(child, StartedTask) else as_sent(child.task) for child in children]
+        return [child if isinstance(child, StartedTask) else started_task(child.task) for child in children]
 
     def agents(self) -> Sequence[tuple[str, str]]:
         """Name and description of every agent that may be started."""
@@ -261,7 +261,7 @@ class AgentDelegate:
     def _look_after(self, job: RunningTask) -> None:
         def ended(_: object) -> None:
             if self._children.get(job.id) is job:
-                self._children[job.id] = as_sent(job.task)
+                self._children[job.id] = started_task(job.task)
 
         self._children[job.id] = job
         self._inbox.has_sent = True
@@ -293,7 +293,7 @@ class AgentDelegate:
         return await self._starter.start(plan)
 
 
-def as_sent(task: Task) -> StartedTask:
+def started_task(task: Task) -> StartedTask:
     """A task as its caller sees it."""
     return StartedTask(task.id, task.agent, task.status, task.end.error, task.terms.background)
 

@@ -20,7 +20,7 @@ from gencode.journal.dispatch import Handover
 from gencode.journal.store import Store
 from gencode.sessions.caller import Caller, chain_link
 from gencode.tasks.deadline import (
-    Find,
+    FindTask,
     TimeLimit,
     TimeLimits,
     handed_limits,
@@ -152,7 +152,7 @@ class TaskPlanner:
         setups: RunSetupBuilder,
         folders: TaskFolders,
         callers: CallerFactory,
-        find: Find,
+        find: FindTask,
         limits: TaskSettings,
     ) -> None:
         """`find` gives the running task of an id, `limits` what bounds every task here."""

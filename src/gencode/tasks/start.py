@@ -33,7 +33,7 @@ from gencode.sessions.caller import Caller
 from gencode.tasks.crash_recovery import close_if_orphan, interruption
 from gencode.tasks.deadline import remaining
 from gencode.tasks.delegate import AgentDelegate, Delegation
-from gencode.tasks.delivery import AgentInbox, BackgroundCommands, as_sent
+from gencode.tasks.delivery import AgentInbox, BackgroundCommands, as_delivered
 from gencode.tasks.liveness import TaskLiveness, is_abandoned, lease_task, ownership_of
 from gencode.tasks.plan import DetachedPlan, EarlierTask, NewTask, TaskPlan, check_prompt
 from gencode.tasks.queries import accounts_above, is_bounded
@@ -342,7 +342,7 @@ class TaskStarter:
                 toolbox = self._setups.tools(plan.agent, plan.place)
                 setup = self._build_setup(plan, record, toolbox, None, lease.state.terms.system)
                 earlier = transcript_of(await self._store.events(task))
-                children = as_sent(lease.state, await self._family.learn(lease.state))
+                children = as_delivered(lease.state, await self._family.learn(lease.state))
                 job = self._job(plan, setup, earlier, record, children)
                 job.turns.fall()
                 return await compact(job.setup, job.transcript, record, plan.place.stop, why)
@@ -383,7 +383,7 @@ class TaskStarter:
             await restore_known_files(setup, record, whole_transcript(events))
             at_once = slot is None or slot.try_acquire()
             begins, later = (started, ()) if at_once else queued_start(started)
-            children_then = as_sent(before, children)
+            children_then = as_delivered(before, children)
             job = self._job(plan, setup, [*earlier, *heard], record, children_then, first=later)
             async with self._limited(lease.task, run.budget):
                 await record.commit(begins, *first, *map(MessageAdded, heard))
