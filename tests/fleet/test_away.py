@@ -212,7 +212,7 @@ async def test_a_task_is_woken_from_a_machine_that_has_not_its_folder(
     named = {"database_url": country.url}
     try:
         async with GenCode.open(tmp_path, model=f"scripted:{country.script}", settings=named) as gen:
-            with pytest.raises(UserMistake, match="is not on this machine; let a worker go on with it"):
+            with pytest.raises(UserMistake, match="is not on this machine"):
                 await gen.resume(found.id, "again")
             with pytest.raises(UserMistake, match="is not on this machine; let a worker run the fork"):
                 await gen.fork(found.id, "again")

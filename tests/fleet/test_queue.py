@@ -64,11 +64,11 @@ class Hands:
 
 async def served(store: Any, count: int, *, most: int, workers: int = 1, **caps: int) -> Hands:
     """What became of so many tasks that workers took."""
-    from gencode.fleet.queue import Serving, Share
+    from gencode.fleet.queue import QueueConsumer, Share
 
     hands = Hands()
     share = Share(lambda: ["Explore", "Plan"], most, caps)
-    serving = [Serving(store, share, hands.run) for _ in range(workers)]
+    serving = [QueueConsumer(store, share, hands.run) for _ in range(workers)]
     work = asyncio.gather(*(each.serve() for each in serving))
     await until(lambda: len(hands.order) >= count, "all tasks were taken")
     for each in serving:

@@ -36,12 +36,12 @@ async def working(
 
     The first ones are curious: they look at tasks of agents that they do not know.
     """
-    from gencode.fleet.queue import Serving, Share
+    from gencode.fleet.queue import QueueConsumer, Share
     from gencode.fleet.task_handoff import OFFERS
 
     listening: set[int] = set()
 
-    def worker(number: int) -> Serving:
+    def worker(number: int) -> QueueConsumer:
         async def fits(needs: Any) -> bool:
             listening.add(number)
             return needs.agent != "nobody"
@@ -50,7 +50,7 @@ async def working(
             return {agent for _, agent in waiting} if number < curious else set()
 
         share = Share(lambda: ["Explore"], 8, {"counted": 1}, fits=fits, meet=meet)
-        return Serving(store, share, lambda task: run(number, task))
+        return QueueConsumer(store, share, lambda task: run(number, task))
 
     serving = [worker(number) for number in range(count)]
     work = asyncio.gather(*(each.serve() for each in serving))

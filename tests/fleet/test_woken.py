@@ -161,7 +161,7 @@ async def test_a_task_that_was_woken_can_be_stopped_before_a_worker_begins_and_k
     gen: GenCode,
 ) -> None:
     task = await woken(gen)
-    stops = await components(gen).reach.stop(task, stop_cause("a person stopped it"))
+    stops = await components(gen).control.stop(task, stop_cause("a person stopped it"))
     assert [each.id for each in stops.hit] == [task]
     assert (stops.task.status, stops.task.result) == (Status.CANCELLED, "old")
     assert (await heard(gen, task))[-1] == "again"
@@ -251,4 +251,4 @@ async def test_an_agent_may_be_woken_as_often_as_one_likes(gen: GenCode) -> None
     assert found is not None and found.order is not None and found.takes > MOST_TAKES
     assert found.takes - read_order(found.order).takes == 0
     with pytest.raises(UserMistake, match="was woken and waits for a worker"):
-        await components(gen).watch.check_not_woken(await gen.find(task))
+        await components(gen).watcher.check_not_woken(await gen.find(task))

@@ -14,7 +14,7 @@ from gencode.core.spec import Workspace
 from gencode.sandbox.guarded_paths import state, touched
 from gencode.sandbox.placeholder_files import ITSELF, hold
 from gencode.sandbox.profile import Enclosure, enclosure
-from gencode.sandbox.shells import Order, Shells
+from gencode.sandbox.shells import CommandRequest, Shells
 from tests.sandbox.conftest import BUBBLEWRAP, built
 from tests.sandbox.yard import BASH, SECONDS, Ended, Yard
 
@@ -200,10 +200,10 @@ async def test_a_command_of_an_agent_cannot_redirect_git_at_once_or_later(tmp_pa
     shells = Shells(tmp_path / "home")
     workspace = Workspace(work, work, tmp_path)
     try:
-        result = await shells.run(Order(f"{attack}; rm -rf .git/evil", workspace, "task"))
+        result = await shells.run(CommandRequest(f"{attack}; rm -rf .git/evil", workspace, "task"))
         assert (result.touched, common.exists()) == ((), False)
         shell = await shells.start(
-            Order(f"until [ -e go ]; do sleep 0.05; done; {attack}", workspace, "task")
+            CommandRequest(f"until [ -e go ]; do sleep 0.05; done; {attack}", workspace, "task")
         )
         assert common.read_bytes() == ITSELF
         (work / "go").touch()

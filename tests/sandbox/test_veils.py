@@ -15,7 +15,7 @@ from gencode.permissions.hidden_paths import hidden_paths
 from gencode.permissions.paths import places_of
 from gencode.sandbox.choose_sandbox import chosen
 from gencode.sandbox.profile import enclosure, veiled
-from gencode.sandbox.shells import Order, Shells
+from gencode.sandbox.shells import CommandRequest, Shells
 from gencode.testing import call, says, scripted
 
 
@@ -121,7 +121,7 @@ def staged(base: Path) -> Path:
 async def test_git_and_what_changes_something_see_everything(base: Path, staged: Path) -> None:
     ws = staged
     where = Workspace(ws, ws, base / "home")
-    order = Order("", where, "t", 60.0, closed=(str(ws / "secret"),))
+    order = CommandRequest("", where, "t", 60.0, closed=(str(ws / "secret"),))
     shells = Shells(base / "gen", "required")
     try:
         texts = ("git diff; git status --short secret", "touch x; cat secret/key.txt", "cat secret/key.txt")

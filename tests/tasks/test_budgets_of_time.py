@@ -84,7 +84,7 @@ async def test_the_turns_of_a_conversation_share_its_seconds(tmp_path: Path) -> 
         assert str(refused.value) == refusal(session, "the session")
         await components(opened).store.post(session, "are you there?", "system")
         with pytest.raises(MessageKept, match="Results that were not delivered yet are kept"):
-            await components(opened).work.hear(opened.agents.main(), session)
+            await components(opened).service.hear(opened.agents.main(), session)
 
 
 @pytest.mark.parametrize(

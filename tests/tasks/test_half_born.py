@@ -89,7 +89,7 @@ async def test_a_fork_that_is_cut_between_its_birth_and_its_start_begins_the_nex
     ):
         store.away = True
         with pytest.raises(StoreUnavailable):
-            await components(first).work.take_on(handover)
+            await components(first).service.take_on(handover)
         store.away = False
         job = await (second if elsewhere else first).take_on(handover)
         assert (await job.ended()).status is Status.COMPLETED

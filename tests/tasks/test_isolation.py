@@ -185,7 +185,7 @@ async def test_one_that_is_waited_for_apart_can_be_sent_to_the_background(tmp_pa
     async with GenCode.open(tmp_path, model=model) as gen:
         job = await gen.start_turn("go")
         child = await child_of(gen, job.id)
-        moved = await components(gen).reach.move_to_background(child)
+        moved = await components(gen).control.move_to_background(child)
 
         async def spoke() -> bool:
             heard = transcript_of(await gen.history.events(job.id))

@@ -237,8 +237,8 @@ async def test_who_changed_a_file_in_it_is_known_to_those_it_sends_also_in_other
     async with GenCode.open(yard.folder, model=yard.model(boss=boss), settings=FREE) as gen:
         outcome = await gen.task("boss", "go")
         worktree, digest = (await gen.find(outcome.agent_id)).created.worktree, sha256(b"boss\n").hexdigest()
-        known = await components(gen).watch.author(worktree, "sub/new.txt", digest, None)
-        its_own = await components(gen).watch.author(worktree, "sub/new.txt", digest, outcome.agent_id)
+        known = await components(gen).watcher.author(worktree, "sub/new.txt", digest, None)
+        its_own = await components(gen).watcher.author(worktree, "sub/new.txt", digest, outcome.agent_id)
     assert (known, its_own) == (f"the agent boss, task {outcome.agent_id}", "")
 
 

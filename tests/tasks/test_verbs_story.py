@@ -239,7 +239,7 @@ async def test_what_ends_with_the_process_of_an_agent_is_named_before_that_is_st
         handle = await gen.task("Lead", "go", background=True, isolation="process")
         by = other if elsewhere else gen
         verbs: tuple[TaskAction, ...] = ("interrupt", "keep", "stop", "tree")
-        await components(gen).watch.until(handle.id, lambda now: bool(now.evidence.children), 60)
+        await components(gen).watcher.until(handle.id, lambda now: bool(now.evidence.children), 60)
         hits = [[each.agent for each in await by.hits(handle.id, verb)] for verb in verbs]
         struck = await by.stop(handle.id)
     assert hits == [["Lead"], ["Lead", "Explore"], ["Lead", "Explore"], ["Lead", "Explore"]]

@@ -1,4 +1,4 @@
-"""The gate: the one door every tool call of every agent goes through."""
+"""The gate: decides about every tool call of an agent, and asks a person where a rule says so."""
 
 import asyncio
 from collections.abc import Sequence
@@ -243,7 +243,12 @@ class Gate(Struct, kw_only=True, eq=False):
             decision = replace(decision, why=why, grants=facts.widens)
         rules = decision.lasting
         question = Question(
-            *(self.agent.task, self.agent.name, call, decision, self.agent.lineage, preview),
+            task=self.agent.task,
+            agent=self.agent.name,
+            call=call,
+            decision=decision,
+            path=self.agent.lineage,
+            preview=preview,
             rules=tuple(rule.spelled for rule in rules),
             cwd=str(self.workspace.cwd),
         )

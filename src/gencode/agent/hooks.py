@@ -1,4 +1,4 @@
-"""Runtime room: hooks, the commands that an agent's file or the settings want to be run around the work.
+"""Runs hooks: the commands that settings or an agent's file attach to tool calls, starts and ends.
 
 They are told what happens as JSON on their input, run as commands of Bash are (enclosed by whoever runs
 them, without keys, ended with all they started), and may refuse a call: with exit code 2 or with the answer

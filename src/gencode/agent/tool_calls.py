@@ -1,4 +1,4 @@
-"""The calls of one reply: judged in order, asked about, run, and answered one by one."""
+"""Runs the tool calls of one reply: judged in order, approved, run, and each answered once."""
 
 import asyncio
 import logging

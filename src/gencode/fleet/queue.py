@@ -204,7 +204,7 @@ async def prune(store: SharedJournal) -> None:
     await store.on_connection(forget)
 
 
-class Serving:
+class QueueConsumer:
     """Takes tasks from the queue for as long as it is not told to stop, whatever happens to the database.
 
     The work itself does not hang from the queue: when the database goes away the round is over, the work goes

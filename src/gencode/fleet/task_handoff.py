@@ -45,7 +45,7 @@ class Needs(Struct, frozen=True, omit_defaults=True):
     either: bool = False
 
 
-class Offer(Struct, frozen=True):
+class RequeuedJob(Struct, frozen=True):
     """A job that is in the queue again, by number and task: numbers alone are not the same in every queue."""
 
     job: int
@@ -69,7 +69,7 @@ class Exchange:
         self._had: dict[int, None] = {}
         self._claiming = asyncio.Lock()
         self._at_work: set[asyncio.Task[None]] = set()
-        self._claim: Callable[[Offer], Awaitable[list[dict[str, object]]]] | None = None
+        self._claim: Callable[[RequeuedJob], Awaitable[list[dict[str, object]]]] | None = None
         self.claimed: deque[Job] = deque()
         """What was taken and is to be begun."""
 
@@ -93,19 +93,19 @@ class Exchange:
         needs = self._needs.pop(job.id, None)
         if needs is None:
             return
-        words = msgspec.json.encode(Offer(job.id, (job.payload or b"").decode(errors="replace"), needs))
+        words = msgspec.json.encode(RequeuedJob(job.id, (job.payload or b"").decode(errors="replace"), needs))
         if len(words) <= LONGEST:
             self._do(self._driver.notify(OFFERS, words.decode()))
 
     def hear(self, words: str | bytes | bytearray) -> None:
         """Some worker offers a job."""
         try:
-            offer = msgspec.json.decode(words, type=Offer)
+            offer = msgspec.json.decode(words, type=RequeuedJob)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return
         self._do(self._taken(offer))
 
-    async def _taken(self, offer: Offer) -> None:
+    async def _taken(self, offer: RequeuedJob) -> None:
         if offer.job in self._had or self._claim is None or not await self._fits(offer.needs):
             return
         async with self._claiming:  # one by one, since the same job may be offered again meanwhile

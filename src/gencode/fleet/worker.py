@@ -23,7 +23,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import Fenced, GenCodeError, StoreTrouble, UserMistake
 from gencode.core.ids import new_id
 from gencode.core.status import PARENT_GONE, EndReason, Status, StopCause
-from gencode.fleet.queue import Later, Repertoire, Serving, Share, ensure_queue, prune, reconcile
+from gencode.fleet.queue import Later, QueueConsumer, Repertoire, Share, ensure_queue, prune, reconcile
 from gencode.fleet.task_handoff import LONGEST_SECONDS, NEAR_SECONDS, Needs, Reluctance
 from gencode.fleet.worker_folder import Room
 from gencode.fleet.worker_folder import Shape as Shape
@@ -130,7 +130,7 @@ class Worker:
         caps = {name.casefold(): cap for name, cap in shape.caps.items()}
         self._repertoire = known = Repertoire(shape.agents)
         share = Share(known.names, shape.most, caps, self._parked, self._fits, known.meet)
-        self._serving = Serving(store, share, self.run)
+        self._serving = QueueConsumer(store, share, self.run)
         self.leases = LeaseRenewal(self._renew, shape.lease_seconds, self._lost)
         self._reluctance = Reluctance()
         self._unclaimed = UnclaimedTasks(store, lambda: self.can_judge)
@@ -244,7 +244,7 @@ class Worker:
         try:
             model = gen.model
             if most.usd is not None:
-                components(gen).setups.check_model(model.name)
+                components(gen).setup_builder.check_model(model.name)
         except UserMistake as mistake:
             raise await self._unable(found, order, str(mistake)) from None
 
@@ -294,7 +294,7 @@ class Worker:
             try:
                 gen = await room.gen()
                 if lodged is not None:
-                    components(gen).workplaces.prepare(task, lodged)
+                    components(gen).task_folders.prepare(task, lodged)
                     lodged.run_by(components(gen).supervisor.owner)
                     room.lodge(lodged)
                 yield gen

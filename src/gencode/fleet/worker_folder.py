@@ -146,7 +146,7 @@ class Room:
     async def _lived(self, cwd: str, settings: dict[str, Any]) -> None:
         try:
             async with GenCode.open(cwd, settings=settings, store=self._store, asker=self._desk) as gen:
-                components(gen).processes.employ(self._onward)
+                components(gen).other_processes.employ(self._onward)
                 gen.mcp_servers.wait_at_most(SERVERS_WAIT)
                 self._opened.set_result(gen)
                 await self._closing.wait()

@@ -26,7 +26,7 @@ from gencode.mcp.transport import (
     encoded,
 )
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.command_runner import Commands
+from gencode.sandbox.processes.command_runner import CommandRunner
 from gencode.sandbox.processes.environment import INSIDE, Scrub
 from gencode.sandbox.processes.running_command import Running
 
@@ -61,7 +61,7 @@ class StdioTransport:
     """MCP over the standard input and output of a program, started in `cwd`."""
 
     def __init__(
-        self, definition: ServerDefinition, commands: Commands, cwd: Path, environ: Mapping[str, str]
+        self, definition: ServerDefinition, commands: CommandRunner, cwd: Path, environ: Mapping[str, str]
     ) -> None:
         self.version = ""
         self._definition = definition

@@ -23,7 +23,7 @@ from gencode.sandbox.choose_sandbox import Sandbox, chosen
 from gencode.sandbox.guarded_paths import state, touched
 from gencode.sandbox.placeholder_files import Held, hold
 from gencode.sandbox.processes.command import Command, Ended, shell_words
-from gencode.sandbox.processes.command_runner import Commands
+from gencode.sandbox.processes.command_runner import CommandRunner
 from gencode.sandbox.processes.fork_server_client import sweep
 from gencode.sandbox.processes.git_programs import may_run_git
 from gencode.sandbox.processes.running_command import Running
@@ -45,7 +45,7 @@ _MOST_REMOVED = 20
 _LONGEST_NOTE = 1_000
 
 
-class Order(Struct, frozen=True):
+class CommandRequest(Struct, frozen=True):
     """A command as a tool wants it: the very text that was judged."""
 
     text: str
@@ -75,7 +75,7 @@ class Shell:
 
     __slots__ = ("file", "id", "order", "running")
 
-    def __init__(self, order: Order, running: Running, file: Path) -> None:
+    def __init__(self, order: CommandRequest, running: Running, file: Path) -> None:
         self.id = file.stem
         self.order = order
         self.running = running
@@ -122,7 +122,7 @@ class Shells:
         self._home = home
         self._walls = walls
         self._network = network
-        self._commands: Commands | None = None
+        self._commands: CommandRunner | None = None
         self._sandbox: Sandbox | None = None
         self._temp = home / "run" / new_id()
         self._shells: dict[str, Shell] = {}
@@ -130,7 +130,7 @@ class Shells:
         """What agents set for their own commands."""
         self._opening = asyncio.Lock()
 
-    async def run(self, order: Order) -> Result:
+    async def run(self, order: CommandRequest) -> Result:
         """Run a command to its end; what is longer than memory should hold goes to a file."""
         commands = await self._ready()
         async with self._guarded(self._plan(order)) as plan:
@@ -139,7 +139,7 @@ class Shells:
             after = await asyncio.to_thread(state, plan.watched())
         return Result(ended, tuple(touched(before, after)), plan.veiled)
 
-    async def start(self, order: Order) -> Shell:
+    async def start(self, order: CommandRequest) -> Shell:
         """Start a command that goes on beside the conversation; its output file grows while it runs."""
         commands = await self._ready()
         file = self._file(order, SHELL.removesuffix("_"))
@@ -186,11 +186,11 @@ class Shells:
             await self._commands.close()
             _remove(self._temp)
 
-    async def _ready(self) -> Commands:
+    async def _ready(self) -> CommandRunner:
         async with self._opening:
             if self._commands is None:
                 await asyncio.to_thread(self._prepare)
-                self._commands = Commands(self._home / "state")
+                self._commands = CommandRunner(self._home / "state")
             return self._commands
 
     def _prepare(self) -> None:
@@ -211,7 +211,7 @@ class Shells:
                 f"No command can be run: {self._temp} cannot be made ({error.strerror})."
             ) from None
 
-    def _plan(self, order: Order) -> Enclosure:
+    def _plan(self, order: CommandRequest) -> Enclosure:
         network = order.network or self._network
         started = order.workspace.started
         plan = enclosure(order.workspace.root, self._temp, self._home, network=network, started=started)
@@ -243,7 +243,7 @@ class Shells:
         finally:
             held.release()
 
-    def _command(self, order: Order, plan: Enclosure, file: Path, *, growing: bool) -> Command:
+    def _command(self, order: CommandRequest, plan: Enclosure, file: Path, *, growing: bool) -> Command:
         words = shell_words(self._bash(), order.text)
         neutral = order.neutral or only_reads(order)
         return Command(
@@ -265,16 +265,16 @@ class Shells:
             raise ToolError("There is no bash on this machine, so no command can be run.")
         return bash
 
-    def _file(self, order: Order, kind: str) -> Path:
+    def _file(self, order: CommandRequest, kind: str) -> Path:
         return self._home / "outputs" / order.task / f"{kind}_{new_id()}.txt"
 
 
-def only_reads(order: Order) -> bool:
+def only_reads(order: CommandRequest) -> bool:
     """Whether a command is shown to only read, by what the gate goes by; then it can write nothing either."""
     return _reading(order).only_reads
 
 
-def _reading(order: Order) -> CommandReading:
+def _reading(order: CommandRequest) -> CommandReading:
     return read_command(order.text, places_of(order.workspace))
 
 

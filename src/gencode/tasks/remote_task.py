@@ -103,7 +103,7 @@ class FollowedTask(RunningTask):
         return events
 
 
-class OpenQuestions:
+class PendingCalls:
     """The calls of a task that wait for an answer, as its facts tell: what it wants to know, and may do."""
 
     def __init__(self) -> None:
@@ -158,7 +158,7 @@ class RemoteTask(FollowedTask):
         self._begin = begin
         self._lease = lease
         self._slot = slot
-        self._unanswered = OpenQuestions()
+        self._unanswered = PendingCalls()
         self._returning: asyncio.Task[None] | None = None
         self._waits = WorkerWait(self.tell)
         self._calling_off: StopCause | None = None

@@ -57,7 +57,7 @@ MOST_TURNS = 15
 WITHHELD = ("message", "cron", "spawn", "spawn_subagent")
 
 
-class PreloadedSkills(Protocol):
+class PreloadedText(Protocol):
     """Text for an agent, and what its receipt should warn of."""
 
     @property
@@ -73,7 +73,7 @@ class AgentSkills(Protocol):
         """The skills that an agent may choose from, a line each; empty when there are none."""
         ...
 
-    def preloaded(self, names: Sequence[str]) -> PreloadedSkills:
+    def preloaded(self, names: Sequence[str]) -> PreloadedText:
         """The text of those that an agent's file wants to have from the start."""
         ...
 

@@ -35,7 +35,7 @@ from gencode.tasks.deadline import remaining
 from gencode.tasks.delegate import AgentDelegate, Delegation
 from gencode.tasks.delivery import AgentInbox, BackgroundCommands, as_delivered
 from gencode.tasks.liveness import TaskLiveness, is_abandoned, lease_task, ownership_of
-from gencode.tasks.plan import DetachedPlan, EarlierTask, NewTask, TaskPlan, check_prompt
+from gencode.tasks.plan import DetachedPlan, EarlierTask, NewTaskPlan, TaskPlan, check_prompt
 from gencode.tasks.queries import accounts_above, is_bounded
 from gencode.tasks.relatives import TaskFamily, TaskRelatives, TaskTree
 from gencode.tasks.remote_task import DetachedTask, OtherProcesses, new_handover
@@ -165,7 +165,7 @@ class TaskStarter:
                 return
         self._setups.check_model(model.name)
 
-    async def _begin(self, plan: TaskPlan, run: NewTask) -> LocalTask:
+    async def _begin(self, plan: TaskPlan, run: NewTaskPlan) -> LocalTask:
         """Start a new task: its creation, its start and its first messages are written in one transaction.
 
         Where too many agents are at work, only its creation is; the rest is written when it is its turn.
@@ -218,7 +218,7 @@ class TaskStarter:
         return self._supervisor.start(job)
 
     async def _created(
-        self, run: NewTask, then: Sequence[DurableFact], account: str
+        self, run: NewTaskPlan, then: Sequence[DurableFact], account: str
     ) -> tuple[Lease, list[Event]]:
         """The lease of a new task and its first facts; another process may have written it down already.
 

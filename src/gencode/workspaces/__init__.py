@@ -1,1 +1,1 @@
-"""TODO: say what workspaces is."""
+"""Workspaces: worktrees, folder versions, and the copies and changes that travel between machines."""

@@ -8,7 +8,7 @@ import pytest
 from gencode.core.errors import ToolError
 from gencode.providers.vendors import VENDORS
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.command_runner import Commands
+from gencode.sandbox.processes.command_runner import CommandRunner
 from gencode.sandbox.processes.environment import MARK, Scrub, system_path
 
 ORDINARY = {
@@ -109,7 +109,7 @@ def test_a_reading_command_sees_nothing_that_starts_programs(name: str, tmp_path
 
 
 async def test_no_key_reaches_a_command_or_who_watches_it(
-    commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    commands: CommandRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in SECRET_NAMES:
         monkeypatch.setenv(name, "canary-in-a-coal-mine")
@@ -119,7 +119,9 @@ async def test_no_key_reaches_a_command_or_who_watches_it(
     assert (b"canary" in ended.output.head, ended.output.head.count(b"HARMLESS=yes")) == (False, 3)
 
 
-async def test_an_environment_of_its_own_is_cleaned_like_ours(commands: Commands, tmp_path: Path) -> None:
+async def test_an_environment_of_its_own_is_cleaned_like_ours(
+    commands: CommandRunner, tmp_path: Path
+) -> None:
     environ = {"ONE": "1", "MY_API_KEY": "2", MARK: "3", "PATH": os.environ["PATH"]}
     ended = await commands.run(Command(("env",), tmp_path, environ=environ))
     names = sorted(line.partition("=")[0] for line in ended.output.text().splitlines())
@@ -128,7 +130,7 @@ async def test_an_environment_of_its_own_is_cleaned_like_ours(commands: Commands
 
 @pytest.mark.needs("git")
 async def test_git_reads_without_writing_or_starting_anything(
-    commands: Commands, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    commands: CommandRunner, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     repository = tmp_path / "repository"
@@ -158,7 +160,7 @@ async def test_git_reads_without_writing_or_starting_anything(
 
 
 async def test_a_folder_for_hooks_that_is_not_empty_is_refused(
-    commands: Commands, state: Path, tmp_path: Path
+    commands: CommandRunner, state: Path, tmp_path: Path
 ) -> None:
     (state / "empty").mkdir(parents=True)
     (state / "empty" / "pre-commit").touch()

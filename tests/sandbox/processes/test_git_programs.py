@@ -9,7 +9,7 @@ import pytest
 
 from gencode.core.errors import ToolError
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.command_runner import Commands
+from gencode.sandbox.processes.command_runner import CommandRunner
 from gencode.sandbox.processes.environment import Scrub
 from gencode.sandbox.processes.git_programs import may_run_git, neutral_settings
 
@@ -106,7 +106,7 @@ def poison(config: Path, canary: Path) -> None:
 
 
 async def read_all(folder: Path, tmp_path: Path) -> None:
-    async with Commands(tmp_path / "state") as commands:
+    async with CommandRunner(tmp_path / "state") as commands:
         for text in READING:
             await commands.run(Command(text, folder, seconds=30, reads_only=True))
 
@@ -195,7 +195,7 @@ async def test_git_is_refused_where_the_names_of_submodules_break_off(tmp_path: 
     folder, canary = with_submodule(tmp_path)
     broken_modules(folder)
     canary.unlink(missing_ok=True)
-    async with Commands(tmp_path / "state") as commands:
+    async with CommandRunner(tmp_path / "state") as commands:
         with pytest.raises(ToolError, match="gitmodules is broken"):
             await commands.run(Command(text, folder, seconds=30, reads_only=True))
     assert not canary.exists()
@@ -224,7 +224,7 @@ async def test_a_conflict_in_the_names_of_submodules_can_be_looked_at(tmp_path: 
     plainly(folder, "-c", "user.name=n", "-c", "user.email=n@example.org", "merge", "one")
     assert "<<<<<<<" in names.read_text()
     canary.unlink(missing_ok=True)
-    async with Commands(tmp_path / "state") as commands:
+    async with CommandRunner(tmp_path / "state") as commands:
         ended = await commands.run(Command("git status --short", folder, seconds=30, reads_only=True))
         await read_all(folder, tmp_path)
     assert ("UU .gitmodules" in ended.output.text(), canary.exists()) == (True, False)
@@ -249,7 +249,7 @@ async def test_git_is_refused_where_more_is_named_than_an_environment_holds(
     with (folder / ".git" / "config").open("a") as file:
         for number in range(names):
             file.write(f'[filter "{str(number).zfill(length)}"]\nclean = evil\n')
-    async with Commands(tmp_path / "state") as commands:
+    async with CommandRunner(tmp_path / "state") as commands:
         with pytest.raises(ToolError, match="too many programs"):
             await commands.run(Command("git status", folder, seconds=30, reads_only=True))
 
@@ -285,7 +285,7 @@ async def test_the_plain_difference_is_shown_where_a_repository_names_a_program_
     (folder / "odd \"'$(touch pwned) name.txt").write_text("odd\n")
     (folder / "bytes.txt").write_bytes(b"a\0b\n")
     git(folder, "-c", f"{key}=", "add", "--intent-to-add", ".")
-    async with Commands(tmp_path / "state") as commands:
+    async with CommandRunner(tmp_path / "state") as commands:
         ended = await commands.run(Command("git diff", folder, seconds=30, reads_only=True))
     shown = ended.output.text()
     assert (ended.exit_code, canary.exists(), (folder / "pwned").exists()) == (0, False, False)
@@ -319,7 +319,7 @@ async def test_a_signature_is_not_looked_at(tmp_path: Path, home: Path) -> None:
     git(folder, "config", "format.pretty", "%G? %H")
     git(folder, "config", "pretty.mine", "%GS %H")
     environ = {**os.environ, "PATH": f"{fake.parent}{os.pathsep}{os.environ['PATH']}"}
-    async with Commands(tmp_path / "state") as commands:
+    async with CommandRunner(tmp_path / "state") as commands:
         for text in ("git log", "git log --pretty=mine", "git show", "git log --format=%G?"):
             await commands.run(Command(text, folder, seconds=30, reads_only=True, environ=environ))
     assert (canary.exists(), (home / ".gnupg").exists()) == (False, False)
@@ -365,7 +365,7 @@ async def test_what_an_included_file_names_is_not_started(tmp_path: Path) -> Non
 
 async def test_a_harmless_repository_is_read_as_ever(tmp_path: Path) -> None:
     folder = repository(tmp_path / "ws")
-    async with Commands(tmp_path / "state") as commands:
+    async with CommandRunner(tmp_path / "state") as commands:
         ended = await commands.run(Command("git diff --stat", folder, seconds=30, reads_only=True))
     assert (ended.exit_code, "a.txt | 2 +-" in ended.output.text()) == (0, True)
 

@@ -13,7 +13,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.spec import Workspace
 from gencode.permissions.agent_folders import worktrees_folder
 from gencode.workspaces.worktrees.create import make, make_of, source_of
-from gencode.workspaces.worktrees.git import Said, trouble
+from gencode.workspaces.worktrees.git import GitOutput, trouble
 from gencode.workspaces.worktrees.worktree import Worktree, name_here, recorded, repository_folder, tree_here
 
 pytestmark = pytest.mark.needs("git")
@@ -329,7 +329,7 @@ async def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_what_git_complains_about_is_a_sentence(error: str, sentence: str) -> None:
-    assert str(trouble(Said(128, b"", error), "No")) == sentence
+    assert str(trouble(GitOutput(128, b"", error), "No")) == sentence
 
 
 def mounted(folder: Path) -> bool:

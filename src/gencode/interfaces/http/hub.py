@@ -281,7 +281,7 @@ class Hub:
             group.create_task(self._tell_states())
 
     def join(self, task: str = "", *, brief: bool = False, states: bool = False) -> StreamClient:
-        """A client that hears everything after `mark`; it has to leave."""
+        """Add a client that gets everything after `mark`."""
         self._flush()
         client = StreamClient(task, brief=brief, states=states)
         self._clients.add(client)
@@ -417,7 +417,7 @@ class Hub:
                 log.warning("the states of tasks could not be read: %s", trouble)
 
     def _is_early(self, event: Event) -> bool:
-        """Whether a fact of a task here was read before the bus told of it, and of what came before it."""
+        """Whether an event of a task here was read before the bus has announced it."""
         here = self._gen.running.is_local(event.task)
         if not here or self._announced.get(event.task, 0) >= (event.seq or 0) or self._held >= MOST_HELD:
             self._held = 0

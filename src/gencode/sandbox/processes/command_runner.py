@@ -16,7 +16,7 @@ from gencode.sandbox.processes.output import Intake, Keep, OutputFile, pipe
 from gencode.sandbox.processes.running_command import Plan, Running
 
 
-class Commands:
+class CommandRunner:
     """All commands of one process. `state` is a folder of ours where the keeper is noted.
 
     Every way out ends every command: `close`, a cancelled wait, an exception, and the death of our process.
@@ -34,7 +34,7 @@ class Commands:
         self._live: dict[str, Running] = {}
         self._closed = False
 
-    async def __aenter__(self) -> "Commands":
+    async def __aenter__(self) -> "CommandRunner":
         return self
 
     async def __aexit__(

@@ -57,7 +57,7 @@ _LONG = """\
 """
 
 
-class Taken(Struct, frozen=True):
+class RepositoryRefs(Struct, frozen=True):
     """What was found in the repository of a copy: the commit at its HEAD, that of each branch and tag, and
     the names of packs. `objects`: there is something that was not there in the beginning.
     """
@@ -97,7 +97,7 @@ def give_back(tree: Worktree) -> None:
     (tree.path / ".git").write_bytes(b"gitdir: " + os.fsencode(tree.git_dir) + b"\n")
 
 
-def take(tree: Worktree, into: Path) -> Taken:
+def take(tree: Worktree, into: Path) -> RepositoryRefs:
     """Copy the objects of a copy's repository, and read what it names. UserMistake when they are too many."""
     into.mkdir()
     (into / "pack").mkdir()
@@ -112,7 +112,7 @@ def take(tree: Worktree, into: Path) -> Taken:
         refs = _refs(own)
         head = _text(own, "HEAD", _LONGEST_REF).strip()
         head = refs.get(head.removeprefix("ref:").strip(), "") if head.startswith("ref:") else head
-        return Taken(head if _COMMIT.fullmatch(head) else "", refs, tuple(packs), count > 0)
+        return RepositoryRefs(head if _COMMIT.fullmatch(head) else "", refs, tuple(packs), count > 0)
     except OSError as error:
         raise UserMistake(f"the repository in {tree.path} cannot be read: {error.strerror}") from None
     finally:

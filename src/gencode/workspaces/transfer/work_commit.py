@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from gencode.core.errors import UserMistake
 from gencode.journal.folder_snapshot import MOST_PACK, as_reason
 from gencode.workspaces.transfer.checkout import is_whole, packed, quoted, unpacked
-from gencode.workspaces.transfer.copy_repository import Taken, give_back, take
+from gencode.workspaces.transfer.copy_repository import RepositoryRefs, give_back, take
 from gencode.workspaces.transfer.excluded_files import (
     brought_keys,
     heaviest,
@@ -117,10 +117,10 @@ async def _by_files(desk: _Desk, mirror: Git, why: str) -> Sum:
     """The sum of what is in the files alone, with nothing that the agent put into its repository."""
     await asyncio.to_thread(shutil.rmtree, desk.objects)
     (desk.objects / "pack").mkdir(parents=True)
-    return await _finished(desk, mirror, Taken(), (f"{_UNREAD}, because {as_reason(why)}",))
+    return await _finished(desk, mirror, RepositoryRefs(), (f"{_UNREAD}, because {as_reason(why)}",))
 
 
-async def _finished(desk: _Desk, mirror: Git, taken: Taken, notes: tuple[str, ...] = ()) -> Sum:
+async def _finished(desk: _Desk, mirror: Git, taken: RepositoryRefs, notes: tuple[str, ...] = ()) -> Sum:
     tree = desk.tree
     commit, left_out, ignored = await _committed(desk, taken.head)
     if commit == tree.base:
@@ -251,7 +251,7 @@ async def _told(desk: _Desk, commit: str) -> Work:
     return Work(True, commit, diff, tuple(change for _, change in files), more)
 
 
-async def _others(desk: _Desk, taken: Taken, commit: str) -> list[str]:
+async def _others(desk: _Desk, taken: RepositoryRefs, commit: str) -> list[str]:
     """Branches, tags and stashes with commits that are not in the sum."""
     wanted = [*{*taken.refs.values()} - {commit, desk.tree.base, desk.first, taken.head}]
     if not wanted:

@@ -74,7 +74,7 @@ _VARIABLES = {
 }
 
 
-class Said(Struct, frozen=True):
+class GitOutput(Struct, frozen=True):
     """What came of a call. `cut`: it said more than was wanted and was ended."""
 
     code: int
@@ -114,7 +114,7 @@ class Git(Struct, frozen=True):
         seconds: float = SECONDS,
         most: int = MOST_BYTES,
         index: str = "",
-    ) -> Said:
+    ) -> GitOutput:
         """Run git to its end, which comes after `seconds` or after `most` bytes at the latest."""
         environ = {**self.environ, "GIT_INDEX_FILE": index} if index else self.environ
         try:
@@ -132,11 +132,11 @@ class Git(Struct, frozen=True):
             raise UserMistake(f"git could not be started: {error.strerror}.") from None
         return await _listen(process, stdin, seconds, most)
 
-    async def patiently(self, *words: str) -> Said:
+    async def patiently(self, *words: str) -> GitOutput:
         """Run a short call that writes, to its end, and again where another git is in its way."""
         return await unbroken(self.again(*words))
 
-    async def again(self, *words: str, seconds: float = SECONDS) -> Said:
+    async def again(self, *words: str, seconds: float = SECONDS) -> GitOutput:
         """Run git, and again for some seconds where another git is in its way."""
         said = await self.run(*words, seconds=seconds)
         for number in range(_TRIES):
@@ -189,13 +189,13 @@ async def quiet_git(folder: Path, outside: Path, git_dir: Path | None = None) ->
     return Git(program, _environment(_without_programs(names)), folder)
 
 
-def is_full(said: Said, place: Path | None = None) -> bool:
+def is_full(said: GitOutput, place: Path | None = None) -> bool:
     """Whether git did not do it because the disk is full; `place` is where it wrote."""
     full = any(word in said.error for word in _FULL)
     return full or ("unable to write" in said.error and _has_no_room(place))
 
 
-def trouble(said: Said, what: str, place: Path | None = None) -> UserMistake:
+def trouble(said: GitOutput, what: str, place: Path | None = None) -> UserMistake:
     """Why git did not do it, as a sentence; `place` is where it wrote."""
     if is_full(said, place):
         return UserMistake(f"{what}: there is no room left on the disk. Free some and try again.")
@@ -254,7 +254,7 @@ def _without_programs(names: set[str]) -> dict[str, str]:
     return found
 
 
-async def _listen(process: Process, stdin: bytes, seconds: float, most: int) -> Said:
+async def _listen(process: Process, stdin: bytes, seconds: float, most: int) -> GitOutput:
     out, error = bytearray(), bytearray()
     done = False
     try:
@@ -267,13 +267,13 @@ async def _listen(process: Process, stdin: bytes, seconds: float, most: int) -> 
             await process.wait()
             done = True
     except TimeoutError:
-        return Said(_CUT, bytes(out), f"it took longer than {seconds:g} seconds")
+        return GitOutput(_CUT, bytes(out), f"it took longer than {seconds:g} seconds")
     finally:
         if not done:
             await _end(process)
     cut = len(out) > most
     complaint = error.decode(errors="replace") or ("it said too much" if cut else "")
-    return Said(_CUT if cut else process.returncode or 0, bytes(out[:most]), complaint, cut)
+    return GitOutput(_CUT if cut else process.returncode or 0, bytes(out[:most]), complaint, cut)
 
 
 async def _feed(process: Process, stdin: bytes) -> None:
