@@ -63,8 +63,8 @@ from gencode.tasks.process_engine import ProcessEngine
 from gencode.tasks.records import TaskRecords
 from gencode.tasks.remote_task import OtherProcesses
 from gencode.tasks.resume import CallerFactory
-from gencode.tasks.setup_builder import RunSetupBuilder, RunSetupDefaults
 from gencode.tasks.service import SessionLimits, TaskService
+from gencode.tasks.setup_builder import RunSetupBuilder, RunSetupDefaults
 from gencode.tasks.start import TaskStarter
 from gencode.tasks.supervisor import Supervisor
 from gencode.tasks.task_folders import TaskFolders

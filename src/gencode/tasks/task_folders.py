@@ -310,7 +310,7 @@ def _found(left: "Leftover") -> str:
     said = (
         f"[It was interrupted. What it had changed, {files}, is {where}{open_too}, and not in your checkout.]"
     )
-    return f"{said}\nTo apply it: {left.taking_over}"
+    return f"{said}\nTo take it over: {left.taking_over}"
 
 
 def place_notice(earlier: TaskPlace | None, here: Workspace) -> list[UserMessage]:
