@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from gencode.sandbox.processes.command import Command
 from gencode.sandbox.processes.command_runner import CommandRunner
-from gencode.sandbox.processes.running_command import Running
+from gencode.sandbox.processes.running_command import RunningCommand
 
 ORDINARY = "sleep 300 & (sleep 300 | cat) & echo ready; sleep 300; : WORD"
 HOSTILE = """
@@ -100,7 +100,7 @@ def alive(word: str) -> int:
     return count
 
 
-async def ready(running: Running) -> None:
+async def ready(running: RunningCommand) -> None:
     """Return when a command has said that all its processes run."""
     while True:
         if b"ready" in running.output().head:

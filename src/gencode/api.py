@@ -29,8 +29,8 @@ from gencode.tasks.watch import Tell, tell_nobody
 from gencode.wiring import Components
 
 if TYPE_CHECKING:
-    from gencode.sandbox.shells import Shell
-    from gencode.workspaces.transfer.apply_changes import Arrival
+    from gencode.sandbox.shells import BackgroundShell
+    from gencode.workspaces.transfer.apply_changes import ApplyResult
 
 
 class SentMessage(Struct, frozen=True):
@@ -104,11 +104,11 @@ class History:
         """The tasks that run, or wait to run, in a worktree or in one inside of it."""
         return await at_work(self._parts.store, folder)
 
-    async def note_merged(self, task: str, arrival: "Arrival") -> None:
+    async def note_merged(self, task: str, arrival: "ApplyResult") -> None:
         """Write down what became of the changes of a task, so that they are not offered again."""
-        from gencode.workspaces.transfer.apply_changes import noted
+        from gencode.workspaces.transfer.apply_changes import record_result
 
-        await noted(self._parts.store, task, arrival)
+        await record_result(self._parts.store, task, arrival)
 
     async def events(self, task: str, after: int = 0) -> list[Event]:
         """The durable events of a task after a sequence number."""
@@ -169,7 +169,7 @@ class RunningTasks:
         """Whether a task runs in this process, not only is looked after by it."""
         return self._supervisor.local(task) is not None
 
-    def commands(self) -> "Sequence[Shell]":
+    def commands(self) -> "Sequence[BackgroundShell]":
         """The background commands that have not ended."""
         return self._parts.session.shells.running()
 
@@ -273,6 +273,6 @@ class Workers:
 
     async def behind(self, task: Task) -> str:
         """What a person should know before a task that ran elsewhere is resumed here; mostly nothing."""
-        from gencode.workspaces.transfer.apply_changes import begins_behind_of
+        from gencode.workspaces.transfer.apply_changes import missing_changes_notice
 
-        return await begins_behind_of(self._dispatch.parcels, task)
+        return await missing_changes_notice(self._dispatch.parcels, task)

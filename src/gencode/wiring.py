@@ -412,7 +412,7 @@ def _engine_for(store: Store, home: Path, cwd: Path, flags: Mapping[str, Any], p
     """
     if isinstance(store, SharedJournal):
         from gencode.fleet.fleet_engine import FleetEngine
-        from gencode.fleet.workspace_transfer import Shared
+        from gencode.fleet.workspace_transfer import SharedStore
 
-        return FleetEngine(cast(Shared, store), cwd, flags, home, policy)
+        return FleetEngine(cast(SharedStore, store), cwd, flags, home, policy)
     return ProcessEngine(home, cwd, flags)

@@ -16,10 +16,10 @@ from gencode.core.events import TaskCreated
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.fleet.worker_workspace import LOST, copies_told
+from gencode.fleet.worker_workspace import LOST, told_copies
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_fleet_status import fleet_status
-from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.worktrees.leftovers import find_leftovers
 from tests.fleet.country import Country, call, detached, results, said, says, told
 from tests.fleet.driving import ended
 from tests.interfaces.cli.running import gen as typed
@@ -242,7 +242,7 @@ async def test_without_git_a_task_waits_for_a_worker_that_shares_its_folder(coun
         assert stuck.task == task
         assert stuck.missing_worker.why == (
             f"only a worker that shares its folder can run it, because {plain} is not in a git repository, "
-            "and none says that it works there"
+            "and no running worker has it"
         )
         await gen.stop(task)
 
@@ -295,12 +295,12 @@ async def test_when_a_worker_dies_another_one_goes_on_in_a_copy_of_its_own(count
         victim.send(signal.SIGKILL)
         [found] = await ended(gen, [task])
         heard = await told(gen, task)
-        [first, _] = copies_told(transcript_of(await gen.history.events(task)))
+        [first, _] = told_copies(transcript_of(await gen.history.events(task)))
     assert found.status is Status.COMPLETED
-    [anew] = [text for text in heard if text.startswith("You go on on another machine.")]
-    assert str(victim.log) not in anew and "what you had changed in files before is not in it" in anew
+    [anew] = [text for text in heard if text.startswith("You continue on another machine.")]
+    assert str(victim.log) not in anew and "your earlier file changes are not in it" in anew
     assert "added dead3.txt +1 -0" in found.result
-    left = await leftovers(victim.log)
+    left = await find_leftovers(victim.log)
     assert [(each.away, bool(each.changed)) for each in left] == [(True, True)]
     assert first.path.startswith(str(left[0].path)), (first, left)
     assert [each for each in found.evidence.warnings if "lost" in each] == [LOST.format(copy=first)]
@@ -318,8 +318,8 @@ async def test_a_worker_that_is_told_to_end_at_once_hands_over_what_was_done(cou
         [found] = await ended(gen, [task])
         heard = await told(gen, task)
     assert found.status is Status.COMPLETED
-    [moved] = [text for text in heard if text.startswith("You go on on another machine.")]
-    assert "now, with what you had changed in files before. Tools for files" in moved
+    [moved] = [text for text in heard if text.startswith("You continue on another machine.")]
+    assert "with your earlier file changes" in moved
     assert [line for line in found.result.splitlines() if line.startswith("added")] == [
         f"added told{n}.txt +1 -0" for n in range(4)
     ]

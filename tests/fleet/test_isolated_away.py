@@ -96,7 +96,7 @@ async def test_at_home_it_goes_on_and_is_forked_in_a_worktree(country: Country) 
         )
     assert "added two.txt" in once.result and "added three.txt" not in once.result
     assert "added two.txt" in twice.result and "added three.txt" in twice.result
-    assert "which was made with what you changed on " in heard[-2]
+    assert "which contains what you changed on " in heard[-2]
     assert "[It began with the work of task " in forked.result and "added one.txt" in once.result
     assert untouched(country)
 
@@ -131,7 +131,7 @@ async def test_a_fork_of_a_task_in_a_worktree_here_begins_with_its_work(country:
     assert (
         "What both changed there:]\nadded left.txt +1 -0\nadded one.txt +1 -0\nadded two.txt" in found.result
     )
-    assert "not sent along: " in " ".join(found.evidence.warnings)
+    assert "not sent: " in " ".join(found.evidence.warnings)
     assert (before.status, "as it was when task" in early_words) == (Status.COMPLETED, True)
     assert ("a.txt" in listed[-2], "one.txt" in listed[-2]) == (True, False)
     assert untouched(country)

@@ -12,7 +12,7 @@ from gencode.core.status import Status
 from gencode.journal.dispatch import SharedJournal
 from gencode.journal.folder_snapshot import ReturnedChanges
 from gencode.tasks.fork import Fork
-from gencode.workspaces.worktrees.worktree import recorded, repository_folder
+from gencode.workspaces.worktrees.worktree import read_record, repository_folder
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, results, says, told
 from tests.fleet.driving import ended
@@ -193,7 +193,7 @@ async def test_on_two_machines_with_one_repository_a_task_goes_on_with_what_is_o
     assert saw == {"one", "two", "three", "open"}
     move("third")
     assert await on_worker(country, task, "four.txt") == {"one", "two", "three", "four", "open"}
-    there = recorded(second)
+    there = read_record(second)
     assert there is not None and there.branch == f"gencode/{second.name}"
 
 

@@ -19,7 +19,7 @@ from gencode.core.messages import AssistantMessage, UserMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import EndReason, Status, WaitFor, stop_cause
 from gencode.core.task import Task, transcript_of
-from gencode.fleet.worker import MOST_TAKES, Shape, Worker
+from gencode.fleet.worker import MOST_TAKES, Worker, WorkerOptions
 from gencode.fleet.workspace_transfer import read_order
 from gencode.journal.store import TaskQuery
 from gencode.stores.pg_fleet import FleetStore
@@ -32,7 +32,7 @@ from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.needs("postgres")
 
-NOBODY = "a worker: no worker is there"
+NOBODY = "a worker: no worker is running"
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +180,7 @@ async def test_a_worker_that_refuses_a_task_keeps_what_it_was_told(
     await store.link.fetch(
         "UPDATE gen_task SET dispatch = $2 WHERE id = $1", task, json.dumps(order).encode()
     )
-    await Worker(store, Shape(1, tmp_path, tmp_path / "home", agents=("Explore",))).run(task)
+    await Worker(store, WorkerOptions(1, tmp_path, tmp_path / "home", agents=("Explore",))).run(task)
     await store.close()
     assert (await gen.history.current(task)).status is Status.FAILED
     assert (await heard(gen, task))[-1] == "again"

@@ -18,7 +18,7 @@ from gencode.core.task import transcript_of
 from gencode.journal.dispatch import Handover
 from gencode.providers.scripted import ScriptedProvider
 from gencode.testing import call, says
-from gencode.workspaces.transfer.checkout import NoClone, clone_at
+from gencode.workspaces.transfer.checkout import NotAClone, clone_at
 from tests.workspaces.worktrees.yard import TEN, commit, git, repository
 
 pytestmark = pytest.mark.needs("git")
@@ -158,7 +158,7 @@ async def test_what_is_no_clone_does_not_count(repo: Path, clone: Path, tmp_path
             shutil.copytree(repo, folder, ignore=shutil.ignore_patterns(".git"))
         case _:
             folder = clone / "sub"
-    with pytest.raises(NoClone) as why:
+    with pytest.raises(NotAClone) as why:
         await clone_at(folder, str(repo), None)
     reasons = {"none": "", "elsewhere": f"In this clone, its folder is {clone}: go on there."}
     assert str(why.value) == reasons.get(

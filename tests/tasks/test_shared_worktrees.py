@@ -18,8 +18,8 @@ from gencode.app import components
 from gencode.core.status import Status
 from gencode.tasks.task_folders import TaskFolder, current_result
 from gencode.testing import call, says
-from gencode.workspaces.worktrees.leftovers import leftovers
-from gencode.workspaces.worktrees.worktree import alone
+from gencode.workspaces.worktrees.leftovers import find_leftovers
+from gencode.workspaces.worktrees.worktree import worktree_lock
 from tests.tasks.test_worktrees_story import git, repository
 from tests.tasks.words import heard, said
 from tests.waiting import Gate, until
@@ -168,7 +168,7 @@ async def test_who_goes_on_while_the_last_one_removes_it_gets_one_that_is_made_a
         boss = (await gen.task("boss", "go", background=True)).id
         await kid_of(gen, boss)
         await gen.stop(boss, keep=True)
-        async with alone(Path((await gen.find(boss)).created.worktree)) as tree:
+        async with worktree_lock(Path((await gen.find(boss)).created.worktree)) as tree:
             assert tree is not None
             going_on = asyncio.ensure_future(gen.resume(boss, "go on", background=True))
             begun, _ = await asyncio.wait([going_on], timeout=0.5)
@@ -177,7 +177,7 @@ async def test_who_goes_on_while_the_last_one_removes_it_gets_one_that_is_made_a
         await asyncio.wait_for(going_on, 60)
         told = [each.text for each in heard(await said(gen, boss))]
         assert (begun, there, tree.path.exists()) == (set(), False, True)
-    assert any("that was made anew, on a new branch" in text for text in told)
+    assert any("new git worktree" in text for text in told)
 
 
 async def test_one_below_one_below_it_is_the_last_one_too(yard: Yard) -> None:
@@ -223,7 +223,7 @@ async def test_one_is_kept_while_another_one_that_was_made_from_it_has_work(yard
     of_kid = work.created.worktree
     nothing = f"[Nothing it did is on its branch gencode/{boss.id}; others were made from it: {of_kid}; "
     assert outcome.result == f"sent\n\n{nothing}it is kept: {boss.created.worktree}.]"
-    left = {Path(each.path).name: each for each in await leftovers(yard.home / ".gen")}
+    left = {Path(each.path).name: each for each in await find_leftovers(yard.home / ".gen")}
     assert (left[work.id].gone, left[work.id].repository) == (False, boss.created.worktree)
     git(Path(boss.created.worktree), "merge", "-q", f"gencode/{work.id}")
     assert git(yard.folder, "show", f"gencode/{boss.id}:new.txt") == "kid"

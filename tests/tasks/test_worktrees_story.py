@@ -10,7 +10,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.sandbox.choose_sandbox import chosen
+from gencode.sandbox.choose_sandbox import best_sandbox
 from gencode.tasks.task_folders import current_result
 from gencode.testing import call, says, scripted
 from tests.tasks.words import heard, said
@@ -123,7 +123,7 @@ async def test_what_an_agent_cannot_commit_in_its_sandbox_comes_back_all_the_sam
     kept = [common / name for name in ("hooks/pre-commit", "config", "objects/x", "refs/heads/x")]
     before = [each.read_bytes() if each.exists() else None for each in kept]
     tries = ["echo mine > new.txt", "git add new.txt", "git commit -m mine"]
-    tries += [f"echo x > {each}" for each in kept] if chosen().exists else []
+    tries += [f"echo x > {each}" for each in kept] if best_sandbox().exists else []
     turns = [says("", call("Bash", command="; ".join(tries))), says("tried it")]
     async with scripted(folder, settings=FREE, general_purpose=turns) as gen:
         outcome = await gen.task("general-purpose", "commit it", isolation="worktree")
@@ -163,7 +163,7 @@ async def test_a_fork_begins_where_its_task_did_when_the_work_of_that_is_gone(tm
         told = [each.text for each in heard(await said(gen, other.agent_id))]
         with pytest.raises(UserMistake, match="leave isolation out"):
             await gen.fork(task.id, "another way", isolation="process")
-    began = f"created from the commit that task {task.id} began with: what that task changed is not in it."
+    began = f"created from the commit that task {task.id} started from"
     assert (began in told[-1], other.result.endswith("which was removed.]")) == (True, True)
 
 

@@ -54,7 +54,7 @@ WRITES = "SendMessage"
 _SOURCES: dict[str, Source] = {"builtin": "builtin", "mcp": "mcp"}
 _ANSWER = RuleOrigin(RuleSource.ANSWER)
 _OUTPUT = RuleOrigin(RuleSource.OUTPUT)
-CHANGED = "It was allowed a moment ago; the policy or what it speaks of has changed since."
+CHANGED = "It was allowed a moment ago, but the policy or the file has changed since."
 ABOUT_TASKS = frozenset({"TaskOutput", "TaskStop", WRITES})
 _TARGET_FIELDS = ("task_id", "shell_id")
 
@@ -132,13 +132,13 @@ class NoAgents:
 
 DECLINED = "The user declined this call."
 RESPECT = (
-    "Respect that: do not try to reach the same by other means. Ask what to do instead, or go on without it "
-    "and say so."
+    "Respect that: do not try to reach the same by other means. Ask what to do instead, or continue "
+    "without it and say so."
 )
 LONGEST_REASON = 2_000
 NESTED = (
-    "An agent that was sent sends others only where max_depth, in the settings of the machine that runs it, "
-    "lets it, and only those that its file names, as in Task(Explore)."
+    "A subagent can start others only if max_depth in the settings of its machine allows it, and only those "
+    "its file names, as in Task(Explore)."
 )
 
 
@@ -310,9 +310,9 @@ class Gate(Struct, kw_only=True, eq=False):
         if name not in PATH_TOOLS:  # a tool from outside is judged as what it does
             name = "Read" if tool.effect == "read" else "Write"
         if self.workspace.copied is not None:
-            from gencode.workspaces.transfer.path_translation import in_copy
+            from gencode.workspaces.transfer.path_translation import path_in_copy
 
-            path_text = in_copy(path_text, self.workspace.copied)
+            path_text = path_in_copy(path_text, self.workspace.copied)
         resolved = resolve(path_text, self.workspace)
         decision = strictest(
             decide_path(name, resolved, policy, self.workspace, tool.aliases)
@@ -395,7 +395,7 @@ class Gate(Struct, kw_only=True, eq=False):
         own = ", ".join(self.relatives.own(target)) or "none"
         why = f"{decision.why} Your own are: {own}."
         if self.may_write and self.toolbox[call.name].name == WRITES and (kin := self.relatives.reachable()):
-            why = f"{why} You also reach: {', '.join(kin)}."
+            why = f"{why} You can also write to: {', '.join(kin)}."
         return replace(decision, why=why)
 
     @property

@@ -23,7 +23,7 @@ from gencode.core.spec import Workspace
 from gencode.core.text import clip, inert, one_line
 
 if TYPE_CHECKING:
-    from gencode.sandbox.processes.command import Command, Ended
+    from gencode.sandbox.processes.command import Command, CommandOutcome
 
 LONGEST_SAID = 2_000
 MOST_GIVEN = 4 * 1024 * 1024
@@ -44,7 +44,7 @@ _NAMES: dict[HookEvent, tuple[str, str]] = {
     "stop": ("Stop", "SubagentStop"),
 }
 
-Run = Callable[["Command"], Awaitable["Ended"]]
+Run = Callable[["Command"], Awaitable["CommandOutcome"]]
 """Runs a command to its end; a wait that is cancelled ends it first."""
 
 

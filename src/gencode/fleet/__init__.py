@@ -1,1 +1,1 @@
-"""The fleet: workers that run tasks of a shared database, and how folders and results travel."""
+"""Workers of a shared database: they take tasks of other machines from a queue and run them."""

@@ -20,7 +20,7 @@ from gencode.mcp.tool_list import OfferedTool, ToolList, cleaned, list_tools
 from gencode.mcp.tool_results import output_of
 from gencode.mcp.transport import BUG, ConnectionLost, RequestRefused, Transport, bug_in
 from gencode.sandbox.processes.command_runner import CommandRunner
-from gencode.sandbox.processes.environment import Scrub
+from gencode.sandbox.processes.environment import EnvironmentFilter
 
 log = logging.getLogger(__name__)
 
@@ -256,7 +256,9 @@ class McpServer:
             return HttpTransport(filled)
         cwd = Path(filled.cwd).expanduser() if filled.cwd else self._cwd
         environ = environment(filled, self._environ)
-        keys = frozenset(name for name, value in filled.env.items() if Scrub().is_secret(name, value))
+        keys = frozenset(
+            name for name, value in filled.env.items() if EnvironmentFilter().is_secret(name, value)
+        )
         return StdioTransport(filled, self._commands_factory(keys), self._cwd / cwd, environ)
 
 

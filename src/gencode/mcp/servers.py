@@ -23,8 +23,8 @@ from gencode.permissions.calls import Approval
 from gencode.permissions.project_files import agent_dialect
 from gencode.permissions.trust import trusted_folders
 from gencode.sandbox.processes.command_runner import CommandRunner
-from gencode.sandbox.processes.environment import Scrub
-from gencode.sandbox.processes.fork_server_client import sweep
+from gencode.sandbox.processes.environment import EnvironmentFilter
+from gencode.sandbox.processes.fork_server_client import end_leftovers
 
 _APPROVED_WAIT = 30.0
 
@@ -71,7 +71,7 @@ class McpServers:
     def start(self) -> None:
         """Start all servers of the session, in the background."""
         if self._session and self._sweeping is None:
-            self._sweeping = asyncio.create_task(asyncio.to_thread(sweep, self._home / "state"))
+            self._sweeping = asyncio.create_task(asyncio.to_thread(end_leftovers, self._home / "state"))
         for server in self._session.values():
             self._start(server)
 
@@ -198,7 +198,7 @@ class McpServers:
     def _commands_with(self, keep: frozenset[str]) -> CommandRunner:
         """A runner of commands that get these secret variables; servers with the same ones share it."""
         if keep not in self._commands:
-            self._commands[keep] = CommandRunner(self._home / "state", scrub=Scrub(keep=keep))
+            self._commands[keep] = CommandRunner(self._home / "state", scrub=EnvironmentFilter(keep=keep))
         return self._commands[keep]
 
     def _of(self, spec: AgentSpec | None) -> dict[str, McpServer]:

@@ -46,7 +46,7 @@ from gencode.journal.store import PostedMessage, Store, TaskQuery
 from gencode.tasks.running_task import LocalTask, RunningTask
 
 if TYPE_CHECKING:
-    from gencode.sandbox.shells import Shell
+    from gencode.sandbox.shells import BackgroundShell
     from gencode.tasks.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ def _was_stopped(task: Task) -> bool:
     return task.status is Status.CANCELLED and task.end.reason is not EndReason.PARENT_GONE
 
 
-def _no_shells() -> "Mapping[str, Shell]":
+def _no_shells() -> "Mapping[str, BackgroundShell]":
     return {}
 
 
@@ -153,7 +153,7 @@ class BackgroundCommands(Struct, frozen=True):
     An agent that has answered waits `seconds` for them, and no longer than it may still work (`remaining`).
     """
 
-    here: "Callable[[], Mapping[str, Shell]]" = _no_shells
+    here: "Callable[[], Mapping[str, BackgroundShell]]" = _no_shells
     seconds: float = 0.0
     remaining: Callable[[], float | None] = _no_limit
 
@@ -275,7 +275,7 @@ class AgentInbox:
         text = "\n\n".join(texts) + changed_under(self._stale())
         return [*said, UserMessage(text, "system", delivers, ends=ends, commands=tuple(ended))]
 
-    def _untold_commands(self) -> "tuple[list[CommandRun], list[Shell]]":
+    def _untold_commands(self) -> "tuple[list[CommandRun], list[BackgroundShell]]":
         """The background commands whose end was not delivered, and those that still run."""
         task = self._record.task
         untold = task.evidence.commands and untold_commands(task)  # asked before every turn of every agent
@@ -328,7 +328,7 @@ class AgentInbox:
                 news.cancel()
         return True
 
-    def _waits_for(self, running: "Sequence[Shell]") -> float:
+    def _waits_for(self, running: "Sequence[BackgroundShell]") -> float:
         """The moment until which an agent waits for its commands alone; the wait is reported."""
         left, most = self._commands.remaining(), self._commands.seconds
         seconds = most if left is None else min(most, max(left - BEFORE_THE_END, 0.0))

@@ -87,9 +87,9 @@ async def _left_one(
     store: Store, job: LocalTask, host: Task, path: Path, left: _Left, doors: AsyncExitStack
 ) -> bool:
     """Leave one worktree; whether nobody else is in it, so that those around it are to be left as well."""
-    from gencode.workspaces.worktrees.worktree import alone
+    from gencode.workspaces.worktrees.worktree import worktree_lock
 
-    tree = await doors.enter_async_context(alone(path))
+    tree = await doors.enter_async_context(worktree_lock(path))
     others = await at_work(store, path, job.id)
     own = job.workplace if host.id == job.id else None
     if others:
@@ -132,9 +132,9 @@ def is_used(path: Path, places: Iterable[Path]) -> bool:
 
 def _in_worktree(job: LocalTask) -> bool:
     """Whether a job works in a worktree that was made for another."""
-    from gencode.workspaces.worktrees.worktree import path_around
+    from gencode.workspaces.worktrees.worktree import enclosing_worktree
 
-    return path_around(job.setup.workspace.cwd) is not None
+    return enclosing_worktree(job.setup.workspace.cwd) is not None
 
 
 async def _hosts(store: Store, job: LocalTask) -> list[tuple[Task, Path]]:

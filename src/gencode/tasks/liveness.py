@@ -28,7 +28,7 @@ from gencode.tasks import process_engine
 
 log = logging.getLogger(__name__)
 
-BUSY = "Task {task} is being worked on by another process; wait for it, or stop it first."
+BUSY = "Task {task} is running in another process; wait for it, or stop it first."
 
 Tell = Callable[[Event], Awaitable[None]]
 """Hears something that is not written down."""

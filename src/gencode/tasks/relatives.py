@@ -102,13 +102,13 @@ class TaskRelatives:
     def relation(self, target: str) -> Relation:
         """What a task or command is to the agent."""
         if target.startswith(SHELL_PREFIX):
-            return "own" if target in self._shells().of(self._task) else "foreign"
+            return "own" if target in self._shells().of_task(self._task) else "foreign"
         return self._tree.relation(self._task, target)
 
     def own(self, target: str) -> Sequence[str]:
         """The latest of its own, tasks or commands, whichever kind `target` is of."""
         if target.startswith(SHELL_PREFIX):
-            return list(self._shells().of(self._task))[::-1][:MOST_LISTED]
+            return list(self._shells().of_task(self._task))[::-1][:MOST_LISTED]
         return self._tree.children(self._task)[:MOST_LISTED]
 
     def reachable(self) -> Sequence[str]:

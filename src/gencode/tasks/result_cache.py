@@ -35,7 +35,7 @@ from gencode.journal.store import Store, TaskQuery
 from gencode.permissions.paths import resolve
 from gencode.sessions.caller import Caller
 from gencode.tasks.queries import readable_events
-from gencode.workspaces.content_hash import Rests
+from gencode.workspaces.content_hash import ContentHasher
 
 READING = frozenset({"Read", "Grep", "Glob", "LS"})
 WITHOUT_INPUT = "TodoWrite"
@@ -90,7 +90,7 @@ async def _found(store: Store, workspace: Workspace, began: str) -> Task | None:
     )
     first = FileChange(BEGINNING, began)
     tasks = [task for task in await store.tasks(query) if task.end.inputs and task.end.inputs[0] == first]
-    now = Rests(workspace)
+    now = ContentHasher(workspace)
     for task in reversed(tasks):
         # What came from a file may claim anything, also to rest on files as they are here.
         if not task.imported and await asyncio.to_thread(_unchanged, task.end.inputs or (), now):
@@ -98,7 +98,7 @@ async def _found(store: Store, workspace: Workspace, began: str) -> Task | None:
     return None
 
 
-def _unchanged(inputs: Iterable[FileChange], now: Rests) -> bool:
+def _unchanged(inputs: Iterable[FileChange], now: ContentHasher) -> bool:
     return all(now.hash(each.path) == each.sha256 for each in inputs if each.path != BEGINNING)
 
 
@@ -117,7 +117,7 @@ def _inputs(setup: RunSetup, events: Sequence[Event], began: str) -> tuple[FileC
     if None in names:
         return None
     start = next(event.at for event in events if isinstance(event.fact, TaskStarted))
-    then = Rests(setup.workspace, unchanged_since=moment(start).timestamp())
+    then = ContentHasher(setup.workspace, unchanged_since=moment(start).timestamp())
     found = [FileChange(name, then.hash(name)) for name in dict.fromkeys(names) if name]
     return (FileChange(BEGINNING, began), *found) if all(each.sha256 for each in found) else None
 

@@ -64,7 +64,7 @@ def shells_warnings(setup: RunSetup, task: Task) -> list[str]:
     """Which commands of a task still run although it has ended."""
     if all(command.exit is not None for command in task.evidence.commands):
         return []  # it left none in the background, and what runs commands need not even be loaded
-    running = [shell for shell in setup.shells().of(task.id).values() if not shell.over]
+    running = [shell for shell in setup.shells().of_task(task.id).values() if not shell.over]
     found = [
         f"the background command `{one_line(shell.order.text, LONGEST_COMMAND)}` ({shell.id}) was "
         "still running at the end and will be stopped when the session closes"

@@ -154,11 +154,11 @@ class CallerFactory:
             return None
         if is_here(task.cwd) and not named:
             raise UserMistake(_elsewhere(task, verb, far=self.is_far(task)))
-        from gencode.workspaces.transfer.checkout import NoClone, clone_at
+        from gencode.workspaces.transfer.checkout import NotAClone, clone_at
 
         try:
             return await clone_at(here.cwd, task.cwd, await self._sent_with(task))
-        except NoClone as why:
+        except NotAClone as why:
             words = _elsewhere(task, verb, far=self.is_far(task))
             raise UserMistake(f"{words} {why}".rstrip()) from None
 

@@ -301,7 +301,7 @@ class TaskService:
         """Whether a background command of an idle task has ended here and that was not delivered."""
         if not (untold := untold_commands(task)):
             return False
-        here = self._session.shells.all().of(task.id)
+        here = self._session.shells.all().of_task(task.id)
         return any(each.shell in here and here[each.shell].over for each in untold)
 
     @property

@@ -39,7 +39,7 @@ from gencode.sessions.caller import Caller
 
 if TYPE_CHECKING:
     from gencode.agent.hooks import Hooks
-    from gencode.sandbox.processes.command import Command, Ended
+    from gencode.sandbox.processes.command import Command, CommandOutcome
 
 SHALLOWEST = 1
 """How deep agents are nested at least: the main agent may send agents, those may not."""
@@ -327,8 +327,8 @@ class RunSetupBuilder:
         run = partial(self._enclosed, caller)
         return hooks_for(around, run, (*own, *everybodys))
 
-    async def _enclosed(self, caller: Caller, command: "Command") -> "Ended":
-        return await caller.session.shells.all().enclosed(command, caller.workspace)
+    async def _enclosed(self, caller: Caller, command: "Command") -> "CommandOutcome":
+        return await caller.session.shells.all().run_enclosed(command, caller.workspace)
 
     def _skill_lines(self) -> str:
         return self._defaults.skills.skill_lines() if self._defaults.skills else ""

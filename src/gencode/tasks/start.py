@@ -479,7 +479,7 @@ class TaskStarter:
             outputs=self._outputs,
             stale=lambda: setup.seen.stale(cwd),
             commands=BackgroundCommands(
-                lambda: setup.shells().of(task),
+                lambda: setup.shells().of_task(task),
                 self._command_seconds if waits is None else waits,
                 lambda: remaining(self._supervisor.find(task), self._supervisor.find),
             ),

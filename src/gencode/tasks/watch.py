@@ -222,7 +222,7 @@ class TaskWatcher:
 
     async def _host(self, cwd: str) -> Task | None:
         """The task that a folder was made for as its worktree; it belongs to another folder itself."""
-        from gencode.workspaces.worktrees.worktree import path_around
+        from gencode.workspaces.worktrees.worktree import enclosing_worktree
 
-        path = path_around(Path(cwd))
+        path = enclosing_worktree(Path(cwd))
         return await self._store.task(path.name) if path is not None else None

@@ -10,7 +10,7 @@ from gencode.core.messages import CommandRun, Trace
 from gencode.tools.files import relative
 
 if TYPE_CHECKING:
-    from gencode.sandbox.shells import CommandRequest, Result, Shell
+    from gencode.sandbox.shells import BackgroundShell, CommandRequest, ShellResult
 
 LONGEST_MS = 600_000
 
@@ -60,14 +60,14 @@ async def KILL_SHELL(
     return shell_ended(shell, f"{shell_id} was stopped. {shell.verdict}")
 
 
-def shell_ended(shell: "Shell", text: str) -> ToolOutput:
+def shell_ended(shell: "BackgroundShell", text: str) -> ToolOutput:
     """The tool result that reports the end of a background command, which is then not announced again."""
     return ToolOutput(
         f"{text} Its output is in {shell.file}.", Trace(commands=(shell.run,), delivered=(shell.id,))
     )
 
 
-async def _run(ctx: ToolContext, order: "CommandRequest") -> "Result":
+async def _run(ctx: ToolContext, order: "CommandRequest") -> "ShellResult":
     """Run a command; files that any agent has read and that change meanwhile count as changed by it."""
     from gencode.sandbox.shells import only_reads
 
@@ -80,7 +80,7 @@ async def _run(ctx: ToolContext, order: "CommandRequest") -> "Result":
         await asyncio.to_thread(ctx.seen.ran, before)
 
 
-def _told(ctx: ToolContext, command: str, result: "Result") -> ToolOutput:
+def _told(ctx: ToolContext, command: str, result: "ShellResult") -> ToolOutput:
     ended = result.ended
     if ended.output.file is not None:
         ctx.allow_reading(ended.output.file)

@@ -1,1 +1,1 @@
-"""Workspaces: worktrees, folder versions, and the copies and changes that travel between machines."""
+"""Where agents work: folders, git worktrees, and copies of a folder on other machines."""

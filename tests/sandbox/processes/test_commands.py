@@ -10,26 +10,28 @@ from pathlib import Path
 import pytest
 
 from gencode.core.errors import ToolError
-from gencode.sandbox.processes.command import Command, Ended, not_started
+from gencode.sandbox.processes.command import Command, CommandOutcome, start_error
 from gencode.sandbox.processes.command_runner import CommandRunner
-from gencode.sandbox.processes.output import Output
+from gencode.sandbox.processes.output import CommandOutput
 from tests.sandbox.processes.living import alive, eventually, new_word, python
 
 
-def written(text: bytes) -> Output:
-    return Output(head=text, total=len(text))
+def written(text: bytes) -> CommandOutput:
+    return CommandOutput(head=text, total=len(text))
 
 
-def timeless(ended: Ended) -> Ended:
+def timeless(ended: CommandOutcome) -> CommandOutcome:
     """The same end, whenever it was."""
-    return Ended(ended.exit_code, ended.signal, ended.cause, ended.output, ended.errors, 0.0, ended.left_over)
+    return CommandOutcome(
+        ended.exit_code, ended.signal, ended.cause, ended.output, ended.errors, 0.0, ended.left_over
+    )
 
 
 async def test_a_text_is_run_as_it_is(commands: CommandRunner, tmp_path: Path) -> None:
     text = "# a comment\nprintf '%s|' \"$0\" \"$#\" 'it'\"'\"'s' $'tab\\there' ünï\\ code\n\n"
     ended = await commands.run(Command(text, tmp_path))
     said = f"{commands.bash}|0|it's|tab\there|ünï code|".encode()
-    assert timeless(ended) == Ended(0, None, "exited", written(said), Output(), 0.0)
+    assert timeless(ended) == CommandOutcome(0, None, "exited", written(said), CommandOutput(), 0.0)
 
 
 async def test_bash_is_given_exactly_the_judged_words(commands: CommandRunner, tmp_path: Path) -> None:
@@ -94,13 +96,15 @@ async def test_both_outputs_are_one_stream_in_order(commands: CommandRunner, tmp
 
 async def test_errors_can_be_kept_apart(commands: CommandRunner, tmp_path: Path) -> None:
     ended = await commands.run(Command("echo out; echo err >&2; exit 3", tmp_path, separate=True))
-    assert timeless(ended) == Ended(3, None, "exited", written(b"out\n"), written(b"err\n"), 0.0)
+    assert timeless(ended) == CommandOutcome(3, None, "exited", written(b"out\n"), written(b"err\n"), 0.0)
     assert ended.verdict == "Exit code 3."
 
 
 async def test_a_command_that_dies_of_a_signal_says_which(commands: CommandRunner, tmp_path: Path) -> None:
     ended = await commands.run(Command("kill -SEGV $$", tmp_path))
-    assert timeless(ended) == Ended(None, signal.SIGSEGV, "exited", Output(), Output(), 0.0)
+    assert timeless(ended) == CommandOutcome(
+        None, signal.SIGSEGV, "exited", CommandOutput(), CommandOutput(), 0.0
+    )
     assert ended.verdict == "Ended by signal 11 (Segmentation fault)."
 
 
@@ -113,7 +117,9 @@ async def test_many_commands_run_side_by_side(commands: CommandRunner, tmp_path:
 async def test_a_command_that_takes_too_long_is_stopped(commands: CommandRunner, tmp_path: Path) -> None:
     word = new_word()
     ended = await commands.run(Command(f"echo begun; sleep 300; : {word}", tmp_path, seconds=0.3))
-    assert timeless(ended) == Ended(None, signal.SIGTERM, "timed_out", written(b"begun\n"), Output(), 0.0)
+    assert timeless(ended) == CommandOutcome(
+        None, signal.SIGTERM, "timed_out", written(b"begun\n"), CommandOutput(), 0.0
+    )
     assert alive(word) == []
     assert ended.verdict.startswith("Timed out after 0.")
 
@@ -128,17 +134,21 @@ async def test_a_grandchild_that_holds_the_pipe_does_not_hold_the_command(
 ) -> None:
     word = new_word()
     ended = await commands.run(Command(f"setsid bash -c 'sleep 300; : {word}' & echo done", tmp_path))
-    assert timeless(ended) == Ended(0, None, "exited", written(b"done\n"), Output(), 0.0, left_over=2)
+    assert timeless(ended) == CommandOutcome(
+        0, None, "exited", written(b"done\n"), CommandOutput(), 0.0, left_over=2
+    )
     assert (
         ended.verdict
-        == "2 processes left running by it had to be stopped; start such things in the background."
+        == "2 processes left running by it had to be stopped; run long-lived processes in the background."
     )
     assert alive(word) == []
 
 
 async def test_what_ends_soon_after_its_command_may_finish(commands: CommandRunner, tmp_path: Path) -> None:
     ended = await commands.run(Command("(sleep 0.05; echo late) & echo early", tmp_path))
-    assert timeless(ended) == Ended(0, None, "exited", written(b"early\nlate\n"), Output(), 0.0)
+    assert timeless(ended) == CommandOutcome(
+        0, None, "exited", written(b"early\nlate\n"), CommandOutput(), 0.0
+    )
 
 
 async def test_a_cancelled_wait_ends_the_command(commands: CommandRunner, tmp_path: Path) -> None:
@@ -163,8 +173,8 @@ async def test_a_background_command_goes_on_until_it_is_stopped(
     assert commands.running() == {running.id: running}
     assert (running.output_file, running.output().text()) == (file, "one\ntwo\n")
     ended = await running.stop()
-    kept = Output(head=b"one\ntwo\n", total=8, file=file, filed=8)
-    assert timeless(ended) == Ended(None, signal.SIGTERM, "stopped", kept, Output(), 0.0)
+    kept = CommandOutput(head=b"one\ntwo\n", total=8, file=file, filed=8)
+    assert timeless(ended) == CommandOutcome(None, signal.SIGTERM, "stopped", kept, CommandOutput(), 0.0)
     assert (alive(word), await running.stop() == ended) == ([], True)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
@@ -176,7 +186,7 @@ async def test_closing_ends_everything_and_starts_nothing_more(tmp_path: Path, s
         assert len(alive(word)) >= 3
     assert [(await each.wait()).cause for each in started] == ["stopped"] * 3
     assert (alive(word), list((state / "keepers").iterdir())) == ([], [])
-    with pytest.raises(ToolError, match="everything is being closed"):
+    with pytest.raises(ToolError, match="shutting down"):
         await commands.run(Command("true", tmp_path))
 
 
@@ -192,23 +202,23 @@ async def test_an_exception_ends_everything(tmp_path: Path, state: Path) -> None
 CANNOT = {
     "a folder that is not there": (
         Command("true", Path("/no/such/folder")),
-        "Nothing can be run in /no/such/",
+        "/no/such/",
     ),
     "a folder that is a file": (
         Command("true", Path("/etc/passwd")),
-        "Nothing can be run in /etc/passwd: Not a",
+        "/etc/passwd: Not a",
     ),
     "a text that is too long": (Command(": " + "x" * 200_000, Path("/")), "is too long to be started"),
     "too many arguments": (Command(("true", *["x" * 90_000] * 60), Path("/")), "is too long to be started"),
-    "a program that is not there": (Command(("no-such-program",), Path("/")), "no program 'no-such-program'"),
+    "a program that is not there": (Command(("no-such-program",), Path("/")), "'no-such-program'"),
     "a path that is not there": (
         Command(("/no/such/program",), Path("/")),
         "/no/such/program does not exist",
     ),
     "a file that is no program": (Command(("/etc/passwd",), Path("/")), "/etc/passwd cannot be run: Perm"),
     "no program": (Command((), Path("/")), "name a program"),
-    "a NUL": (Command("echo a\0b", Path("/")), "cannot hold a NUL"),
-    "half a character": (Command("echo \ud800", Path("/")), "half a character"),
+    "a NUL": (Command("echo a\0b", Path("/")), "NUL"),
+    "half a character": (Command("echo \ud800", Path("/")), "incomplete character"),
 }
 
 
@@ -268,8 +278,8 @@ def open_files() -> set[int]:
 
 
 def test_a_machine_without_room_for_a_process_is_told() -> None:
-    trouble = not_started(Command("true", Path("/")), ("bash",), "fork", 11)
+    trouble = start_error(Command("true", Path("/")), ("bash",), "fork", 11)
     assert str(trouble) == (
         "The machine cannot start another process now (Resource temporarily unavailable): "
-        "stop something, or try later."
+        "stop something, or try again later."
     )

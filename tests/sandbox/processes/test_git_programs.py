@@ -10,7 +10,7 @@ import pytest
 from gencode.core.errors import ToolError
 from gencode.sandbox.processes.command import Command
 from gencode.sandbox.processes.command_runner import CommandRunner
-from gencode.sandbox.processes.environment import Scrub
+from gencode.sandbox.processes.environment import EnvironmentFilter
 from gencode.sandbox.processes.git_programs import may_run_git, neutral_settings
 
 pytestmark = pytest.mark.needs("git")
@@ -208,7 +208,7 @@ def test_names_that_git_does_not_read_may_be_broken_and_are_taken_as_far_as_they
     whole = (folder / ".gitmodules").read_text()
     broken_modules(folder)
     (folder / ".gitmodules").write_text(whole.replace("deep", "renamed"))
-    settings = neutral_settings(folder, Scrub().reading(os.environ, tmp_path))
+    settings = neutral_settings(folder, EnvironmentFilter().read_only(os.environ, tmp_path))
     assert settings == {"submodule.deep.ignore": "all", "submodule.renamed.ignore": "all"}
 
 
@@ -238,7 +238,7 @@ def test_git_is_refused_where_its_configuration_breaks_off(tmp_path: Path, where
     with (folder / ".git" / where).open("a") as file:
         file.write('[filter "x"]\nclean = evil\n[garbage')
     with pytest.raises(ToolError, match="cannot be read as a whole"):
-        neutral_settings(folder, Scrub().reading(os.environ, tmp_path))
+        neutral_settings(folder, EnvironmentFilter().read_only(os.environ, tmp_path))
 
 
 @pytest.mark.parametrize(("names", "length"), [(3_000, 10), (1, 200_000)])
@@ -262,7 +262,7 @@ def test_a_git_that_does_not_obey_is_refused(tmp_path: Path) -> None:
     old.chmod(0o755)
     environ = {**os.environ, "PATH": f"{old.parent}{os.pathsep}{os.environ['PATH']}"}
     with pytest.raises(ToolError, match=r"older than 2\.31"):
-        neutral_settings(folder, Scrub().reading(environ, tmp_path))
+        neutral_settings(folder, EnvironmentFilter().read_only(environ, tmp_path))
 
 
 async def test_git_behind_a_link_is_neutral_too(tmp_path: Path) -> None:
@@ -372,7 +372,7 @@ async def test_a_harmless_repository_is_read_as_ever(tmp_path: Path) -> None:
 
 def test_the_settings_are_those_of_the_repository_and_not_the_persons(tmp_path: Path, home: Path) -> None:
     folder = repository(tmp_path / "ws")
-    environ = Scrub().reading(os.environ, tmp_path)
+    environ = EnvironmentFilter().read_only(os.environ, tmp_path)
     (home / ".gitconfig").write_text('[filter "lfs"]\nclean = git-lfs clean\n')
     assert neutral_settings(folder, environ) == {}
     git(folder, "config", "filter.own.clean", "cat")
@@ -388,7 +388,7 @@ def test_a_configuration_that_never_ends_is_an_error_and_nobody_waits_for_it(tmp
     (folder / ".git" / "config").unlink()
     os.mkfifo(folder / ".git" / "config")
     with pytest.raises(ToolError, match="takes too long"):
-        neutral_settings(folder, Scrub().reading(os.environ, tmp_path))
+        neutral_settings(folder, EnvironmentFilter().read_only(os.environ, tmp_path))
 
 
 @pytest.mark.parametrize("text", ["git status", 'g"i"t log', "g\\it diff", "$'\\x67it' log", "ls; git show"])

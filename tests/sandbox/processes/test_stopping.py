@@ -8,7 +8,7 @@ import pytest
 
 from gencode.sandbox.processes.command import Command
 from gencode.sandbox.processes.command_runner import CommandRunner
-from gencode.sandbox.processes.running_command import Running
+from gencode.sandbox.processes.running_command import RunningCommand
 from tests.sandbox.processes.living import HOSTILE, alive, eventually, new_word, python
 
 KILLS = int(os.environ.get("GEN_KILLS", "3"))
@@ -60,7 +60,7 @@ STOPS_BOTH = (
 )
 
 
-async def ready(running: Running) -> None:
+async def ready(running: RunningCommand) -> None:
     """Return when the command has said that everything it wants to start has started, or has ended."""
     assert await eventually(lambda: b"ready" in running.output().head or running.task.done())
 

@@ -26,7 +26,7 @@ from gencode.journal.store import TaskQuery
 from gencode.tasks.running_task import RunningTask
 
 if TYPE_CHECKING:
-    from gencode.sandbox.shells import Shell
+    from gencode.sandbox.shells import BackgroundShell
 
 STOPPING = "Stopping what still runs: {names}. What they have said is kept."
 LONGEST_TOLD = 1_000
@@ -274,7 +274,7 @@ def tell_stopped(gen: GenCode, *, conversations: bool = False, beside: str = "")
     return stopped_at_exit
 
 
-def _work(tasks: Iterable[Task], commands: Sequence["Shell"]) -> list[StoppedWork]:
+def _work(tasks: Iterable[Task], commands: Sequence["BackgroundShell"]) -> list[StoppedWork]:
     agents = [StoppedWork(each.id, agent=each.agent) for each in tasks]
     return [*agents, *(StoppedWork(each.id, command=each.order.text) for each in commands)]
 
@@ -282,7 +282,7 @@ def _work(tasks: Iterable[Task], commands: Sequence["Shell"]) -> list[StoppedWor
 async def _tell_all(
     gen: GenCode,
     running: Sequence[Task],
-    commands: Sequence["Shell"],
+    commands: Sequence["BackgroundShell"],
     apart: Sequence[str],
     stopped_at_exit: StoppedAtExit,
 ) -> None:

@@ -244,8 +244,7 @@ class Hub:
         self._reading = asyncio.Lock()
         self.notable: asyncio.Queue[Event] = asyncio.Queue(1000)
         """Ends of tasks and commands, and final replies: what may continue a conversation."""
-        self.missed = False
-        """Whether more of those came than fit."""
+        self._missed = False
 
     @property
     def cursor(self) -> Cursor:
@@ -264,6 +263,15 @@ class Hub:
 
     def __len__(self) -> int:
         return len(self._clients)
+
+    def note_missed(self) -> None:
+        """Note that notable events may have been missed."""
+        self._missed = True
+
+    def take_missed(self) -> bool:
+        """Whether notable events may have been missed since this was last asked."""
+        missed, self._missed = self._missed, False
+        return missed
 
     async def start(self) -> None:
         """Begin at the end of the journal."""
@@ -439,7 +447,7 @@ class Hub:
                 return
         if self.notable.full():
             self.notable.get_nowait()
-            self.missed = True
+            self.note_missed()
         self.notable.put_nowait(event)
 
     async def _find_again(self) -> None:

@@ -1,8 +1,8 @@
-"""processes: one small process beside ours that forks a warden for every command.
+"""The fork server: one small process beside ours that forks a guard for every command.
 
 It is started once, because starting Python for every command would cost more than most commands. Our end of
-its socket closing, for whatever reason, is its order to leave; each warden watches a socket of its own, so
-nothing waits for the keeper. Should a command kill its warden, the orphans come here and are killed.
+its socket closing, for whatever reason, is its order to leave; each guard watches a socket of its own, so
+nothing waits for the fork server. Should a command kill its guard, the orphans come here and are killed.
 """
 
 import gc
@@ -14,23 +14,23 @@ import time
 from contextlib import suppress
 
 from gencode.sandbox.processes import child_processes, process_tree
-from gencode.sandbox.processes.child_processes import Watch, reap
-from gencode.sandbox.processes.command_guard import guard
-from gencode.sandbox.processes.guard_protocol import CLEARED, RUN
+from gencode.sandbox.processes.child_processes import ChildWatcher, reap
+from gencode.sandbox.processes.command_guard import guard_command
+from gencode.sandbox.processes.guard_protocol import COUNT_STRAYS, RUN
 
 _MOST_FILES = 3
 _STRAY_SECONDS = 0.01
 _CLEARING_SECONDS = 1.0
 
 
-class Keeper:
-    """Forks wardens, buries them, and ends the strays of those that were killed."""
+class ForkServer:
+    """Forks guards, buries them, and ends the strays of those that were killed."""
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
         self._leaving = False
-        self._watch = Watch()
-        self._wardens: set[int] = set()
+        self._watch = ChildWatcher()
+        self._guards: set[int] = set()
         self._asking: list[tuple[socket.socket, int, float]] = []
         self._strays = False
 
@@ -38,8 +38,8 @@ class Keeper:
         """Until our process is gone and everybody with it."""
         while True:
             ended, nobody = reap()
-            self._strays |= any(status or process not in self._wardens for process, status in ended.items())
-            self._wardens -= ended.keys()
+            self._strays |= any(status or process not in self._guards for process, status in ended.items())
+            self._guards -= ended.keys()
             if nobody and self._leaving:
                 return
             if self._strays or self._asking:
@@ -49,24 +49,24 @@ class Keeper:
                 self._serve()
 
     def _kill_strays(self) -> int:
-        """How many processes are left that belong to no warden."""
-        everybody = process_tree.census()
+        """How many processes are left that belong to no guard."""
+        everybody = process_tree.list_processes()
         mine = [process for process, (parent, _) in everybody.items() if parent == os.getpid()]
-        strays = {process: everybody[process][1] for process in mine if process not in self._wardens}
-        process_tree.send(strays | process_tree.below(strays, everybody), signal.SIGKILL)
+        strays = {process: everybody[process][1] for process in mine if process not in self._guards}
+        process_tree.send_signal(strays | process_tree.below(strays, everybody), signal.SIGKILL)
         self._strays = bool(strays)
         return len(strays)
 
     def _answer(self, strays: int) -> None:
         """Tell those who wait when nobody is left, or after a while how many are.
 
-        A warden that is dying closes its files before its children become ours, so it must be buried first.
+        A guard that is dying closes its files before its children become ours, so it must be buried first.
         """
         waiting = self._asking
         self._asking = []
-        for asking, warden, until in waiting:
-            if (strays or warden in self._wardens) and time.monotonic() < until:
-                self._asking.append((asking, warden, until))
+        for asking, guard, until in waiting:
+            if (strays or guard in self._guards) and time.monotonic() < until:
+                self._asking.append((asking, guard, until))
                 continue
             with suppress(OSError):  # nobody waits for this answer any more
                 asking.sendall(f"{strays}\n".encode())
@@ -80,41 +80,41 @@ class Keeper:
             kind, files = b"", list[int]()
         if not kind:
             self._leaving = True
-        elif kind == CLEARED:
+        elif kind == COUNT_STRAYS:
             asking = socket.socket(fileno=files[0])
             self._asking.append((asking, int(asking.recv(32)), time.monotonic() + _CLEARING_SECONDS))
         elif kind == RUN:
             self._fork(socket.socket(fileno=files[0]), files[1:])
 
     def _fork(self, control: socket.socket, outputs: list[int]) -> None:
-        keeper = os.getpid()
+        server = os.getpid()
         try:
-            warden = os.fork()
+            guard = os.fork()
         except OSError as error:
             control.sendall(f"failed fork {error.errno or 0}\n".encode())
         else:
-            if warden == 0:
-                _live(self._link, control, outputs, keeper)
-            self._wardens.add(warden)
+            if guard == 0:
+                _run_guard(self._link, control, outputs, server)
+            self._guards.add(guard)
         control.close()
         for file in outputs:
             os.close(file)
 
 
-def _live(link: socket.socket, control: socket.socket, outputs: list[int], keeper: int) -> None:
-    """In the fork: be a warden. Its status is 0 only when its command left nobody."""
+def _run_guard(link: socket.socket, control: socket.socket, outputs: list[int], server: int) -> None:
+    """In the fork: be a guard. Its status is 0 only when its command left nobody."""
     status = 1
     try:
         link.close()
-        guard(control, outputs, keeper)
+        guard_command(control, outputs, server)
         status = 0
     finally:
         os._exit(status)
 
 
 def main() -> None:
-    """The keeper's whole life; the last argument is the number of its end of the socket."""
-    child_processes.be_called("gen-keeper")
+    """The fork server's whole life; the last argument is the number of its end of the socket."""
+    child_processes.set_process_name("gen-fork-server")
     child_processes.adopt_orphans()
     gc.freeze()
-    Keeper(socket.socket(fileno=int(sys.argv[-1]))).run()
+    ForkServer(socket.socket(fileno=int(sys.argv[-1]))).run()
