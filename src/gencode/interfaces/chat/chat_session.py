@@ -85,8 +85,8 @@ class ChatSession:
         self.gen = gen
         self.view = View()
         self.session: str | None = None
-        self.reserved_id = ""
-        """The id of the conversation once it starts, if it was given out before."""
+        self._reserved_id = ""
+        """The id that the conversation gets with its first prompt, if it was given out before."""
         self.queued: dict[int, str] = {}
         """Queued messages that were not read yet, by number."""
         self.chosen_model: Model | None = None
@@ -104,6 +104,10 @@ class ChatSession:
         self._remote_tasks = RemoteTaskWatcher(self)
         self._background_ended = False
         """Whether a background task has ended since the main agent was last given all results."""
+
+    def reserve_id(self, session: str) -> None:
+        """Give the conversation this id with its first prompt."""
+        self._reserved_id = session
 
     @property
     def main_agent(self) -> AgentView | None:
@@ -173,7 +177,7 @@ class ChatSession:
             if self.session is None or not (self.running or self.running_elsewhere):
                 said = UserMessage(text, images=images)
                 await self._begin(
-                    self.gen.start_turn(said, self.session, self._agent, named=self.reserved_id)
+                    self.gen.start_turn(said, self.session, self._agent, named=self._reserved_id)
                 )
             elif images:
                 raise UserMistake(NO_PICTURES_NOW)

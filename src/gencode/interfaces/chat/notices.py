@@ -27,7 +27,7 @@ from gencode.core.text import visible, visible_line
 from gencode.interfaces.log_file import logged_fault
 from gencode.interfaces.render.agent_view import AgentView, View, name_of
 from gencode.interfaces.render.plain_text import command_end, ending, noted
-from gencode.tasks.delivery import as_sent, undelivered
+from gencode.tasks.delivery import as_delivered, undelivered
 
 if TYPE_CHECKING:
     from gencode.sandbox.shells import BackgroundShell
@@ -120,7 +120,7 @@ def _status_hint(task: str) -> str:
 
 def undelivered_results(session: Task, children: Sequence[Task]) -> list[Task]:
     """Finished children whose results an idle conversation has not received."""
-    untold = (undelivered(session, each) for each in as_sent(session, children) if each.status.ended)
+    untold = (undelivered(session, each) for each in as_delivered(session, children) if each.status.ended)
     return [ends[-1] for ends in untold if ends]
 
 
