@@ -127,4 +127,4 @@ def test_who_waits_without_a_screen_is_told_that_an_agent_is_silent(tmp_path: Pa
     send = call("Task", subagent_type="Explore", prompt="go")
     model = script(tmp_path, main=[says("", send), says("told")], Explore=[says("late", delay_ms=2_000)])
     ended = run("-p", "go", "--model", model, cwd=tmp_path, GEN_STALL_SECONDS="0.5")
-    assert (ended.out, "[Explore] gave no sign of life for " in ended.err) == ("told\n", True)
+    assert (ended.out, "[Explore] no activity for " in ended.err) == ("told\n", True)

@@ -46,7 +46,7 @@ def test_a_spent_budget_leaves_what_the_agents_found(tmp_path: Path) -> None:
         f"Explore: alpha ({first}), completed:\nIt is in a.py:\n- line 7\n\n"
         f"Explore: beta ({second}), completed:\nIt is in a.py:\n- line 7\n"
     )
-    why = "ended as limit_reached: The budget of 50,000 tokens of the session is spent."
+    why = ": limit_reached: The budget of 50,000 tokens of the session is spent."
     assert (ended.code, why in ended.err) == (1, True)
     # For programs each result stands in its task, and that of the conversation is what its agent said.
     assert (told["result"], [each["result"] for each in told["tasks"]]) == (

@@ -173,7 +173,7 @@ def test_a_case_that_is_not_as_expected_is_told_and_exits_with_1(tmp_path: Path)
     ended = check(tmp_path, file)
     assert ended.code == 1
     assert ended.out.splitlines() == [
-        f"{file}:2 (two): deny was expected, but it is allow: {INSIDE}",
+        f"{file}:2 (two): expected deny, got allow: {INSIDE}",
         f"{file}: 2 cases (2 allow, 0 ask, 0 deny); 1 are not as expected.",
     ]
 
@@ -194,7 +194,7 @@ def test_a_file_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:
     ended = check(tmp_path, "none.jsonl")
     assert (ended.code, ended.err) == (
         2,
-        "gen: none.jsonl cannot be read: No such file or directory; name a file of cases.\n",
+        "gen: Cannot read none.jsonl: No such file or directory.\n",
     )
 
 
